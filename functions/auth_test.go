@@ -129,6 +129,13 @@ func unsigned(c claims) string {
 	return encode([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + encode(payload) + "."
 }
 
+// emulated is a token as Firebase's Auth emulator makes it for a user who signs in anonymously.
+func emulated(project, user string) claims {
+	return valid("https://securetoken.google.com/"+project, project, user).
+		with("provider_id", "anonymous").with("user_id", user).with("auth_time", time.Now().Unix()).
+		with("firebase", map[string]any{"identities": map[string]any{}, "sign_in_provider": "anonymous"})
+}
+
 func valid(issuer, audience, subject string) claims {
 	now := time.Now()
 	return claims{"iss": issuer, "aud": audience, "sub": subject, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
@@ -675,5 +682,39 @@ func TestAChangeOfAuthChangesWhoseKeyItIs(t *testing.T) {
 	operations, err := os.ReadFile("../docs/operations.md")
 	if err != nil || !strings.Contains(string(operations), "A change of `AUTH` changes whose key it is") {
 		t.Errorf("docs/operations.md doesn't say so (%v)", err)
+	}
+}
+
+// Where FIREBASE_AUTH_EMULATOR_HOST is set, callers are users of Firebase's Auth emulator, of the
+// same project, and nobody else.
+func TestAuthEmulator(t *testing.T) {
+	t.Parallel()
+	s := settings.Settings{Auth: "firebase", AuthEmulator: "127.0.0.1:9099"}
+	g := startGuarded(t, tokensFor(t.Context(), s, "p"), func(s *settings.Settings) { s.Members = membersOwn })
+	alice, now := emulated("p", "alice"), time.Now()
+	for _, c := range []struct {
+		name, token string
+		status      int
+		want        string // in the answer
+	}{
+		{"a user of the emulator", unsigned(alice), 200, `"member":"alice","counted":true`},
+		{"the same again", unsigned(alice), 200, `"counted":false`},
+		{"of another project", unsigned(emulated("demo-shop", "alice")), 401, `demo-shop`},
+		{"expired", unsigned(alice.with("exp", now.Add(-time.Hour).Unix())), 401, "expired"},
+		{"nobody", unsigned(alice.with("sub", "")), 401, "not valid"},
+		{"signed", newIssuer(t).sign(t, alice), 401, "not one of the Auth emulator's for project p"},
+		{"none", "", 401, "no token"},
+	} {
+		var header []string
+		if c.token != "" {
+			header = []string{"Authorization", "Bearer " + c.token}
+		}
+		if status, body := g.read(t, "PUT", "/a/total/me", header...); status != c.status || !strings.Contains(body, c.want) {
+			t.Errorf("%s: %d %s, want %d and %s", c.name, status, body, c.status, c.want)
+		}
+	}
+	s.AuthEmulator = ""
+	if tokens := tokensFor(t.Context(), s, "p"); tokens.unsigned {
+		t.Error("without the emulator unsigned tokens are taken")
 	}
 }

@@ -70,6 +70,11 @@ func TestRequestsForFields(t *testing.T) {
 		{name: "get exact", method: "GET", path: "/red/post-1?exact=true", status: 200, want: `{"total":1007,"totals":{"likes":1007,"views":1005}}`},
 		{name: "get by parameter", method: "GET", path: "/?counter=red/post-2&exact=true", status: 200, want: `{"counter":"red/post-2","totals":{"likes":504,"views":1001}}`},
 
+		// What a page watches: whether there is anything to watch is no error in its console.
+		{name: "watch a field", method: "GET", path: "/?counter=red/post-2&field=views", status: 200, want: `{"counter":"red/post-2"}`},
+		{name: "watch no such post", method: "GET", path: "/?counter=red/unknown&field=views", status: 204},
+		{name: "watch a field that isn't counted", method: "GET", path: "/?counter=red/post-2&field=stars", status: 400, want: `"stars" is not counted; want one of likes, views; to count it too, set FIELDS=likes,views,stars`},
+
 		// What isn't there. Nothing is made of it.
 		{name: "no such post", path: "/red/unknown", status: 404, want: "counter not found: the app makes the documents"},
 		{name: "no such team", path: "/green/post-1", status: 404},

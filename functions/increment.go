@@ -10,7 +10,9 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/layout"
@@ -22,6 +24,9 @@ func buildIncrement(ctx context.Context, s settings.Settings, log *slog.Logger) 
 	client, err := shards.Open(ctx, ShardsConfig(s, log))
 	if err != nil {
 		return nil, nil, err
+	}
+	if s.Auth == "firebase" && s.AuthEmulator != "" && os.Getenv("FIRESTORE_EMULATOR_HOST") == "" {
+		log.Warn("anybody can be any user of this database: tokens are not signed", "FIREBASE_AUTH_EMULATOR_HOST", s.AuthEmulator)
 	}
 	return GuardedIncrementHandler(ctx, client, s, log), nil, nil
 }
@@ -44,7 +49,8 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 //	POST /             {"increments": [{"counter": "a", "by": 1}, …]}: all or none
 //	GET  /{counter}    the counter's document, up to READ_CACHE old; with ?exact=true its total is
 //	                   summed over the shards
-//	GET  /?counter=…   the same, for ids that a path can't carry
+//	GET  /?counter=…   the same, for ids that a path can't carry; with &field=… for a page that
+//	                   watches that field: 400 where it isn't counted, 204 where there is no counter
 //
 //	POST /{counter}/reset   sets it back to 0; who may, RESET says
 //
@@ -56,7 +62,7 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 // counts once. With tokens, callers need one.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	limit := newLimiter(s.RateLimit)
-	increments := &incrementHandler{client: client, tokens: t, limit: limit, creations: newCreations(s), most: s.MaxIncrement, first: firstOf(s.Fields), timeout: s.RequestTimeout,
+	increments := &incrementHandler{client: client, tokens: t, limit: limit, creations: newCreations(s), most: s.MaxIncrement, fields: s.Fields, first: firstOf(s.Fields), timeout: s.RequestTimeout,
 		proxies: s.TrustedProxies, members: s.Members, resets: s.Reset, wildcards: s.Counters.Wildcards(), partsOfID: s.Counters.Parts(),
 		cache: caching{kept: s.ReadCache, private: t != nil && !s.PublicReads}, log: log}
 	switch {
@@ -102,8 +108,9 @@ type incrementHandler struct {
 	// creations bounds how many counters each caller may make; nil for no bound, or where none are
 	// made.
 	creations *limiter
-	proxies   int    // how many addresses at the end of X-Forwarded-For are proxies' own
-	most      int64  // largest increment of a request
+	proxies   int   // how many addresses at the end of X-Forwarded-For are proxies' own
+	most      int64 // largest increment of a request
+	fields    layout.Fields
 	first     string // field that is counted when none is named
 	timeout   time.Duration
 	cache     caching
@@ -123,6 +130,12 @@ func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(ctx)
 	}
 	answer, err := h.serve(w, r)
+	if watched(r) != "" && errors.Is(err, shards.ErrNotFound) {
+		// A page shows 0 there. To answer 404 would be an error in its console, every two seconds.
+		w.Header().Set("Cache-Control", "no-store") // it may be made in a moment
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	if r.Method != http.MethodGet && errors.Is(err, shards.ErrNotFound) && h.unmade != "" {
 		err = fmt.Errorf("%w: %s", err, h.unmade)
 	}
@@ -316,6 +329,11 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *http.Request, id, limi
 	if err != nil {
 		return nil, err
 	}
+	if field := watched(r); field != "" {
+		if err := h.fields.CheckShown(field); err != nil {
+			return nil, bad("%v", err)
+		}
+	}
 	if exact {
 		snapshot, err := counter.Sum(r.Context())
 		h.limit.owe(limited, int(snapshot.Reads)-1) // the request is counted already
@@ -337,6 +355,15 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *http.Request, id, limi
 	w.Header().Set("Cache-Control", h.cache.control())
 	w.Header().Set("ETag", etagOf(snapshot))
 	return snapshot, nil
+}
+
+// watched is the field that a web page watches, as GET /?counter=…&field=… names it. Such a page is
+// told when the field isn't counted, and a counter that isn't there is no error for it.
+func watched(r *http.Request) string {
+	if r.Method != http.MethodGet || strings.TrimPrefix(r.URL.EscapedPath(), "/") != "" {
+		return ""
+	}
+	return r.URL.Query().Get("field")
 }
 
 // exactOf is what a request says on whether the total is to be exact.

@@ -75,14 +75,16 @@ func (p *process) do(t *testing.T, method, path, body string, header ...string) 
 		t.Fatal(err)
 	}
 	a := answer{status: resp.StatusCode, header: resp.Header}
-	if err := json.Unmarshal(data, &a.body); err != nil {
-		t.Errorf("%s %s: the body is not JSON: %q", method, path, data)
+	if err := json.Unmarshal(data, &a.body); (err != nil) != (a.status == http.StatusNoContent) {
+		t.Errorf("%s %s: the body is not JSON, or there is one: %d %q", method, path, a.status, data)
 	}
 	if p.target == "Increment" {
 		conforms(t, p.partsOfID, req, body, a, data)
 	}
 	want := "application/json"
-	if a.status >= 400 {
+	if a.status == http.StatusNoContent {
+		want = ""
+	} else if a.status >= 400 {
 		want = "application/problem+json"
 		if a.body["status"] != float64(a.status) || a.body["title"] != http.StatusText(a.status) {
 			t.Errorf("%s %s: answered %d with the problem %v", method, path, a.status, a.body)

@@ -109,7 +109,9 @@ type setting struct{ env, def, desc string }
 func allSettings() []setting {
 	var list []setting
 	for f := range reflect.TypeFor[settings.Settings]().Fields() {
-		list = append(list, setting{f.Tag.Get("env"), f.Tag.Get("envDefault"), f.Tag.Get("desc")})
+		if f.Tag.Get("env") != "" { // no deployment has the others
+			list = append(list, setting{f.Tag.Get("env"), f.Tag.Get("envDefault"), f.Tag.Get("desc")})
+		}
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -18,12 +19,16 @@ import (
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
+// authEmulator is the variable by which Firebase's tools say where their Auth emulator is.
+const authEmulator = "FIREBASE_AUTH_EMULATOR_HOST"
+
 // rulesFile is where Firebase's tools look for security rules, too.
 const rulesFile = "firestore.rules"
 
 func newDevCommand() *cobra.Command {
 	var c dev.Config
 	var t target
+	var signIn bool
 	faults := pflag.NewFlagSet("faults", pflag.ContinueOnError)
 	faults.SortFlags = false
 	cmd := &cobra.Command{
@@ -39,6 +44,9 @@ emulator, which evaluates security rules, and reloads the file after each change
 The functions take their settings from the environment, as deployed. By default AUTO_CREATE is true, except with
 --hosted, MEMBERS is any, except with an AUTH that asks for tokens, and pages of this machine are among the
 ALLOWED_ORIGINS. The project is demo-counters, or GOOGLE_CLOUD_PROJECT.
+
+With --sign-in callers are users of Firebase's Auth emulator, as with AUTH=firebase in production. Start that emulator with
+the same project: firebase emulators:start --only auth --project demo-counters
 
 A browser only needs the gateway's port: forward it, or let in a phone of your network with --host 0.0.0.0. Whoever
 reaches it can read and write every counter. Pages of other sites can't; --allow-origin lets one site use the embedded
@@ -56,6 +64,7 @@ were dropped, after a reconcile. The same --seed gives the same faults.`,
   counters dev --push pubsub --ack-deadline 70s --instances 3 --concurrency 20
   counters dev --counter-path 'posts/{post}' --fields likes,views --hosted
   counters dev --rules firestore.rules
+  counters dev --fields likes --sign-in
   counters dev --host 0.0.0.0`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			// --rules FILE: a flag that may stand alone takes its value with = only
@@ -76,7 +85,11 @@ were dropped, after a reconcile. The same --seed gives the same faults.`,
 				return err
 			}
 			cmd.Flags().Visit(func(f *pflag.Flag) { c.Given = append(c.Given, f.Name) })
-			c.Environ, c.Output = append(os.Environ(), t.variables(cmd.Flags())...), cmd.ErrOrStderr()
+			// What is started here is no Cloud Run service, even where this runs in one.
+			c.Environ, c.Output = append(append(os.Environ(), "K_SERVICE="), t.variables(cmd.Flags())...), cmd.ErrOrStderr()
+			if signIn {
+				c.Environ = append(c.Environ, "AUTH=firebase", authEmulator+"="+cmp.Or(os.Getenv(authEmulator), "127.0.0.1:9099"))
+			}
 			return runDev(cmd, c, faults)
 		},
 	}
@@ -90,6 +103,7 @@ were dropped, after a reconcile. The same --seed gives the same faults.`,
 	flags.IntVar(&c.FunctionsPort, "functions-port", 5001, "port at which the official emulator posts events: its --functions_emulator; 0 takes any free one")
 	flags.StringVar(&c.Rules, "rules", "", "security rules for Google's emulator to evaluate: this file, by default "+rulesFile)
 	flags.Lookup("rules").NoOptDefVal = rulesFile
+	flags.BoolVar(&signIn, "sign-in", false, "count users of Firebase's Auth emulator, at "+authEmulator+" or 127.0.0.1:9099; no others may")
 	flags.IntVar(&c.Instances, "instances", 1, "processes per function, 1 to 100")
 	flags.IntVar(&c.CloudRun.Concurrency, "concurrency", 0, "let instances come and go as on Cloud Run, up to --instances, each taking this many requests at a time; deployed ones take 1000")
 	flags.DurationVar(&c.CloudRun.Idle, "idle", 15*time.Second, "with --concurrency: end an instance after this long without a request")

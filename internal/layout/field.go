@@ -49,6 +49,27 @@ func (f Fields) String() string {
 	return strings.Join(items, ",")
 }
 
+// CheckShown says why a field is not shown: FIELDS doesn't name it.
+func (f Fields) CheckShown(name string) error {
+	names := make([]string, len(f))
+	for i, field := range f {
+		if names[i] = field.Name; field.Name == name {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not counted; want one of %s%s", name, strings.Join(names, ", "), f.toCount(name))
+}
+
+// toCount is what to set so that a field is counted, too; "" where no field can have that name, or
+// one has it.
+func (f Fields) toCount(name string) string {
+	set := f.String() + "," + name
+	if more, err := ParseFields(set); err != nil || len(more) != len(f)+1 {
+		return ""
+	}
+	return fmt.Sprintf("; to count it too, set FIELDS=%s (counters dev --fields %[1]s)", set)
+}
+
 // Split tells the fields that are sums of the shards' from those that count documents.
 func (f Fields) Split() (sums, counted Fields) {
 	for _, field := range f {

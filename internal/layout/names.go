@@ -118,7 +118,7 @@ func (l Layout) CheckField(name string) error {
 			what = fmt.Sprintf("counts documents (%s), and nothing else is added to it", field)
 		}
 	}
-	return fmt.Errorf("%q %s; want one of %s", name, what, strings.Join(l.FieldNames(), ", "))
+	return fmt.Errorf("%q %s; want one of %s%s", name, what, strings.Join(l.FieldNames(), ", "), l.Shown().toCount(name))
 }
 
 // OwnPath is the path of a field of a counter's document that says how it is counted, such as

@@ -46,7 +46,7 @@ var projects = []string{"GOOGLE_CLOUD_PROJECT", "PROJECT_NUMBER"}
 func ForDeployment(given []string) (Deployment, error) {
 	var names, defaults []string
 	for field := range reflect.TypeFor[Settings]().Fields() {
-		if name := field.Tag.Get("env"); !slices.Contains(projects, name) {
+		if name := field.Tag.Get("env"); name != "" && !slices.Contains(projects, name) {
 			names, defaults = append(names, name), append(defaults, field.Tag.Get("envDefault"))
 		}
 	}

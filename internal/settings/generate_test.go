@@ -67,6 +67,9 @@ type setting struct {
 
 func all() (list []setting) {
 	for field := range reflect.TypeFor[Settings]().Fields() {
+		if field.Tag.Get("env") == "" {
+			continue // no deployment has it
+		}
 		s := setting{env: field.Tag.Get("env"), def: field.Tag.Get("envDefault"), desc: field.Tag.Get("desc"), kind: field.Type}
 		s.least, s.most, _ = strings.Cut(field.Tag.Get("range"), " to ")
 		list = append(list, s)

@@ -80,6 +80,10 @@ type Settings struct {
 	GoMemLimit string `env:"GOMEMLIMIT" desc:"Memory beyond which the garbage collector works harder, such as 200MiB, or off; 45 % of the instance's when empty."`
 
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"INFO" desc:"Least severity that is logged: DEBUG, INFO, WARN or ERROR."`
+
+	// AuthEmulator is FIREBASE_AUTH_EMULATOR_HOST, where Firebase's Auth emulator is. AUTH=firebase then
+	// takes its tokens, which nobody signs. It has no tag, because no deployment can be given one.
+	AuthEmulator string
 }
 
 // Store says where the counters are.
@@ -114,6 +118,10 @@ func Parse(environ []string) (Settings, error) {
 	}
 	if field := values["COUNT_FIELD"]; field != "" {
 		err = errors.Join(err, fmt.Errorf("COUNT_FIELD=%s: want FIELDS=total=%[1]s instead", field))
+	}
+	// Anybody can write a token that nobody signs. Cloud Run sets K_SERVICE, and nobody else.
+	if s.AuthEmulator = values["FIREBASE_AUTH_EMULATOR_HOST"]; s.AuthEmulator != "" && values["K_SERVICE"] != "" {
+		err = errors.Join(err, fmt.Errorf("FIREBASE_AUTH_EMULATOR_HOST=%s: want it left out on Cloud Run (K_SERVICE=%s): anybody could be any user", s.AuthEmulator, values["K_SERVICE"]))
 	}
 	if err != nil {
 		return Settings{}, fmt.Errorf("settings: %w", err)

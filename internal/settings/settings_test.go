@@ -54,6 +54,7 @@ func TestHarmfulSettings(t *testing.T) {
 		{[]string{"COUNT_FIELD=Count"}, "COUNT_FIELD=Count: want FIELDS=total=Count instead"},
 		{[]string{"FIELDS=likes," + strings.Repeat("x", 65)}, "at 7: a name has 65 bytes, and at most 64 are allowed"},
 		{[]string{"FIELDS=\xff"}, "is not UTF-8"},
+		{[]string{"FIREBASE_AUTH_EMULATOR_HOST=127.0.0.1:9099", "K_SERVICE=counters-increment"}, "FIREBASE_AUTH_EMULATOR_HOST=127.0.0.1:9099: want it left out on Cloud Run"},
 		{[]string{"HOSTED=true", "AUTO_CREATE=true"}, "AUTO_CREATE=true: want false with HOSTED=true"},
 		{[]string{"HOSTED=true", "AUTO_CREATE=60"}, "AUTO_CREATE=60: want false with HOSTED=true"},
 		{[]string{"NUM_SHARDS=20", "MAX_SHARDS=19"}, "NUM_SHARDS=20: want at most MAX_SHARDS=19"},

@@ -82,6 +82,9 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 		reconcile: newBackends(),
 		firestore: newBackends(),
 	}
+	if set.Auth == "firebase" && set.AuthEmulator != "" {
+		s.Notes = append(s.Notes, fmt.Sprintf("Callers are users of Firebase's Auth emulator at %s: firebase emulators:start --only auth --project %s", set.AuthEmulator, s.Project))
+	}
 	if stale := s.Firestore; stale != "" {
 		there, err := answers(ctx, stale)
 		if err != nil {
