@@ -52,7 +52,7 @@ func TestMemberRequests(t *testing.T) {
 		{name: "unknown counter left", method: "DELETE", path: "/unknown/likes/alice", status: 404},
 		{name: "unknown counter read", method: "GET", path: "/unknown/likes/alice", status: 404},
 		{name: "a field that isn't counted", method: "PUT", path: "/post-123/comments/alice", status: 400,
-			want: `{"detail":"join comments of counter \"post-123\": invalid field: \"comments\" is not counted; want one of likes, views"}`},
+			want: `{"detail":"join comments of counter \"post-123\": invalid field: \"comments\" is not counted; want one of likes, views; to count it too, set FIELDS=likes,views,comments (counters dev --fields likes,views,comments)"}`},
 		{name: "a field that isn't counted, read", method: "GET", path: "/post-123/comments/alice", status: 400},
 		{name: "no member", method: "PUT", path: "/post-123/likes/", status: 400},
 		{name: "me", method: "PUT", path: "/post-123/likes/me", status: 400},
