@@ -9,6 +9,7 @@ import { EXPIRES, Shown } from "./shown.js";
 import { fromFunction } from "./sources.js";
 
 export { CounterError };
+export { signedIn } from "./auth.js";
 export { documentOf, fromFirestore, fromFunction } from "./sources.js";
 /** @typedef {import("./sources.js").Snapshot} Snapshot */
 /** @typedef {import("./sources.js").Source} Source */
@@ -23,7 +24,8 @@ export { documentOf, fromFirestore, fromFunction } from "./sources.js";
  * @property {number} pending how many increments and likes wait for their answer
  * @property {boolean | undefined} exists
  * @property {boolean} live
- * @property {Error | undefined} error
+ * @property {Error | undefined} error why the last increment or like was refused, or why it can't be
+ *   watched
  */
 
 /** The counters behind one Increment function. */
@@ -36,6 +38,7 @@ export class Counters {
   #user;
   #away = false; // whether the page is put aside, or all this was closed
   #ended = new AbortController();
+  /** @type {() => string | null | undefined} */
   #member;
   #options;
 
@@ -51,7 +54,9 @@ export class Counters {
    * @param {string | (() => string | null | undefined)} [options.member] who the user is, now:
    *   what one has asked for is sent for nobody else. Unless given, users are told apart by their
    *   `Authorization`, and their likes are those of `me`, the user whom the function knows by
-   *   that
+   *   that. A function that returns null: nobody has signed in
+   * @param {(changed: () => void) => () => void} [options.onUser] calls `changed` when another user has
+   *   signed in, or out, until what it returns is called; see `signedIn`
    * @param {Storage | null} [options.storage] where increments and likes are kept until they are
    *   answered; localStorage unless given, and null for nowhere
    * @param {number} [options.keep] ms after which an increment that isn't answered is given up:
@@ -63,12 +68,14 @@ export class Counters {
    *   increments and likes of an earlier page that are given up
    * @param {any} [options.page] the window; for tests
    */
-  constructor({ url = "", field = "total", source, transport, member, storage = localStorageOrNone(), keep = 23 * 3_600_000, headers, failed = () => {}, page = globalThis }) {
+  constructor({ url = "", field = "total", source, transport, member, onUser, storage = localStorageOrNone(), keep = 23 * 3_600_000, headers, failed = () => {}, page = globalThis }) {
+    // Requests would go to the page's own site.
+    if (!url && !(source && transport)) throw new TypeError("want the url of Increment");
     this.url = url.replace(/\/$/, "");
     this.field = field;
     this.source = source ?? fromFunction(this.url, { headers });
     this.transport = transport ?? overHTTP(this.url, headers);
-    this.#member = member;
+    this.#member = typeof member === "function" ? member : () => member ?? "me";
     this.#options = { storage: storage ?? undefined, keep, failed, locks: page.navigator?.locks };
     /** @type {(events: string, run: (event: any) => void) => void} */
     const on = (events, run) => {
@@ -89,11 +96,17 @@ export class Counters {
     // Users other than the one of now, too, are told how what they have asked for ended.
     on("storage", ({ key }) => this.#queues.forEach((queue) => queue.heard(key)));
     this.queue.go();
+    if (onUser) this.#ended.signal.onabort = onUser(() => this.#changed());
   }
 
   /** Who the user is; `me` where only the function knows. */
   get member() {
-    return (typeof this.#member === "function" ? this.#member() : this.#member) ?? "me";
+    return this.#member() ?? "me";
+  }
+
+  /** Whether nobody has signed in. For `Counter`. */
+  get nobody() {
+    return this.#member() == null;
   }
 
   /** What the user has on the way. */
@@ -175,6 +188,7 @@ export class Counters {
  * @property {number} since when that was said, as of performance.now()
  * @property {Wish[]} wishes likes that aren't answered yet, oldest first
  * @property {() => void} [stop]
+ * @property {Error} [failed] why the server doesn't say
  */
 
 /**
@@ -194,8 +208,20 @@ export class Counter {
   #subscribers = new Set();
   /** @type {(() => void) | undefined} */
   #stop;
-  /** @type {{ parts: unknown[], state: State } | undefined} */
-  #state;
+  /** @type {unknown[]} what the state is made of: nothing is NaN */
+  #parts = [NaN];
+  /** @type {State} */
+  #state = /** @type {any} */ (undefined);
+  /** @type {Error | undefined} */
+  #refused;
+  /** @type {Error | undefined} */
+  #failed;
+  /** Whether what is known is what the server has now. */
+  live = false;
+  /** @type {boolean | undefined} Whether there is one; undefined until that is known. */
+  exists;
+  /** @type {number | undefined} When it was last rolled up, in ms since 1970. */
+  updatedAt;
 
   /**
    * Use `Counters.counter`.
@@ -207,14 +233,14 @@ export class Counter {
     this.#counters = counters;
     this.id = id;
     this.field = field;
-    /** Whether what is known is what the server has now. */
-    this.live = false;
-    /** @type {boolean | undefined} Whether there is one; undefined until that is known. */
-    this.exists = undefined;
-    /** @type {number | undefined} When it was last rolled up, in ms since 1970. */
-    this.updatedAt = undefined;
-    /** @type {Error | undefined} Why it can't be watched. */
-    this.error = undefined;
+  }
+
+  /**
+   * Why the last increment or like was refused, or why it can't be watched.
+   * @returns {Error | undefined}
+   */
+  get error() {
+    return this.#refused ?? this.#failed ?? this.#members.get(this.#counters.member)?.failed;
   }
 
   /** What the counter's document says; undefined until that is known. */
@@ -242,13 +268,14 @@ export class Counter {
   /** All that there is to show, as of now. @returns {State} */
   get state() {
     const { value, pending, exists, live, error } = this;
-    const now = [value, pending, exists, live, error, this.#liked(this.#counters.member)];
-    if (!this.#state || now.some((part, i) => part !== this.#state?.parts[i])) {
+    const before = this.#parts;
+    this.#parts = [value, pending, exists, live, error, this.#liked(this.#counters.member)];
+    if (this.#parts.some((part, i) => part !== before[i])) {
       const counter = this;
       // Who has joined is asked for when somebody wants to know.
-      this.#state = { parts: now, state: { value, pending, exists, live, error, get liked() { return counter.joined(); } } };
+      this.#state = { value, pending, exists, live, error, get liked() { return counter.joined(); } };
     }
-    return this.#state.state;
+    return this.#state;
   }
 
   /**
@@ -276,7 +303,7 @@ export class Counter {
   /** @param {number} by @param {string} [key] */
   async #add(by, key) {
     if (!Number.isSafeInteger(by) || by === 0) throw new TypeError(`want a whole number other than 0, not ${by}`);
-    if (key !== undefined && !/^[!-~]([ -~]{0,253}[!-~])?$/.test(key)) throw new TypeError(`want 1 to 255 printable ASCII characters, not ${JSON.stringify(key)}`);
+    if (key !== undefined && !/^[!-~]([ -~]{0,253}[!-~])?$/.test(key)) throw new TypeError(`want ASCII, not ${JSON.stringify(key)}`);
     return this.#counters.queue.add(this.id, this.field, by, key);
   }
 
@@ -285,24 +312,28 @@ export class Counter {
    * @param {import("./entry.js").Waiting} waiting
    */
   follow({ entry, done }) {
+    this.#refused = undefined;
     if (!("key" in entry)) return void this.#followLike(entry, done);
-    const own = this.#shown.add(entry.by);
-    this.#end(own, done);
+    void this.#end({ own: this.#shown.add(entry.by) }, done);
     this.changed();
   }
 
   /**
-   * @param {import("./shown.js").Own} own
+   * Takes how it ended. That it was refused is shown until something else is asked for.
+   * @param {{ own?: import("./shown.js").Own }} of
    * @param {Promise<boolean>} done
    */
-  async #end(own, done) {
-    if (await done.catch(() => false)) this.#answered(own);
-    else this.#shown.fail(own); // It was refused, or the total holds it already.
+  async #end(of, done) {
+    const counted = await done.catch((error) => void (this.#refused = error));
+    if (of.own && counted) this.#answered(of.own);
+    // It was refused; or the total holds it already, or never will.
+    else if (of.own) this.#shown.fail(of.own);
     this.changed();
   }
 
   /** Takes it that the user is another one now. For `Counters`. */
   switched() {
+    this.#refused = undefined;
     this.#shown.forget();
     this.#members.forEach((known) => known.stop?.());
     this.#members.clear();
@@ -338,6 +369,15 @@ export class Counter {
    */
   leave(member) {
     return this.#like(false, member);
+  }
+
+  /**
+   * Joins, or leaves: for a button. That it was refused, `error` says.
+   * @param {string} [member] `Counters.member` unless given
+   * @returns {Promise<boolean>} as of `join`, but false when it was given up
+   */
+  toggle(member) {
+    return (this.joined(member) ? this.leave(member) : this.join(member)).catch(() => false);
   }
 
   /**
@@ -377,10 +417,7 @@ export class Counter {
     this.#fit(known);
     this.changed();
     const since = known.since;
-    const counted = await done.catch(() => false);
-    if (wish.own && counted) this.#answered(wish.own);
-    // It was refused; or the total holds it already, or never will.
-    else if (wish.own) this.#shown.fail(wish.own);
+    await this.#end(wish, done);
     known.wishes = known.wishes.filter((other) => other !== wish);
     if (this.#members.get(member) !== known) return;
     this.#fit(known);
@@ -424,12 +461,15 @@ export class Counter {
 
   /** @param {string} member @param {Member} known */
   #watch(member, known) {
-    // A counter that there isn't has no members.
-    if (!this.#stop || known.stop || !this.exists) return;
+    // A counter that there isn't has no members, and nobody is none.
+    if (!this.#stop || known.stop || !this.exists || this.#counters.nobody) return;
     known.stop = this.#counters.transport.watch({ counter: this.id, field: this.field, member }, (joined, asked) => {
       // While likes are under way, whether this holds them is unknown; their answers will say.
       if (known.wishes.length > 0 || asked < known.since) return;
-      [known.known, known.since] = [joined, asked];
+      [known.known, known.since, known.failed] = [joined, asked, undefined];
+      this.changed();
+    }, (error) => {
+      known.failed = error;
       this.changed();
     });
   }
@@ -445,7 +485,7 @@ export class Counter {
     const subscriber = () => changed(this.state);
     this.#subscribers.add(subscriber);
     this.#stop ??= this.#counters.source(this.id, (snapshot) => this.#next(snapshot), (error) => {
-      this.error = error;
+      this.#failed = error;
       this.live = false;
       this.changed();
     }, this.field);
@@ -478,7 +518,7 @@ export class Counter {
   #next(snapshot) {
     const cut = !this.live && this.total !== undefined;
     const sent = this.#counters.queue.underWay(this.id, this.field);
-    this.error = undefined;
+    this.#failed = undefined;
     // What can be heard can be spoken to.
     if (snapshot?.live && !this.live) this.#counters.queue.go();
     this.live = snapshot?.live ?? false;

@@ -80,10 +80,10 @@ export class CounterError extends Error {
 
 /**
  * Tells whether a member has joined: it calls `next` with that, and with when that was asked for
- * (as of performance.now()), at first and perhaps whenever it changes. It returns a function that
- * ends it.
+ * (as of performance.now()), at first and perhaps whenever it changes, and `failed` with why it
+ * can't tell. It returns a function that ends it.
  * @typedef {(like: { counter: string, field: string, member: string }, next: (joined: boolean,
- *   asked: number) => void) => () => void} Watch
+ *   asked: number) => void, failed: (error: Error) => void) => () => void} Watch
  */
 
 /**
@@ -124,22 +124,25 @@ export class CounterError extends Error {
 export function errorOf({ end, error }) {
   const [message, status] = error ?? ["It was given up."];
   const unknown = end === UNKNOWN;
-  return new CounterError(unknown ? `${message} Whether an earlier attempt was counted is unknown.` : message, { status, unknown });
+  return new CounterError(unknown ? `${message} Whether it was counted is unknown.` : message, { status, unknown });
 }
 
 /** @param {Entry | undefined} entry @returns {[number, number]} */
 export function lateOf(entry) {
-  return entry && !("key" in entry) ? [...entry.late] : [0, 0];
+  return /** @type {[number, number]} */ ([.../** @type {any} */ (entry)?.late ?? [0, 0]]);
 }
 
 /** @param {[number, number]} a @param {[number, number]} b @returns {[number, number]} */
 export function latest(a, b) {
-  return [Math.max(a[0], b[0]), Math.max(a[1], b[1])];
+  return /** @type {[number, number]} */ (a.map((ms, i) => Math.max(ms, b[i])));
 }
 
-/** A key. `crypto.randomUUID` is only there on pages that came over HTTPS or from this machine. */
-export function uuid() {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+/**
+ * A key, as long as any other, so that one can take another's place in a storage that is full.
+ * `crypto.randomUUID` is only there on pages that came over HTTPS or from this machine.
+ */
+export function newKey() {
+  return btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(16))));
 }
 
 /**

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import test from "node:test";
-import { CounterError, Counters } from "./counter.js";
+import { CounterError, Counters, fromFunction, signedIn } from "./counter.js";
 import { whose } from "./http.js";
 import { Browser, MemoryStorage, told, until, Window } from "./wait.mjs";
 
@@ -307,4 +307,107 @@ test("10: a counter is the same with its field named, and the default source sen
   counter.subscribe(() => {});
   await until(() => counter.value === 5);
   assert.equal(asked[0], "Bearer x");
+});
+
+test("11: without a url there would be requests to the page's own site: it is an error at once", (t) => {
+  const page = new Window();
+  for (const options of [{}, { url: undefined }, { url: "" }, { transport: noting() }, { source: told(1) }]) {
+    assert.throws(() => new Counters({ page, storage: null, ...options }), /want the url of Increment/, JSON.stringify(options));
+  }
+  open(t, { transport: noting() }); // and a source
+});
+
+/** A function that counts the field total alone. */
+async function startOther(t) {
+  const asked = [];
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    response.writeHead(400, { "Content-Type": "application/problem+json" });
+    response.end(JSON.stringify({ status: 400, detail: `"likes" is not counted; want one of total; to count it too, set FIELDS=total=count,likes` }));
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => new Promise((closed) => { server.close(closed); server.closeAllConnections(); }));
+  return { asked, url: `http://127.0.0.1:${server.address().port}` };
+}
+
+test("12: a field that isn't counted is said to be that, whatever the total comes from", async (t) => {
+  const other = await startOther(t);
+  for (const source of [told(34), undefined]) {
+    const counter = open(t, { url: other.url, source }).counter("a", "likes");
+    let state;
+    counter.subscribe((now) => { state = now; void now.liked; });
+    await until(() => state.error);
+    assert.match(state.error.message, /set FIELDS=total=count,likes \(400\)/);
+  }
+  assert.deepEqual(other.asked, ["GET /a/likes/me", "GET /?counter=a&field=likes"], "it was asked again");
+});
+
+test("13: a like that is refused is in the state until something else is asked for, and a button's is no unhandled error", async (t) => {
+  const fates = [{ error: new CounterError("The server refuses it: Sign in. (401).", { status: 401 }) }, { counted: true }];
+  const counter = open(t, { transport: noting((n) => fates[n]) }).counter("a", "likes");
+  const states = [];
+  counter.subscribe((state) => states.push(state));
+  assert.equal(await counter.toggle(), false);
+  assert.deepEqual([counter.error.status, states.at(-1).error.message, counter.value], [401, "The server refuses it: Sign in. (401).", 34]);
+  const done = counter.toggle();
+  assert.deepEqual([counter.error, states.at(-1).error, counter.value], [undefined, undefined, 35]);
+  assert.equal(await done, true);
+  assert.equal(counter.joined(), true);
+});
+
+test("14: a page that is offline asks nothing, and goes on once it is online", async (t) => {
+  const asked = [];
+  const browser = { onLine: false };
+  const before = { fetch: globalThis.fetch, navigator: Object.getOwnPropertyDescriptor(globalThis, "navigator") };
+  Object.defineProperty(globalThis, "navigator", { value: browser, configurable: true });
+  globalThis.fetch = async (url, { method = "GET" } = {}) => {
+    asked.push(`${method} ${url}`);
+    return Response.json(method === "PUT" ? { counter: "a", counted: true } : { counter: "a", total: 5, joined: false });
+  };
+  t.after(() => {
+    globalThis.fetch = before.fetch;
+    if (before.navigator) Object.defineProperty(globalThis, "navigator", before.navigator);
+    else delete globalThis.navigator;
+  });
+  const page = new Window();
+  const url = "https://counters.example";
+  const counter = open(t, { url, source: fromFunction(url, { every: 5 }), page }).counter("a", "likes");
+  counter.subscribe(() => {});
+  await until(() => counter.error === undefined && counter.live === false);
+  const done = counter.join();
+  await new Promise((later) => setTimeout(later, 50));
+  assert.deepEqual([asked, counter.pending, counter.error], [[], 1, undefined]);
+  browser.onLine = true;
+  page.dispatchEvent(new Event("online"));
+  assert.equal(await done, true);
+  await until(() => counter.live);
+  assert.ok(asked.includes("PUT https://counters.example/a/likes/me") && asked.includes("GET https://counters.example/?counter=a&field=likes"));
+
+  // Without HTTPS the server may be this machine.
+  browser.onLine = false;
+  asked.length = 0;
+  await open(t, { url: "http://localhost:8081/increment", page }).counter("a", "likes").join();
+  assert.deepEqual(asked, ["PUT http://localhost:8081/increment/a/likes/me"]);
+});
+
+test("15: users of Firebase Authentication come and go, and who has not signed in is asked nothing about", async (t) => {
+  const auth = { currentUser: null, changed: [], onAuthStateChanged(changed) { this.changed.push(changed); return () => {}; }, authStateReady: async () => {} };
+  const asked = [];
+  const transport = noting(undefined, { watch: ({ member }, next) => { asked.push(member); queueMicrotask(() => next(member === "ada", performance.now() + 1)); return () => {}; } });
+  const users = signedIn(auth);
+  const counter = open(t, { transport, ...users }).counter("a", "likes");
+  const seen = [];
+  counter.subscribe(({ liked }) => liked === seen.at(-1) || seen.push(liked));
+  assert.deepEqual([asked, await users.headers()], [[], {}]);
+  const enters = (uid) => {
+    auth.currentUser = uid && { uid, getIdToken: async () => `token of ${uid}` };
+    auth.changed.forEach((changed) => changed());
+  };
+  enters("ada");
+  assert.deepEqual([asked, await users.headers(), counter.joined()], [["ada"], { Authorization: "Bearer token of ada" }, true]);
+  enters("bob");
+  await until(() => counter.joined() === false);
+  assert.deepEqual(asked, ["ada", "bob"]);
+  enters(null);
+  assert.deepEqual([asked, counter.joined()], [["ada", "bob"], undefined]);
 });

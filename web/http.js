@@ -22,29 +22,47 @@ export function overHTTP(url, headers) {
     async send(entry, { credentials, signal }) {
       let answer, text;
       try {
-        answer = await fetch(...requestOf(url, credentials.headers, entry, signal));
+        answer = await request(...requestOf(url, credentials.headers, entry, signal));
         text = await answer.text();
       } catch (/** @type {any} */ error) {
-        const late = error.name === "TimeoutError";
-        return { again: 0, trouble: late ? "The server doesn't answer in time." : await unreachable(url), all: !late };
+        const all = error.name !== "TimeoutError";
+        return { again: 0, trouble: all ? await unreachable(url) : "The server can't be reached.", all };
       }
       const body = parse(text);
       if (answer.ok && body.counter) return { counted: "member" in entry ? body.counted !== false : body.replayed !== true };
-      const { status } = answer;
       // A network's page to sign in, or the site's own page, says 200 too.
-      if (answer.ok || status >= 500 || status === 408 || status === 425 || status === 429) {
-        const seconds = Number(answer.headers.get("Retry-After"));
-        const all = status === 429;
-        return { again: seconds > 0 ? seconds * 1_000 : 0, trouble: all ? "There were too many requests." : "The server is too busy, or not well.", all };
+      if (answer.ok || busy(answer)) {
+        return { again: Number(answer.headers.get("Retry-After")) * 1_000 || 0, trouble: body.detail ?? "The server is busy.", all: answer.status === 429 };
       }
-      return { error: new CounterError(`The server refuses it: ${body.detail ?? answer.statusText} (${status}).`, { status }) };
+      return { error: refusal(answer, body) };
     },
 
-    watch: (like, next) => asking(memberURL(url, like), headers, (asked, _, answer, body) => {
+    watch: (like, next, failed) => asking(memberURL(url, like), headers, (asked, _, answer, body) => {
       if (answer?.ok || answer?.status === 404) return next(body.joined === true, asked);
-      if (!answer || answer.status >= 500 || answer.status === 429) return AGAIN; // Others don't say.
+      if (!answer || busy(answer)) return AGAIN;
+      failed(refusal(answer, body));
     }),
   };
+}
+
+/**
+ * Whether it may be another answer if it is asked again.
+ * @param {Response} answer
+ */
+export const busy = ({ status }) => status > 499 || [408, 425, 429].includes(status);
+
+/** @param {Response} answer @param {any} body */
+export const refusal = ({ status, statusText }, body) => new CounterError(`The server refuses it: ${body.detail ?? statusText} (${status}).`, { status });
+
+/**
+ * Fetches, unless the page is offline: that would be nothing but an error in its console. Without
+ * HTTPS the server may be this machine, which is there all the same.
+ * @param {string} url
+ * @param {RequestInit} how
+ */
+async function request(url, how) {
+  if (globalThis.navigator?.onLine === false && absolute(url).startsWith("https")) throw 0;
+  return fetch(url, how);
 }
 
 /**
@@ -68,9 +86,11 @@ export function asking(url, headers, got) {
     try {
       const own = await headers?.();
       if (signal.aborted) return; // On a server, nobody watches for longer than that.
-      const there = await fetch(url, { headers: own, signal: AbortSignal.timeout(TIMEOUT) });
-      body = await there.json() ?? {};
-      if (!there.ok || body.counter) answer = there; // Who answers a page to sign in says 200 too.
+      const there = await request(url, { headers: own, signal: AbortSignal.timeout(TIMEOUT) });
+      const none = there.status === 204; // There is no such counter.
+      body = none ? {} : await there.json() ?? {};
+      // Who answers a page to sign in says 200 too.
+      if (none || !there.ok || body.counter) answer = there;
     } catch {
       // There was none, or one of something in between.
     }
@@ -132,7 +152,7 @@ function absolute(url) {
 export async function unreachable(url) {
   if (globalThis.location && new URL(absolute(url)).origin !== location.origin) {
     try {
-      await fetch(url, { mode: "no-cors", signal: AbortSignal.timeout(5_000) });
+      await request(url, { mode: "no-cors", signal: AbortSignal.timeout(5_000) });
       return `The server's ALLOWED_ORIGINS doesn't name ${location.origin}.`;
     } catch {
       // It can't be reached.
@@ -156,7 +176,7 @@ export function whose(authorization) {
     // It is not such a token.
   }
   let hash = 0;
-  for (const char of user) hash = Math.imul(hash ^ /** @type {number} */ (char.codePointAt(0)), 0x5bd1e995) ^ (hash >>> 15);
+  for (const char of user) hash = (Math.imul(hash, 31) + /** @type {number} */ (char.codePointAt(0))) | 0;
   return (hash >>> 0).toString(36);
 }
 

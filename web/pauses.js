@@ -14,10 +14,11 @@ export { LONGEST };
 export class Pauses {
   /** @type {Map<string, Pause>} */
   #pauses = new Map();
+  #over;
 
   /** @param {() => void} over called when one is over */
   constructor(over) {
-    this.over = over;
+    this.#over = over;
   }
 
   /**
@@ -51,7 +52,7 @@ export class Pauses {
     Object.assign(pause, { ms: Math.min(LONGEST, pause.ms ? 2 * pause.ms : SHORTEST), trouble });
     pause.timer = setTimeout(() => {
       pause.timer = undefined;
-      this.over();
+      this.#over();
     }, Math.max(least, pause.ms * (1 + Math.random())));
     this.#pauses.set(counter, pause);
   }

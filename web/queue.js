@@ -1,4 +1,4 @@
-import { CounterError, errorOf, joinedOf, lateOf, latest, uuid } from "./entry.js";
+import { CounterError, errorOf, joinedOf, lateOf, latest, newKey } from "./entry.js";
 import { LONGEST, Pauses } from "./pauses.js";
 import { BEFORE, COUNTED, nameOf, Records, REFUSED, UNKNOWN } from "./record.js";
 import { Turn } from "./turn.js";
@@ -35,21 +35,16 @@ export class Queue {
   #timers = new Set();
   #closed = new AbortController();
   #leads = false;
+  #options;
   #records;
   #turn;
 
   /** @param {import("./entry.js").Options} options */
-  constructor({ name, mine, user, transport, storage, keep, locks, changed, added, liked, failed }) {
-    this.mine = mine;
-    this.user = user;
-    this.transport = transport;
-    this.keep = keep;
-    this.changed = changed;
-    this.added = added;
-    this.liked = liked;
-    this.failed = failed;
+  constructor(options) {
+    const { name, storage, locks } = options;
+    this.#options = options;
     this.#records = new Records(storage, `counters-queue ${name} `);
-    this.#turn = storage && new Turn(`counters-sender ${name}`, { locks, storage, taken: () => this.#lead() });
+    this.#turn = storage && new Turn(`counters-sender ${name}`, storage, () => this.#lead(), locks);
     this.#closed.abort();
   }
 
@@ -132,12 +127,12 @@ export class Queue {
    * @returns {Promise<boolean>} fulfilled once it is counted, with false if it had been before;
    *   or rejected with a CounterError
    */
-  async add(counter, field, by, key = uuid()) {
+  async add(counter, field, by, key = newKey()) {
     const same = this.#entries.get(nameOf({ counter, field, key }));
     if (same) {
       const { entry } = same;
       if ("key" in entry && entry.by === by) return same.done;
-      throw new CounterError(`${key} waits already, with another number.`);
+      throw new CounterError(`${key} waits, with another number.`);
     }
     return this.#add({ counter, field, key, by, at: Date.now(), tried: false, as: "", end: 0 }).done;
   }
@@ -169,7 +164,7 @@ export class Queue {
       return sent.done;
     }
     if (last && last !== sent) last.resolve(false);
-    return this.#add({ counter, field, member, joined, id: uuid(), at, late: lateOf(then), end: 0 }).done;
+    return this.#add({ counter, field, member, joined, id: newKey(), at, late: lateOf(then), end: 0 }).done;
   }
 
   /** Ends all pauses: there is reason to believe that requests get through again. */
@@ -188,7 +183,7 @@ export class Queue {
     else if (key.startsWith(this.#records.prefix)) this.#take(key.slice(this.#records.prefix.length));
     else return;
     this.#pump();
-    this.changed();
+    this.#options.changed();
   }
 
   /** This page is the one that sends from now on. */
@@ -216,9 +211,10 @@ export class Queue {
 
   /**
    * @param {Entry} entry
-   * @param {{ own?: boolean, settled?: boolean }} how
+   * @param {boolean} own
+   * @param {boolean} settled
    */
-  #make(entry, { own = false, settled = false }) {
+  #make(entry, own = false, settled = false) {
     /** @type {(counted: boolean) => void} */
     let resolve = () => {};
     /** @type {(error: Error) => void} */
@@ -237,9 +233,9 @@ export class Queue {
    * @param {boolean} own
    */
   #add(entry, own = true) {
-    const waiting = this.#make(entry, { own });
+    const waiting = this.#make(entry, own);
     if (own) this.#keep(waiting);
-    this.added(waiting);
+    this.#options.added(waiting);
     if (own) this.#pump();
     return waiting;
   }
@@ -277,7 +273,7 @@ export class Queue {
       }
     } else if (!now) {
       if (!then.end) this.#add(then, false);
-      else if (this.#leads) this.#keepLate(this.#make(then, { settled: true }));
+      else if (this.#leads) this.#keepLate(this.#make(then, false, true));
     } else if ("key" in now.entry || "key" in then) {
       if ("key" in now.entry && "key" in then) Object.assign(now.entry, { tried: now.entry.tried || then.tried, as: now.entry.as || then.as });
       if (then.end) this.#ended(now, then);
@@ -321,13 +317,13 @@ export class Queue {
   /** Settles its promise. @param {Waiting} waiting @param {Entry} entry */
   #tell({ resolve, reject }, entry) {
     if (entry.end > BEFORE) return reject(errorOf(entry));
-    if (!("key" in entry)) this.liked(entry);
+    if (!("key" in entry)) this.#options.liked(entry);
     resolve(entry.end === COUNTED);
   }
 
   #pump() {
     const all = this.#pauses.get("");
-    if (this.#closed.signal.aborted || all?.timer !== undefined || !this.mine()) return;
+    if (this.#closed.signal.aborted || all?.timer !== undefined || !this.#options.mine()) return;
     for (const waiting of this.#entries.values()) {
       // While nothing gets through, one request finds out when it does again.
       if (this.#flying.size >= (all ? 1 : AT_ONCE)) return;
@@ -351,9 +347,9 @@ export class Queue {
     this.#flying.delete(name);
     // Another has taken its place meanwhile.
     if ((!outcome || signal.aborted) && this.#entries.get(name) !== waiting) waiting.resolve(false);
-    if (outcome && !signal.aborted) this.#answered(waiting, outcome, { before, inDoubt, sent });
+    if (outcome && !signal.aborted) this.#answered(waiting, outcome, before, inDoubt, sent);
     this.#pump();
-    this.changed();
+    this.#options.changed();
   }
 
   /**
@@ -365,21 +361,21 @@ export class Queue {
     const { entry, kept, name } = waiting;
     if ("key" in entry) {
       const age = Date.now() - entry.at;
-      if (!(age <= this.keep && age > -SKEW)) {
-        return { error: new CounterError("It waited too long to be sent again.", { unknown: entry.tried }) };
+      if (!(age <= this.#options.keep && age > -SKEW)) {
+        return { error: new CounterError("It waited too long.", { unknown: entry.tried }) };
       }
     }
     let credentials;
     try {
-      credentials = await this.transport.prepare?.();
+      credentials = await this.#options.transport.prepare?.();
     } catch (/** @type {any} */ error) {
-      return { again: 0, trouble: `No credentials: ${error?.message ?? error}`, all: true };
+      return { again: 0, trouble: `No credentials: ${error}`, all: true };
     }
     const current = !signal.aborted && this.#entries.get(name) === waiting && (!waiting.settled || waiting.again);
-    if (!current || !this.mine() || (kept && !this.#leading)) return undefined;
+    if (!current || !this.#options.mine() || (kept && !this.#leading)) return undefined;
     if ("key" in entry) {
       // Other users are known by their ids.
-      const as = (this.user === "me" && credentials?.as) || "";
+      const as = (this.#options.user === "me" && credentials?.as) || "";
       // Under another's name its key would be another, and it would count again.
       if (entry.tried && entry.as !== as) {
         waiting.parked = true;
@@ -391,15 +387,17 @@ export class Queue {
       entry.late[+entry.joined] = Date.now() + LATE;
     }
     this.#keep(waiting);
-    return this.transport.send({ ...entry }, { user: this.user, credentials, signal });
+    return this.#options.transport.send({ ...entry }, { user: this.#options.user, credentials, signal });
   }
 
   /**
    * @param {Waiting} waiting
    * @param {Outcome} outcome
-   * @param {{ before: number, inDoubt: boolean, sent: number }} attempt
+   * @param {number} before as of its `late`, or whether it was tried, before this attempt
+   * @param {boolean} inDoubt whether an earlier attempt may have been carried out, or still be
+   * @param {number} sent when this attempt was
    */
-  #answered(waiting, outcome, { before, inDoubt, sent }) {
+  #answered(waiting, outcome, before, inDoubt, sent) {
     const { entry, name } = waiting;
     const { counter } = entry;
     const now = this.#entries.get(name);
@@ -489,7 +487,7 @@ export class Queue {
     this.#later(() => {
       if (this.#entries.has(name) || !this.#records.read(name)?.end) return;
       this.#records.remove(name);
-      if (entry.end > BEFORE) this.failed(errorOf(entry), entry);
+      if (entry.end > BEFORE) this.#options.failed(errorOf(entry), entry);
     }, NOTED);
   }
 }

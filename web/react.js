@@ -37,7 +37,7 @@ export function useLike(id, field) {
   const { liked } = state;
   return {
     value: state.value, liked, pending: state.pending, exists: state.exists, live: state.live, error: state.error,
-    toggle: () => (liked ? counter.leave() : counter.join()),
+    toggle: () => counter.toggle(),
   };
 }
 

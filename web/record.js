@@ -11,20 +11,22 @@ export const COUNTED = 1, BEFORE = 2, REFUSED = 3, UNKNOWN = 4;
 
 /** The entries of a queue in the storage. */
 export class Records {
+  #storage;
+
   /**
    * @param {Store | undefined} storage none: nothing is kept
    * @param {string} prefix
    */
   constructor(storage, prefix) {
-    this.storage = storage;
+    this.#storage = storage;
     this.prefix = prefix;
   }
 
   /** Names of what there is. */
   get names() {
     const names = [];
-    for (let i = 0; i < (this.storage?.length ?? 0); i++) {
-      const name = this.storage?.key(i);
+    for (let i = 0; i < (this.#storage?.length ?? 0); i++) {
+      const name = this.#storage?.key(i);
       if (name?.startsWith(this.prefix)) names.push(name.slice(this.prefix.length));
     }
     return names;
@@ -36,7 +38,7 @@ export class Records {
    */
   read(name) {
     try {
-      return decode(name, this.storage?.getItem(this.prefix + name) ?? "");
+      return decode(name, this.#storage?.getItem(this.prefix + name) ?? "");
     } catch {
       return undefined;
     }
@@ -50,8 +52,8 @@ export class Records {
     const key = this.prefix + nameOf(entry);
     for (const text of [encode(entry), encode({ ...entry, error: undefined })]) {
       try {
-        this.storage?.setItem(key, text);
-        return this.storage !== undefined;
+        this.#storage?.setItem(key, text);
+        return this.#storage !== undefined;
       } catch {
         // The storage is full, or forbidden.
       }
@@ -63,7 +65,7 @@ export class Records {
   /** @param {string} name */
   remove(name) {
     try {
-      this.storage?.removeItem(this.prefix + name);
+      this.#storage?.removeItem(this.prefix + name);
     } catch {
       // The storage is forbidden, and so there is nothing in it.
     }
@@ -93,8 +95,8 @@ export function nameOf(entry) {
 function encode(entry) {
   const { at, end, error } = entry;
   return JSON.stringify("key" in entry
-    ? { at, end, by: entry.by, tried: Number(entry.tried), as: entry.as.padEnd(13), error }
-    : { at, end, id: entry.id, joined: Number(entry.joined), late: entry.late.map((ms) => String(ms).padStart(13, "0")), error });
+    ? { at, end, by: entry.by, tried: +entry.tried, as: entry.as.padEnd(13), error }
+    : { at, end, id: entry.id, joined: +entry.joined, late: entry.late.map((ms) => String(ms).padStart(13, "0")), error });
 }
 
 /**

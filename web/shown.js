@@ -56,9 +56,9 @@ export class Shown {
     if (this.#own.includes(own)) this.#forget(now - ROLLED_UP);
   }
 
-  /** Shows nothing any more of what was added here. */
-  forget() {
-    this.#own = [];
+  /** Shows nothing any more of what was added here, but for what is kept. @param {Own[]} [kept] */
+  forget(kept = []) {
+    this.#own = kept;
     this.#used = { [1]: 0, [-1]: 0 };
   }
 
@@ -94,22 +94,21 @@ export class Shown {
    * @param {{ 1: number, "-1": number }} [sent] what is being sent, by direction
    */
   reconnected(total, sent = { [1]: 0, [-1]: 0 }) {
-    this.#own = this.#own.filter((own) => own.answered === Infinity);
-    this.#used = { [1]: 0, [-1]: 0 };
+    this.forget(this.#own.filter((own) => own.answered === Infinity));
     const move = (total ?? NaN) - (this.total ?? total ?? NaN);
     this.#move(total, move);
-    const other = move < 0 ? 1 : -1;
+    const other = against(move);
     if (move) this.#used[other] += Math.min(sent[other], this.#left(other));
   }
 
   /** @param {number | null} total @param {number} move NaN: it was no number, or is none */
   #move(total, move) {
-    const way = move < 0 ? -1 : 1;
+    const other = against(move);
+    const way = against(other);
     const used = Math.min(Math.abs(move) || 0, this.#left(way));
     this.#used[way] += used;
     // Beyond that, others moved it. What of ours cancelled out in moves before this one is not to
     // come any more.
-    const other = way < 0 ? 1 : -1;
     if (Math.abs(move) > used) this.#used[other] += Math.min(used, this.#left(other));
     this.total = total;
   }
@@ -130,5 +129,7 @@ export class Shown {
 /** @typedef {1 | -1} Way */
 /** @type {Way[]} */
 const ways = [1, -1];
+/** The direction that a move doesn't go in. @param {number} move @returns {Way} */
+const against = (move) => (move < 0 ? 1 : -1);
 /** @param {Own[]} own @param {Way} way */
 const added = (own, way) => own.reduce((sum, { by }) => sum + Math.max(0, by * way), 0);

@@ -1,6 +1,6 @@
 // Where totals come from.
 import { CounterError } from "./entry.js";
-import { asking, unreachable } from "./http.js";
+import { asking, busy, refusal, unreachable } from "./http.js";
 
 /**
  * What is known of a counter.
@@ -61,13 +61,11 @@ export function documentOf(counters, id) {
  * @returns {Source}
  */
 export function fromFunction(url, { every = 2_000, headers } = {}) {
-  return (id, next, failed, field) => asking(`${url}/?counter=${encodeURIComponent(id)}`, headers, async (_, ended, answer, body) => {
-    const status = answer?.status ?? 500;
-    if (status < 300) {
-      const { [field]: total = body.total } = { ...body.totals, ...body.doubles };
-      next({ exists: true, total, updatedAt: Date.parse(body.updated_at) || undefined, live: true });
-    } else if (status === 404) next({ exists: false, total: 0, live: true });
-    else if (status < 500 && status !== 429) return failed(new CounterError(`The server refuses to be read: ${body.detail} (${status}).`, { status }));
+  return (id, next, failed, field) => asking(`${url}/?${new URLSearchParams({ counter: id, field })}`, headers, async (_, ended, answer, body) => {
+    if (answer?.ok) {
+      const { [field]: total = body.total ?? 0 } = { ...body.totals, ...body.doubles };
+      next({ exists: answer.status === 200, total, updatedAt: Date.parse(body.updated_at) || undefined, live: true });
+    } else if (answer && !busy(answer)) return failed(refusal(answer, body));
     else {
       const why = answer ? "" : await unreachable(url);
       if (ended.aborted) return;

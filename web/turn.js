@@ -14,7 +14,9 @@ const SETTLE = 100;
  */
 export class Turn {
   #name;
+  #storage;
   #taken;
+  #locks;
   /** @type {AbortController | undefined} while it is wanted */
   #wanted;
   #held = false;
@@ -23,16 +25,15 @@ export class Turn {
 
   /**
    * @param {string} name
-   * @param {object} options
-   * @param {LockManager} [options.locks]
-   * @param {import("./record.js").Store} options.storage
-   * @param {() => void} options.taken called when this page has it
+   * @param {import("./record.js").Store} storage
+   * @param {() => void} taken called when this page has it
+   * @param {LockManager} [locks]
    */
-  constructor(name, { locks, storage, taken }) {
+  constructor(name, storage, taken, locks) {
     this.#name = name;
+    this.#storage = storage;
     this.#taken = taken;
-    this.locks = locks;
-    this.storage = storage;
+    this.#locks = locks;
   }
 
   /** Whether this page has it. A page that slept through its lease doesn't. */
@@ -43,8 +44,8 @@ export class Turn {
   /** Waits for it. */
   start() {
     const wanted = (this.#wanted = new AbortController());
-    if (!this.locks) return this.#ask(wanted.signal);
-    this.locks.request(this.#name, { signal: wanted.signal }, () => new Promise((release) => {
+    if (!this.#locks) return this.#ask(wanted.signal);
+    this.#locks.request(this.#name, { signal: wanted.signal }, () => new Promise((release) => {
       const settled = setTimeout(() => {
         this.#held = true;
         this.#taken();
@@ -97,14 +98,14 @@ export class Turn {
   }
 
   #lease() {
-    return this.storage.getItem(this.#name)?.split(" ");
+    return this.#storage.getItem(this.#name)?.split(" ");
   }
 
   /** @param {number} until */
   #write(until) {
     try {
-      if (until) this.storage.setItem(this.#name, `${this.#id} ${until}`);
-      else this.storage.removeItem(this.#name);
+      if (until) this.#storage.setItem(this.#name, `${this.#id} ${until}`);
+      else this.#storage.removeItem(this.#name);
       if (this.#held) this.#until = until;
     } catch {
       // As above.

@@ -69,6 +69,8 @@ func TestSessions(t *testing.T) {
 			return filepath.SkipDir
 		case filepath.Ext(name) != ".md":
 			return nil
+		case d.Name() == "likes.md": // It takes npm, and a browser to click in: web/page.test.js types it.
+			return nil
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {

@@ -1,6 +1,9 @@
 import { useLike } from "@firestore-counters/web/react";
 
 export function Like({ post }) {
-  const { value, liked, toggle } = useLike(post);
-  return <button aria-pressed={liked ?? false} onClick={toggle}>♥ {value ?? "…"}</button>;
+  const { value, liked, error, toggle } = useLike(post, "likes");
+  return <>
+    <button aria-pressed={liked ?? false} onClick={toggle}>♥ {value ?? "…"}</button>
+    {error && <p role="alert">{error.message}</p>}
+  </>;
 }

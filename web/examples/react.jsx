@@ -1,6 +1,11 @@
 import { useCounter } from "@firestore-counters/web/react";
 
 export function Likes({ post }) {
-  const { value, add } = useCounter(post);
-  return <button onClick={() => add(1)}>♥ {value ?? "…"}</button>;
+  const { value, error, add } = useCounter(post);
+  return (
+    <>
+      <button onClick={() => add(1).catch(() => {})}>♥ {value ?? "…"}</button>
+      {error && <p role="alert">{error.message}</p>}
+    </>
+  );
 }

@@ -230,7 +230,7 @@ function changed() {
     updatedAt = counter.updatedAt;
   }
   known = counter.exists !== undefined;
-  if (counter.error) problem(`The counter can't be watched: ${counter.error.message} Reload the page to try again.`);
+  if (counter.error && !counter.live) problem(`The counter can't be watched: ${counter.error.message} Reload the page to try again.`);
   draw();
 }
 
