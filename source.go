@@ -14,5 +14,5 @@ import "embed"
 //go:embed internal/book/*[^t].go internal/book/*[^s]t.go internal/groupcommit/*[^s]t.go internal/layout/*[^t].go
 //go:embed internal/ledger/*[^t].go internal/ledger/*[^s]t.go internal/settings/*[^t].go internal/settings/*[^s]t.go
 //go:embed internal/store/*[^t].go internal/store/*[^s]t.go
-//go:embed scripts/deploy.sh scripts/destroy.sh scripts/smoke.sh terraform/monitoring
+//go:embed scripts/deploy.sh scripts/destroy.sh scripts/smoke.sh terraform/monitoring firestore/firestore.rules
 var Source embed.FS

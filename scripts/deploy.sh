@@ -28,6 +28,10 @@ Usage: scripts/deploy.sh --project P --location L [options]
                                counters at 500 roll-ups a second
   --no-exempt-created-at       keep the index of created_at
 
+  --web-app ORIGIN             let pages of this origin, such as https://app.example, count for users who sign in with
+                               Firebase; may be repeated. It stands for --public, for --set AUTH=firebase,
+                               ALLOWED_ORIGINS=ORIGIN and, unless HOSTED is set, AUTO_CREATE=true, and for releasing rules
+                               by which clients read totals, where the database has none. A --set of yours holds instead
   --invoker MEMBER             let this member call Increment, such as user:you@example.com; may be repeated
   --public                     let the whole internet call Increment: allUsers may
   --no-invoker-check           let the whole internet call Increment: Cloud Run doesn't check who calls. Organisations
@@ -68,8 +72,9 @@ Usage: scripts/deploy.sh --project P --location L [options]
 
 Needs gcloud with its components alpha and beta, logged in with roles/owner or with the roles that docs/deploying.md
 lists, and, in a checkout, Go: the functions' own code checks the settings before anything is made. It prints what it would make,
-who may call that and what it costs, and asks whether to go on where there is a terminal to ask on.
-It takes five to ten minutes in a new project. Rules are released with the Firebase CLI, in the folder firestore: firebase deploy --only firestore:rules.
+who may call that and what it costs, and asks whether to go on where there is a terminal to ask on. It takes five to ten
+minutes in a new project. Rules that are there are never replaced. To replace them, take the Firebase CLI, in the folder
+firestore: firebase deploy --only firestore:rules.
 HELP
 }
 
@@ -92,7 +97,7 @@ like() { # option, value, pattern, what is wanted
 }
 
 project='' location='' source='' region='' trigger_location='' prefix=counters runtime='' memory=512Mi
-create_database=no exempt_updated_at=yes exempt_created_at=yes public=no invoker_check=yes invokers=() given=()
+create_database=no exempt_updated_at=yes exempt_created_at=yes public=no invoker_check=yes web_apps=() invokers=() given=()
 increment_concurrency=500 increment_max_instances=10 increment_min_instances=0
 rollup_max_instances=2 rollup_min_instances=0 increment_billing=request rollup_billing=request reconcile_schedule='7 * * * *'
 request_logs=no alerts=yes lag_alert_seconds=30 reconcile_missing_after=10800 notification_channels=()
@@ -125,6 +130,7 @@ while (($#)); do
     --runtime) runtime=$1 ;;
     --memory) memory=$1 ;;
     --source) source=$1 ;;
+    --web-app) web_apps+=("$1") ;;
     --invoker) invokers+=("$1") ;;
     --set) given+=("$1") ;;
     --increment-concurrency) increment_concurrency=$1 ;;
@@ -157,6 +163,18 @@ like --prefix "$prefix" '^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$' "1 to 20 lower-case 
 like --runtime "${runtime:-go126}" '^go1(2[6-9]|[3-9][0-9])$' "go126 or later: see gcloud functions runtimes list"
 like --memory "$memory" '^[0-9]+(Mi|Gi)$' "a number of Mi or Gi, such as 512Mi"
 like --reconcile-schedule "$reconcile_schedule" '^[^ ]+( [^ ]+){4}$' "a cron expression of five fields, such as '7 * * * *'"
+for origin in ${web_apps[@]+"${web_apps[@]}"}; do
+  like --web-app "$origin" '^https?://[^/,|]+$' "an origin such as https://app.example, without a path"
+done
+if ((${#web_apps[@]} > 0)); then
+  public=yes
+  for pair in ${given[@]+"${given[@]}"}; do
+    [[ $pair != HOSTED=* ]] || hosted_given=yes
+  done
+  # first, so that what is given holds
+  given=(AUTH=firebase "ALLOWED_ORIGINS=$(IFS=, && echo "${web_apps[*]}")" ${given[@]+"${given[@]}"})
+  [[ -n ${hosted_given:-} ]] || given=(AUTO_CREATE=true "${given[@]}")
+fi
 for member in ${invokers[@]+"${invokers[@]}"}; do
   like --invoker "$member" '^(user|serviceAccount|group|domain|principal|principalSet):.+' "a member such as user:you@example.com; everybody is let in by --public"
 done
@@ -385,9 +403,10 @@ plan() {
   local beside="6 service accounts, a repository of images, a trigger, a Scheduler job ($reconcile_schedule, UTC), metrics, a dashboard"
   for member in ${invokers[@]+"${invokers[@]}"}; do callers+=${callers:+, }$member; done
   [[ $public == no && $invoker_check == yes ]] || callers+="${callers:+, }the whole internet (AUTH=$auth)"
-  callers=${callers:-"nobody new: --invoker user:YOU@example.com lets you in, --public everybody"}
+  callers=${callers:-"nobody new: --invoker user:YOU@example.com lets you in, --web-app https://YOUR.APP its users, --public everybody"}
   [[ -n $there || $create_database == no ]] || database_is='is made, protected against deletion'
   [[ $alerts == no ]] || beside+=', alerts'
+  ((${#web_apps[@]} == 0)) || [[ $hosted == yes ]] || beside+=', security rules where there are none'
   [[ -z $budget ]] || beside+=", a budget of $budget a month"
   costs=$(ours estimate --rate "${rate:-1}" --location "$location" --memory "$memory" \
     --increment-billing "$increment_billing" --rollup-billing "$rollup_billing" \
@@ -425,7 +444,7 @@ took() { printf '%d:%02d' $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)
 ### The project
 
 next "APIs of $project"
-run gcloud services enable --project="$project" ${budget:+billingbudgets.googleapis.com cloudbilling.googleapis.com} artifactregistry.googleapis.com cloudbuild.googleapis.com \
+run gcloud services enable --project="$project" ${web_apps:+firebaserules.googleapis.com} ${budget:+billingbudgets.googleapis.com cloudbilling.googleapis.com} artifactregistry.googleapis.com cloudbuild.googleapis.com \
   cloudfunctions.googleapis.com cloudresourcemanager.googleapis.com cloudscheduler.googleapis.com \
   eventarc.googleapis.com firestore.googleapis.com iam.googleapis.com logging.googleapis.com \
   monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com storage.googleapis.com ||
@@ -545,6 +564,64 @@ writers=$(ask gcloud artifacts repositories get-iam-policy "$docker_repository" 
 has "roles/artifactregistry.writer|serviceAccount:$(account build)" "$writers" ||
   patiently gcloud artifacts repositories add-iam-policy-binding "$docker_repository" --project="$project" \
     --member="serviceAccount:$(account build)" --role=roles/artifactregistry.writer --format=none
+
+### Rules for web pages, where the database has none: those of an app are never replaced. gcloud has
+### no command for it.
+
+rules_api() { # method, path, file with a body: prints what is answered, and nothing where there is no such thing
+  local status
+  status=$(curl -sS -m 60 -X "$1" -o "$scratch/answer" -w '%{http_code}' -H @- <<<"Authorization: Bearer $(gcloud auth print-access-token)" \
+    -H "X-Goog-User-Project: $project" -H 'Content-Type: application/json' ${3:+--data "@$3"} \
+    "${CLOUDSDK_API_ENDPOINT_OVERRIDES_FIREBASERULES:-https://firebaserules.googleapis.com/}v1/projects/$project/$2") || return 1
+  case $status in
+    2*) cat "$scratch/answer" ;;
+    404) ;;
+    *) cat "$scratch/answer" >&2 && return 1 ;;
+  esac
+}
+
+values_of() { tr ',{}' '\n' | sed -n 's/.*"'"$1"'": *"\([^"]*\)".*/\1/p'; } # a key of JSON: one a line
+
+release_rules() {
+  local path_of=${counters//\{/\$(} release=cloud.firestore text hash there ruleset verb=POST path=releases
+  [[ $database == '(default)' ]] || release+=/$database
+  # The file is written for the default path and shards, as terraform's rules.tf has it.
+  text=$(sed -e "s|match /counters/{counter}|match /$counters|" -e "s|documents/counters/\$(counter)|documents/${path_of//\}/)}|" \
+    -e "s|match /shards/{|match /$shards/{|" -e "s|/shards/\$(|/$shards/\$(|" "$root/firestore/firestore.rules")
+  hash=$({ sha256sum 2>/dev/null || shasum -a 256; } <<<"$text" | cut -c1-16)
+  there=$(patiently rules_api GET "releases/$release" | values_of rulesetName) || return 1
+  if [[ -n $there ]]; then
+    there=$(patiently rules_api GET "${there#"projects/$project/"}" | values_of name) || return 1
+    [[ $there != *"counters-$hash.rules"* ]] || return 0
+    if [[ $there != *counters-*.rules* ]]; then
+      cat >&2 <<LEFT
+${me##*/}: the database has security rules of its own, and they were left alone. For totals that change on the page by themselves, by the
+Firebase SDK, put this into them, and see that no wider rule lets clients write there:
+    match /$counters {
+      allow get: if true;
+      match /{below=**} { allow read, write: if false; }
+    }
+LEFT
+      return 0
+    fi
+    verb=PATCH path=releases/$release
+  fi
+  printf '{"source": {"files": [{"name": "counters-%s.rules", "content": "%s"}]}}' "$hash" \
+    "$(sed 's/\\/\\\\/g; s/"/\\"/g' <<<"$text" | awk '{ printf "%s\\n", $0 }')" >"$scratch/ruleset"
+  ruleset=$(patiently rules_api POST rulesets "$scratch/ruleset" | values_of name | grep '^projects/') || return 1
+  ruleset='"name": "projects/'$project/releases/$release'", "rulesetName": "'$ruleset'"'
+  [[ $verb == POST ]] || ruleset='"release": {'$ruleset'}'
+  echo "{$ruleset}" >"$scratch/release"
+  patiently rules_api $verb "$path" "$scratch/release" >/dev/null
+}
+if ((${#web_apps[@]} > 0)) && [[ $hosted == no ]]; then
+  if [[ $dry_run == yes ]]; then
+    echo "curl …/v1/projects/$project/releases  # releases firestore/firestore.rules, where the database has no rules yet"
+  else
+    command -v curl >/dev/null || fail "curl is not installed, and releases the rules"
+    release_rules || fail "can't release the rules: see above. That takes roles/firebaserules.admin"
+  fi
+fi
 
 ### The functions. Rollup comes last: its trigger needs the grants above, which spread while the
 ### others are built.
@@ -723,18 +800,28 @@ fi
 next "Who may call $prefix-increment"
 [[ $public == no ]] || invokers+=(allUsers)
 callers=$(may_call "$prefix-increment")
-refused=()
-for member in ${invokers[@]+"${invokers[@]}"}; do
-  allow "$prefix-increment" "$callers" "$member" || refused+=("$member")
-done
+refused=() may=()
 unchecked=$(ask gcloud run services describe "$prefix-increment" --project="$project" --region="$region" \
   --format='value(metadata.annotations."run.googleapis.com/invoker-iam-disabled")')
+for member in ${invokers[@]+"${invokers[@]}"}; do
+  # A web app is let in by either of them, and where one is there, that will do.
+  [[ $member != allUsers || $unchecked != [Tt]rue || ${#web_apps[@]} == 0 ]] || { invoker_check=no && continue; }
+  if allow "$prefix-increment" "$callers" "$member"; then
+    may+=("$member")
+  elif [[ $member == allUsers && ${#web_apps[@]} != 0 ]]; then
+    echo "${me##*/}: allUsers was refused, as in organisations that share with their own domains only; so Cloud Run doesn't check who calls" >&2
+    invoker_check=no
+  else
+    refused+=("$member")
+  fi
+done
 if [[ $invoker_check == no && $unchecked != [Tt]rue ]]; then
-  patiently gcloud run services update "$prefix-increment" --project="$project" --region="$region" --no-invoker-iam-check --format=none || refused+=(--no-invoker-check)
+  patiently gcloud run services update "$prefix-increment" --project="$project" --region="$region" --no-invoker-iam-check --format=none && unchecked=true || refused+=(--no-invoker-check)
 fi
 
 wanted=$(printf '%s\n' ${invokers[@]+"${invokers[@]}"})
 while read -r member; do
+  [[ -z $member ]] || has "$member" "$wanted" || may+=("$member")
   [[ -z $member ]] || has "$member" "$wanted" || cat >&2 <<LEFT
 ${me##*/}: $member may call $prefix-increment too, and was not named. To take that back:
   gcloud run services remove-iam-policy-binding $prefix-increment --project=$project --region=$region --member=$member --role=roles/run.invoker
@@ -749,9 +836,44 @@ fi
 
 try="Try it:  $smoke $(uri "$prefix-increment") --token \"\$(gcloud auth print-identity-token)\""
 ((${#shard_fields[@]} > 0)) || try="There is nothing to increment: documents are counted. Make the counter once, unless your app does:  counters create ID, with the same COUNTERS and FIELDS"
+# Who may call what, as the functions and Cloud Run will have it.
+setting() { printf '%s\n' "${environment[@]}" | sed -n "s/^$1=//p"; }
+who() {
+  local counts reads pages
+  if [[ $unchecked != [Tt]rue && ${#may[@]} == 0 ]]; then
+    cat <<NOBODY
+Nobody may call it yet. Run the same again with one of these:
+  --web-app https://app.example       pages of your app, for users who sign in with Firebase
+  --invoker user:you@example.com      you, or a service account of your backend
+  --public --set AUTH=firebase        anybody on the internet who has a Firebase user's token
+NOBODY
+    return
+  fi
+  if [[ $unchecked == [Tt]rue || " ${may[*]-} " == *' allUsers '* ]]; then
+    reads='anybody on the internet'
+    counts=$reads
+  else
+    counts=$(printf ', %s' "${may[@]}")
+    counts="${counts#, }, by Cloud Run's IAM"
+    reads=$counts
+  fi
+  case $auth in
+    firebase) counts="$counts, with the ID token of a user who signed in with Firebase" ;;
+    appcheck) counts="$counts, with an App Check token of your app" ;;
+  esac
+  [[ $(setting PUBLIC_READS) == true ]] || reads=$counts
+  pages=$(setting ALLOWED_ORIGINS)
+  cat <<WHO
+Who may call it:
+  to count:       $counts
+  to read totals: $reads
+  web pages:      ${pages:-none: ALLOWED_ORIGINS is empty}
+WHO
+}
 [[ $dry_run == yes ]] || cat <<DONE
 
 Deployed in $(took). Increment is at $(uri "$prefix-increment")
+$(who)
 $try
 Lag, instances and errors, live:  https://console.cloud.google.com/monitoring/dashboards/builder/${id##*/}?project=$project
 DONE

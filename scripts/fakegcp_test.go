@@ -287,6 +287,10 @@ type state struct {
 			URI                  string
 			EnvironmentVariables map[string]string
 		}
+		RulesetName string // of a release of rules
+		Source      struct {
+			Files []struct{ Name, Content string }
+		} // of a ruleset
 		IndexConfig struct{ UsesAncestorConfig bool } // of a field of documents
 		Exclusions  []struct{ Name, Filter string }   // of a log sink
 		Answer      string                            // to the last call of a job
@@ -505,6 +509,90 @@ func TestDeployWhereAllUsersAreRefused(t *testing.T) {
 	}
 	if out := p.run(t, "deploy.sh", "--location", "us-central1", "--set", "AUTH=firebase"); !strings.Contains(out, "nobody checks who calls counters-increment") {
 		t.Errorf("doesn't say that everybody is still let in:\n%s", out)
+	}
+	p.checkViolations(t)
+}
+
+// One command for a web app: callers, origins, sign-in and rules, and afterwards it says who may
+// call what. Rules that are there are never replaced.
+func TestDeployForAWebApp(t *testing.T) {
+	t.Parallel()
+	p := startProject(t, "--active=firestore", "--database=us-central1")
+	args := []string{"--location", "us-central1", "--web-app", "https://app.example", "--web-app=http://localhost:5173", "--set", "FIELDS=likes"}
+	says := func(out string, all ...string) {
+		t.Helper()
+		for _, want := range all {
+			if !strings.Contains(out, want) {
+				t.Errorf("doesn't say %q:\n%s", want, out)
+			}
+		}
+	}
+	const open = "anybody on the internet"
+	says(p.run(t, "counters deploy", args...), "to count:       "+open+", with the ID token of a user who signed in with Firebase\n",
+		"to read totals: "+open+"\n", "web pages:      https://app.example,http://localhost:5173\n")
+	s := p.state(t)
+	if !s.Policies["run projects/a-project/locations/us-central1/services/counters-increment"].has("roles/run.invoker", "allUsers") {
+		t.Error("Cloud Run lets nobody in")
+	}
+	for name, want := range map[string]string{"AUTH": "firebase", "ALLOWED_ORIGINS": "https://app.example,http://localhost:5173", "AUTO_CREATE": "true", "FIELDS": "likes"} {
+		if got := s.Resources["cloudfunctions projects/a-project/locations/us-central1/functions/counters-increment"].ServiceConfig.EnvironmentVariables[name]; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	const release = "firebaserules projects/a-project/releases/cloud.firestore"
+	rules, err := os.ReadFile("../firestore/firestore.rules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := s.Resources["firebaserules "+s.Resources[release].RulesetName].Source.Files
+	if len(files) != 1 || files[0].Content != string(rules) {
+		t.Errorf("the rules that are released are %v", files)
+	}
+
+	p.run(t, "deploy.sh", args...)
+	if again := p.state(t).count(); !maps.Equal(again, s.count()) {
+		t.Errorf("deployed again: %v\nbefore %v", again, s.count())
+	}
+	// What is ours follows our file.
+	p.run(t, "deploy.sh", append(args, "--set", "SHARDS=parts")...)
+	files = p.state(t).Resources["firebaserules "+p.state(t).Resources[release].RulesetName].Source.Files
+	if len(files) != 1 || !strings.Contains(files[0].Content, "match /parts/{n}") {
+		t.Errorf("with other settings the rules are %v", files)
+	}
+	p.checkViolations(t)
+}
+
+// A project with rules of its own, whose organisation refuses allUsers: the one command ends with a
+// function that pages can call all the same, and the rules are as they were.
+func TestDeployForAWebAppOfAnApp(t *testing.T) {
+	t.Parallel()
+	p := startProject(t, "--own-domain", "--active=firestore", "--active=firebaserules", "--database=us-central1")
+	p.post(t, "/firebaserules/v1/projects/a-project/rulesets", `{"source":{"files":[{"name":"firestore.rules","content":"service cloud.firestore {}"}]}}`)
+	var ruleset string
+	for key := range p.state(t).Resources {
+		if name, is := strings.CutPrefix(key, "firebaserules "); is {
+			ruleset = name
+		}
+	}
+	p.post(t, "/firebaserules/v1/projects/a-project/releases", `{"name":"projects/a-project/releases/cloud.firestore","rulesetName":"`+ruleset+`"}`)
+
+	nobody := p.run(t, "deploy.sh", "--location", "us-central1")
+	if !strings.Contains(nobody, "Nobody may call it yet") || !strings.Contains(nobody, "--web-app https://") {
+		t.Errorf("doesn't say that nobody may call it, and what opens it:\n%s", nobody)
+	}
+	for i, want := range []string{"Cloud Run doesn't check who calls", ""} {
+		out := p.run(t, "deploy.sh", "--location", "us-central1", "--web-app", "https://app.example")
+		if !strings.Contains(out, want) || !strings.Contains(out, "security rules of its own") || !strings.Contains(out, "to read totals: anybody on the internet") ||
+			i == 1 && strings.Contains(out, "was refused") || strings.Contains(out, "nobody checks who calls") {
+			t.Errorf("time %d:\n%s", i+1, out)
+		}
+	}
+	s := p.state(t)
+	if n := s.count()["firebaserules"]; n != 2 || s.Resources["firebaserules projects/a-project/releases/cloud.firestore"].RulesetName != ruleset {
+		t.Errorf("the app's rules were replaced: %d of them", n)
+	}
+	if !s.Resources["run projects/a-project/locations/us-central1/services/counters-increment"].InvokerIamDisabled {
+		t.Error("Cloud Run still checks who calls")
 	}
 	p.checkViolations(t)
 }

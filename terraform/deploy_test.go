@@ -405,6 +405,8 @@ func TestScriptsRefuse(t *testing.T) {
 		{"deploy.sh", append(ok, "--frobnicate"), "--frobnicate"},
 		{"deploy.sh", append(ok, "--frobnicate=1"), "--frobnicate: unknown option"},
 		{"deploy.sh", append(ok, "--set"), "no value"},
+		{"deploy.sh", append(ok, "--web-app=app.example"), "--web-app app.example: want an origin such as https://app.example"},
+		{"deploy.sh", append(ok, "--web-app=https://app.example/"), "without a path"},
 		{"deploy.sh", append(ok, "--set=NUM_SHARD=5"), "NUM_SHARD=5: there is no such setting"},
 		{"deploy.sh", append(ok, "--set=NUM_SHARDS"), "NUM_SHARDS: want a value"},
 		{"deploy.sh", append(ok, "--set=--shell"), "--shell: there is no such setting"},
