@@ -4,35 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/shards"
 )
 
+// newImportCommand returns the import from the one source that there is, and by its name as well.
 func newImportCommand(t *target) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "import",
-		Short: "Take over counters of other kinds",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	extension := newImportExtensionCommand(t)
-	t.addFlags(extension.Flags())
-	cmd.AddCommand(extension)
+	cmd := newImportExtensionCommand(t, "import")
+	cmd.AddCommand(newImportExtensionCommand(t, "firestore-counter"))
 	return cmd
 }
 
-func newImportExtensionCommand(t *target) *cobra.Command {
+func newImportExtensionCommand(t *target, name string) *cobra.Command {
 	var source extension.Source
 	var id string
+	var all bool
 	var opts shards.CreateOptions
+	var allOpts extension.ImportAllOptions
 	cmd := &cobra.Command{
-		Use:   "firestore-counter --path DOCUMENT --field FIELD",
-		Short: "Take over a counter of Firebase's Distributed Counter extension",
+		Use:   name + " --path DOCUMENT --field FIELD",
+		Short: "Take over counters of Firebase's Distributed Counter extension",
 		Long: `Take over a counter of Firebase's Distributed Counter extension (firestore-counter), which shuts down on 2027-03-31,
 or of its successor, the function kit @firebase-function-kits/firestore-counter: what its document holds, and what waits
 in _counter_shards_ beside it, with partial sums.
@@ -43,13 +43,35 @@ exact. A field that nothing has counted is refused.
 
 In place, when the document itself becomes the counter (--counter-path 'pages/{page}' --hosted --fields visits): its
 number stays, and takes over what waits in _counter_shards_, so no reader sees another number. First uninstall the
-extension, or the kit's functions, or both write the field. Its clients may go on: each run takes what they added.`,
-		Example: `  counters import firestore-counter --path pages/hello --field stats.views
+extension, or the kit's functions, or both write the field. Its clients may go on: each run takes what they added.
+
+With --all, all documents of a path such as pages/{page}, in place. --dry-run says what it would do. You may end it
+anywhere and run it again: it goes on where it was.`,
+		Example: `  counters import --all --path 'pages/{page}' --field visits --dry-run
+  counters import --all --path 'pages/{page}' --field visits
+  counters import firestore-counter --path pages/hello --field stats.views
   counters import firestore-counter --path pages/hello --field likes --to hello-likes --shards 20
   counters import firestore-counter --path pages/hello --field visits --counter-path 'pages/{page}' --hosted --fields visits`,
 		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
+			if all {
+				for _, flag := range []string{"to", "shards"} {
+					if cmd.Flags().Changed(flag) {
+						return badUsage("--%s: leave it out with --all, which counts on in the documents themselves", flag)
+					}
+				}
+				return t.importAll(cmd, source, allOpts)
+			}
+			if allOpts.DryRun {
+				return badUsage("--dry-run: want --all with it")
+			}
+			if strings.Contains(source.Path, "{") {
+				return badUsage("--path %s: want one document, or --all", source.Path)
+			}
+			if source.Field == "" {
+				return badUsage("--field is missing: the field that the extension counts")
+			}
 			if err := source.Validate(); err != nil {
 				return usageError{err}
 			}
@@ -96,13 +118,146 @@ extension, or the kit's functions, or both write the field. Its clients may go o
 			})
 		},
 	}
+	t.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&all, "all", false, "import all documents of --path, such as pages/{page}, in place")
+	cmd.Flags().BoolVar(&allOpts.DryRun, "dry-run", false, "with --all: only say what would be done")
+	cmd.Flags().IntVar(&allOpts.Parallel, "parallel", 32, "with --all: documents to import side by side")
 	cmd.Flags().StringVar(&source.Path, "path", "", "path of the extension's document, such as pages/hello")
 	cmd.Flags().StringVar(&source.Field, "field", "", "field that counts; dots lead into maps")
 	cmd.Flags().StringVar(&id, "to", "", "counter to import into, which is made if it doesn't exist (default the document's own id)")
 	cmd.Flags().IntVar(&opts.Shards, "shards", shards.DefaultNumShards, "shards of a counter that is made")
 	_ = cmd.MarkFlagRequired("path")
-	_ = cmd.MarkFlagRequired("field")
 	return cmd
+}
+
+// importedAll is what an import of all comes to.
+type importedAll struct {
+	Path      string               `json:"path"`
+	Field     string               `json:"field"`
+	DryRun    bool                 `json:"dry_run,omitempty"`
+	Imported  int                  `json:"imported"`  // or would be
+	Before    int                  `json:"before"`    // imported before, and nothing waits
+	Nothing   int                  `json:"nothing"`   // has neither a number nor shards of the extension's
+	Orphaned  int                  `json:"orphaned"`  // shards of the extension's without a document
+	Failed    int                  `json:"failed"`    //
+	Value     int64                `json:"value"`     // what those that were imported show, added up
+	Added     int64                `json:"added"`     // of that from the extension's shards
+	Shards    int                  `json:"shards"`    // the extension's
+	Documents []extension.Document `json:"documents"` // those that failed or are orphaned
+}
+
+// add takes a document into account.
+func (a *importedAll) add(d extension.Document) {
+	a.Shards += d.Shards
+	switch d.Outcome {
+	case extension.Taken:
+		a.Imported, a.Value, a.Added = a.Imported+1, a.Value+d.Value, a.Added+d.Added
+	case extension.Before:
+		a.Before++
+	case extension.Nothing:
+		a.Nothing++
+	case extension.Orphaned:
+		a.Orphaned++
+		a.Documents = append(a.Documents, d)
+	case extension.Failed:
+		a.Failed++
+		a.Documents = append(a.Documents, d)
+	}
+}
+
+// importAll imports one field of all documents of a path, in place.
+func (t *target) importAll(cmd *cobra.Command, source extension.Source, opts extension.ImportAllOptions) error {
+	flags := cmd.Flags()
+	if !t.given(flags.Changed("counter-path"), "COUNTERS") {
+		t.Counters = source.Path
+	}
+	if t.Counters != source.Path {
+		return badUsage("--path %s: want %s, where counters are (COUNTERS, --counter-path)", source.Path, t.Counters)
+	}
+	fields := t.given(flags.Changed("fields"), "FIELDS")
+	if source.Field == "" && fields && len(t.fieldNames()) == 1 {
+		source.Field = t.fieldNames()[0]
+	}
+	switch {
+	case source.Field == "":
+		return badUsage("--field is missing: the field that the extension counts")
+	case strings.Contains(source.Field, "."):
+		return badUsage("--field %s: want one that is in no map; import the others one by one, into counters beside their documents", source.Field)
+	case !fields:
+		t.Fields = source.Field
+	}
+	t.Hosted = true
+	if opts.Parallel < 1 || opts.Parallel > 500 {
+		return badUsage("--parallel %d: want 1 to 500", opts.Parallel)
+	}
+	db, err := t.connect(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+
+	doing := "importing"
+	if opts.DryRun {
+		doing = "looking"
+	}
+	progress := newProgress(cmd.ErrOrStderr(), doing)
+	note := func(path, text string) {
+		_ = progress.Clear()
+		fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s: %s\n", printable(path), terminal.Escape(text))
+	}
+	result := importedAll{Path: source.Path, Field: source.Field, DryRun: opts.DryRun, Documents: []extension.Document{}}
+	opts.Report = func(d extension.Document) {
+		_ = progress.Add(1)
+		if result.add(d); d.Outcome == extension.Failed {
+			note(d.Path, d.Error)
+		}
+	}
+	opts.Large = func(path string, shards int, about time.Duration) {
+		note(path, fmt.Sprintf("%d shards of the extension's are moved in about %v; 300000 of them at once", shards, about))
+	}
+	err = extension.ImportAll(cmd.Context(), db, source.Field, opts)
+	_ = progress.Finish()
+	if err != nil && result.Imported == 0 {
+		return err
+	}
+	if printed := t.print(cmd, result, "%s", result.table()); printed != nil {
+		return printed
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w (import again: it goes on from here, and nothing is added twice)", err)
+	case result.Failed > 0:
+		return fmt.Errorf("%s could not be imported, for the reasons above; import again", quantity(result.Failed, "document"))
+	}
+	return nil
+}
+
+// given reports whether a flag, or the variable that it stands for, is set.
+func (t *target) given(flag bool, variable string) bool { return flag || os.Getenv(variable) != "" }
+
+// table shows what an import of all comes to.
+func (a *importedAll) table() string {
+	taken, sum := "imported", fmt.Sprintf("%s: %d in all, %d of it from _counter_shards_", a.Field, a.Value, a.Added)
+	if a.DryRun {
+		taken, sum = "to import", fmt.Sprintf("%s: %d in all, without what waits in %s of _counter_shards_", a.Field, a.Value, quantity(a.Shards, "document"))
+	}
+	rows := []struct {
+		n        int
+		of, what string
+	}{
+		{a.Imported, taken, sum},
+		{a.Before, "imported before", "nothing has come since"},
+		{a.Nothing, "not counted", "neither a number nor _counter_shards_"},
+		{a.Orphaned, "without a document", "only _counter_shards_ are left"},
+		{a.Failed, "failed", ""},
+	}
+	text := a.Path
+	for i, row := range rows {
+		if row.n > 0 || i == 0 {
+			text += strings.TrimRight(fmt.Sprintf("\n%9d  %-19s %s", row.n, row.of, row.what), " ")
+		}
+	}
+	return text
 }
 
 // idOf is the id of the counter whose document is at a path; of a document elsewhere, its own id.

@@ -118,6 +118,16 @@ func (b Books) read(ctx context.Context, counter string, paths []string, missing
 	}
 }
 
+// HasImported reports whether a source was imported into a counter.
+func (b Books) HasImported(ctx context.Context, counter, source string) (bool, error) {
+	docs, _, err := b.db.GetPaths(ctx, []string{layout.FieldPath(LedgerImported, source)}, b.db.LedgerOf(counter))
+	if err != nil {
+		return false, fmt.Errorf("read ledger: %w", err)
+	}
+	_, has := docs[0].GetFields()[LedgerImported].GetMapValue().GetFields()[source]
+	return has, nil
+}
+
 // Get reads the books of several counters, and other documents after them, all as of one time.
 func (b Books) Get(ctx context.Context, get Getter, counters []string, others ...string) (books []*Book, docs Shards, err error) {
 	names := make([]string, 0, 2*len(counters)+len(others))

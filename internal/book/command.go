@@ -15,6 +15,10 @@ import (
 // ErrNotFound says that there is no such counter, or that it is being deleted.
 var ErrNotFound = errors.New("counter not found")
 
+// ErrMany says that a counter has had more commands than its ledger has room for: the first one's
+// room is free again [ledger.InDoubt] after it. It is a [store.ErrContention].
+var ErrMany = fmt.Errorf("%w: %d commands within %v", store.ErrContention, ledger.MaxOps, ledger.InDoubt)
+
 // commandPatience is how long a command goes on, about fifteen seconds, and commandTimeout how long
 // it is in doubt at most: far less than [ledger.InDoubt], after which its id may be gone.
 var commandPatience = store.Patience{Conflicts: 20, Doubts: 20}
@@ -27,7 +31,7 @@ const commandTimeout = ledger.InDoubt / 3
 // attempt was. Ids go when nothing can be in doubt any more.
 //
 // decide may be called several times, and reports false where there is nothing to do. A counter that
-// has no ledger yet gets one. Errors are decide's, [ErrNotFound], [store.ErrContention],
+// has no ledger yet gets one. Errors are decide's, [ErrNotFound], [ErrMany], [store.ErrContention],
 // [store.ErrDoubt], [ErrLedgerFull], or the client library's.
 func (b Books) Command(ctx context.Context, counter string, decide func(context.Context, *Book) (do bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
@@ -53,7 +57,7 @@ func (b Books) Command(ctx context.Context, counter string, decide func(context.
 		life = k.Ledger.Created
 		settled := settledIn(k.Ledger, k.At)
 		if len(k.Ledger.Ops)-len(settled) >= ledger.MaxOps {
-			return nil, fmt.Errorf("%w: %d commands within %v", store.ErrContention, ledger.MaxOps, ledger.InDoubt)
+			return nil, ErrMany
 		}
 		last = nil
 		if do, err := decide(ctx, k); err != nil || !do {

@@ -17,6 +17,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
@@ -73,6 +74,13 @@ type Imported struct {
 	InPlace bool `json:"in_place,omitempty"`
 }
 
+// Options of an import.
+type Options struct {
+	// Large is called before an import in place that doesn't fit into one go, with how many of the
+	// extension's shards hold something, and about how long it takes; may be nil.
+	Large func(shards int, about time.Duration)
+}
+
 // last is what the field is called where it leads into maps.
 func (s Source) last() string { return s.Field[strings.LastIndexByte(s.Field, '.')+1:] }
 
@@ -81,6 +89,7 @@ type importer struct {
 	db      *store.DB
 	books   book.Books
 	counter string
+	options Options
 }
 
 // Import adds what the extension's counter has counted since it was last imported into a counter
@@ -98,7 +107,12 @@ type importer struct {
 // Errors: [ErrInvalidSource], [ErrRuns], [ErrCounted], [store.ErrNotInteger], and those
 // of [book.Books.Command].
 func Import(ctx context.Context, db *store.DB, counter string, source Source) (Imported, error) {
-	c := importer{db: db, books: book.Of(db), counter: counter}
+	return ImportWith(ctx, db, counter, source, Options{})
+}
+
+// ImportWith is [Import] with options.
+func ImportWith(ctx context.Context, db *store.DB, counter string, source Source, options Options) (Imported, error) {
+	c := importer{db: db, books: book.Of(db), counter: counter, options: options}
 	err := c.checkSource(source)
 	var done Imported
 	switch {

@@ -3,6 +3,7 @@ package extension
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/gax-go/v2"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -29,6 +31,9 @@ const (
 	movedAtOnce = 200
 )
 
+// pause is how long an import waits for a ledger to have room again.
+var pause = time.Minute
+
 // takeOver makes the field that the extension has kept so far a counted field of the same document.
 // What the document holds stays, as the sum's base; what waits in the extension's shards is moved
 // to it, as the extension would have done: in commits that add to the one what they take off the
@@ -42,10 +47,16 @@ func (c importer) takeOver(ctx context.Context, source Source) (Imported, error)
 	if err := c.keepTotals(ctx); err != nil {
 		return Imported{}, err
 	}
+	if about := takes(len(waiting)); about > 0 && c.options.Large != nil {
+		c.options.Large(len(waiting), about)
+	}
 	var done Imported
 	for first := true; first || len(waiting) > 0; first = false {
 		n := min(len(waiting), movedAtOnce)
 		moved, err := c.moveToBase(ctx, source, waiting[:n])
+		for errors.Is(err, book.ErrMany) && gax.Sleep(ctx, pause) == nil {
+			moved, err = c.moveToBase(ctx, source, waiting[:n])
+		}
 		if err != nil {
 			return Imported{}, err
 		}
@@ -53,6 +64,30 @@ func (c importer) takeOver(ctx context.Context, source Source) (Imported, error)
 		waiting = waiting[n:]
 	}
 	return done, nil
+}
+
+// takes is about how long the move of so many shards waits for a ledger to have room for more
+// commands: each commit is one, and a ledger forgets them after a while.
+func takes(shards int) time.Duration {
+	commits := (shards + movedAtOnce - 1) / movedAtOnce
+	return time.Duration(max(0, commits-1)/ledger.MaxOps) * ledger.InDoubt
+}
+
+// stopped reports, as [ErrRuns], that the extension still runs.
+func stopped(ctx context.Context, db *store.DB) error {
+	docs, now, err := db.Get(ctx, db.Document(stateDocument))
+	if err != nil {
+		return err
+	}
+	return runs(docs[0], now)
+}
+
+// runs reports, as [ErrRuns], that what the extension's controller knows was written just now.
+func runs(state *firestorepb.Document, now time.Time) error {
+	if state == nil || now.Sub(state.GetUpdateTime().AsTime()) >= quiet {
+		return nil
+	}
+	return fmt.Errorf("%w: it wrote %s at %s", ErrRuns, stateDocument, state.GetUpdateTime().AsTime().Format(time.RFC3339))
 }
 
 // waiting are the names of the extension's shards that hold something of a counter. It also makes
@@ -66,8 +101,8 @@ func (c importer) waiting(ctx context.Context, source Source) ([]string, error) 
 	if docs[0] == nil {
 		return nil, book.ErrNotFound
 	}
-	if state := docs[1]; state != nil && now.Sub(state.GetUpdateTime().AsTime()) < quiet {
-		return nil, fmt.Errorf("%w: it wrote %s at %s", ErrRuns, stateDocument, state.GetUpdateTime().AsTime().Format(time.RFC3339))
+	if err := runs(docs[1], now); err != nil {
+		return nil, err
 	}
 	shards, err := db.Documents(ctx, store.Query{Collection: db.Counter(c.counter) + "/" + shardsID})
 	if err != nil {

@@ -27,6 +27,7 @@ type Query struct {
 	Limit      int       // at most this many; 0 is all
 	At         time.Time // as they were then, within the last hour; the zero time is now
 	Names      bool      // only their names, without a field
+	Fields     []string  // only the fields at these paths; none is all
 	By         string    // a field that holds a time; only documents that have it
 	Until      time.Time // those with a time By that is no later; the zero time is all
 }
@@ -104,6 +105,12 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 	}
 	if q.Names {
 		query.Select = &firestorepb.StructuredQuery_Projection{Fields: []*firestorepb.StructuredQuery_FieldReference{{FieldPath: firestore.DocumentID}}}
+	}
+	for _, path := range q.Fields {
+		if query.Select == nil {
+			query.Select = &firestorepb.StructuredQuery_Projection{}
+		}
+		query.Select.Fields = append(query.Select.Fields, &firestorepb.StructuredQuery_FieldReference{FieldPath: path})
 	}
 	if q.Limit > 0 {
 		query.Limit = wrapperspb.Int32(int32(q.Limit))
