@@ -190,13 +190,22 @@ func TestWholeDoublesAreIntegers(t *testing.T) {
 // which would otherwise go at once. It returns the error of each call.
 func (w *world) crowd(t *testing.T, client *shards.Client, fault func(*firestorepb.CommitRequest) emulator.Verdict, calls ...[]shards.Increment) []error {
 	t.Helper()
+	return w.crowdUntil(t, client, nil, fault, calls...)
+}
+
+// crowdUntil is crowd in which the others are busy until over is closed.
+func (w *world) crowdUntil(t *testing.T, client *shards.Client, over <-chan struct{}, fault func(*firestorepb.CommitRequest) emulator.Verdict, calls ...[]shards.Increment) []error {
+	t.Helper()
 	const busy = 4
 	arrived, release := make(chan struct{}, busy), make(chan struct{})
 	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 		for _, write := range req.GetWrites() {
 			if strings.Contains(write.GetUpdate().GetName(), "/counters/busy") {
 				arrived <- struct{}{}
-				<-release
+				select {
+				case <-release:
+				case <-over:
+				}
 				return emulator.Verdict{}
 			}
 		}
@@ -292,6 +301,41 @@ func TestTroubleLeavesASharedCommit(t *testing.T) {
 			w.wantSum(t, "fine", 1)
 		})
 	}
+}
+
+// A commit waits for as long as an app's transaction holds the lock of a shard. Who has shared it with
+// that counter waits once, and those who come later don't.
+func TestALockHoldsUpItsOwnCounterAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{Timeout: 4 * time.Second})
+	w.busyCounters(t, client, "locked", "good")
+	unlocked := make(chan struct{})
+	var shared atomic.Int64
+	for range 2 {
+		over := make(chan struct{})
+		var begun sync.Once
+		errs := w.crowdUntil(t, client, over, func(req *firestorepb.CommitRequest) (v emulator.Verdict) {
+			if writesTo(req, "locked") {
+				if writesTo(req, "good") {
+					shared.Add(1)
+				}
+				begun.Do(func() { close(over) })
+				<-unlocked
+				v.Before = aborted
+			}
+			return v
+		}, []shards.Increment{{Counter: "locked", By: 1}}, []shards.Increment{{Counter: "good", By: 1}})
+		if !errors.Is(errs[0], shards.ErrBusy) || errs[1] != nil {
+			t.Errorf("answered %v, want ErrBusy for the first one alone", errs)
+		}
+	}
+	close(unlocked)
+	if n := shared.Load(); n != 1 {
+		t.Errorf("%d commits were shared, want 1", n)
+	}
+	w.wantSum(t, "locked", 0)
+	w.wantSum(t, "good", 2)
 }
 
 // A counter that was deleted, and is known all the same, fails no one else's increments; neither do

@@ -78,8 +78,11 @@ func (c *Client) send(ctx context.Context, f *inFlight) step {
 	if err == nil {
 		return f.answer(outcome{})
 	}
-	if store.KindOf(err) == store.Contention {
+	switch {
+	case store.KindOf(err) == store.Contention:
 		c.contended(ctx, sums, err)
+	case len(sums) == 1 && store.IsDeadline(err): // its shard may be locked
+		c.queue.troubled.note(sums[0].counter, troubledFor)
 	}
 	c.logDoubt(f, err)
 	return f.failed(err)

@@ -168,6 +168,9 @@ func (f *inFlight) settled(at time.Time) step {
 		f.requests[0].settled = at
 	}
 	f.id = newID() // the old one's marker is there
+	if f.shared() && store.IsDeadline(err) {
+		return leave // it may have waited for the lock of one counter's shard
+	}
 	return f.failure(err)
 }
 

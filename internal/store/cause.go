@@ -55,7 +55,7 @@ func (c *connection) explained(ctx context.Context, err error) error {
 	if cause := dialing(err); cause != "" {
 		return &Unreachable{cause, err, strings.HasPrefix(cause, refusal) && c.refuses()}
 	}
-	if ended := ctx.Err(); ended != nil && (isDeadline(err) || status.Code(err) == codes.Canceled || errors.Is(err, context.Canceled)) {
+	if ended := ctx.Err(); ended != nil && (IsDeadline(err) || status.Code(err) == codes.Canceled || errors.Is(err, context.Canceled)) {
 		return ended
 	}
 	return err

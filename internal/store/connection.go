@@ -82,7 +82,7 @@ func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.C
 	c.mu.Unlock()
 	began := time.Now()
 	err := c.explained(ctx, do(ctx, over.api))
-	if isDeadline(err) && time.Since(began) >= silence {
+	if IsDeadline(err) && time.Since(began) >= silence {
 		c.redial(over)
 	}
 	c.mu.Lock()
@@ -118,7 +118,7 @@ func (c *connection) twice(ctx context.Context, do func(context.Context, *apiv1.
 	first, cancel := context.WithTimeout(ctx, min(readTimeout, time.Until(end)/2))
 	defer cancel()
 	err := c.call(first, do)
-	if isDeadline(err) && ctx.Err() == nil {
+	if IsDeadline(err) && ctx.Err() == nil {
 		err = c.call(ctx, do)
 	}
 	return err
@@ -131,10 +131,10 @@ func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.C
 	var last error // what came of the last attempt that came to something
 	for pause := Pauses(); ; {
 		err := c.twice(ctx, do)
-		if code := status.Code(err); err == nil || Refused(err) || !isDeadline(err) && code != codes.Unavailable && code != codes.Internal {
+		if code := status.Code(err); err == nil || Refused(err) || !IsDeadline(err) && code != codes.Unavailable && code != codes.Internal {
 			return err
 		}
-		if !isDeadline(err) {
+		if !IsDeadline(err) {
 			last = err
 		}
 		if ctx.Err() == nil && gax.Sleep(ctx, pause.Pause()) == nil {
@@ -191,6 +191,7 @@ func (c *connection) close() error {
 	return errors.Join(errs...)
 }
 
-func isDeadline(err error) bool {
+// IsDeadline reports whether there was no answer in time.
+func IsDeadline(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }

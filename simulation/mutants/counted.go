@@ -105,7 +105,7 @@ var ofCounted = []mutant{
 	},
 	{
 		"a query without an answer is not asked again", "internal/store",
-		"if isDeadline(err) && ctx.Err() == nil {", "if false {", testIn("rollup", "TestQueryWithoutAnAnswer"),
+		"if IsDeadline(err) && ctx.Err() == nil {", "if false {", testIn("rollup", "TestQueryWithoutAnAnswer"),
 	},
 	{
 		"a query that can't succeed comes again for a day", "rollup",

@@ -51,6 +51,14 @@ var ofWrites = []mutant{
 		"case store.Contention:\n\t\tif f.shared() {", "case store.Contention:\n\t\tif false {", test("TestTroubleLeavesASharedCommit"),
 	},
 	{
+		"who has waited for another counter's lock waits again", "shards",
+		"if f.shared() && store.IsDeadline(err) {", "if false {", test("TestALockHoldsUpItsOwnCounterAlone"),
+	},
+	{
+		"a counter whose shards are locked shares commits", "shards",
+		"case len(sums) == 1 && store.IsDeadline(err):", "case false:", test("TestALockHoldsUpItsOwnCounterAlone"),
+	},
+	{
 		"what Firestore won't have of one fails all", "shards",
 		"if code == codes.InvalidArgument && f.shared() {", "if false {", test("TestTroubleLeavesASharedCommit"),
 	},
@@ -80,7 +88,7 @@ var ofWrites = []mutant{
 	},
 	{
 		"a silent connection is kept", "internal/store",
-		"if isDeadline(err) && time.Since(began) >= silence {", "if isDeadline(err) && time.Since(began) < 0 {", test("TestSilentConnectionIsReplaced"),
+		"if IsDeadline(err) && time.Since(began) >= silence {", "if IsDeadline(err) && time.Since(began) < 0 {", test("TestSilentConnectionIsReplaced"),
 	},
 	{
 		"a call without a time limit", "internal/store",
