@@ -337,17 +337,46 @@ func (c *coalescer[W]) wake() (time.Time, bool) {
 	return c.queue[0].due(), true
 }
 
-// settled is what becomes of the events of a flush that need not wait any longer.
-type settled[W any] struct {
+// released is what becomes of the events of a flush that need not wait any longer.
+type released[W any] struct {
 	counted []W           // their states, or answers, are in the ledger
 	noted   []W           // they can't be, for a reason of their counter's own: done once that is noted
 	refused []W           // to be delivered again
 	early   []answered[W] // asked too early: to be asked again
 }
 
+// fate is what becomes of a state, or an answer, whose flush has ended.
+type fate int
+
+const (
+	counts    fate = iota // it is in the ledger
+	goesAgain             // with the next flush
+	isNoted               // it can't be counted, for a reason of its counter's own
+	isRefused             // its events are to be delivered again
+)
+
+// fateOf is the fate of what was in a flush, and may have been left out because the ledger is full.
+func fateOf(o outcome, again, full bool) fate {
+	switch {
+	case again:
+		return goesAgain
+	case o == failed || o == permanent:
+		return isRefused
+	case o == contended || o == own || full:
+		return isNoted
+	}
+	return counts
+}
+
+// add adds events by their fate.
+func (s *released[W]) add(f fate, events []W) {
+	of := map[fate]*[]W{counts: &s.counted, isNoted: &s.noted, isRefused: &s.refused}[f]
+	*of = append(*of, events...)
+}
+
 // done takes a flush back, with what became of it. The states and answers of a failed flush go again
 // with what has come meanwhile, and their events wait on, until that has gone on for too long.
-func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s settled[W]) {
+func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s released[W]) {
 	c.flushes--
 	b := c.backlogs[flush.counter]
 	b.flushed = true
@@ -362,6 +391,44 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s
 	if f.spoke {
 		b.spoke(f.news)
 	}
+	c.pace(now, b, flush, o, f)
+	again := c.again(now, b, flush, o)
+	for shard, h := range b.inFlight {
+		if of := fateOf(o, again || f.open[shard], slices.Contains(f.diff.Full, ledger.Key(shard))); of != goesAgain {
+			s.add(of, h.events)
+		} else if b.next[shard] == nil { // or else superseded: its events are done
+			b.next[shard] = h
+		}
+	}
+	for _, a := range b.flying {
+		switch of := fateOf(o, again, a.has(f.diff.Full)); {
+		case of == goesAgain:
+			b.answered = append(b.answered, a)
+		case of == counts && a.has(f.diff.Early):
+			s.early = append(s.early, a)
+			c.waiting -= len(a.events)
+		default:
+			s.add(of, events(a.events))
+		}
+	}
+	if f.floor.After(b.floor) {
+		b.floor = f.floor
+		for shard, h := range b.next {
+			if b.covers(h.state) { // it came meanwhile
+				s.counted = append(s.counted, h.events...)
+				delete(b.next, shard)
+			}
+		}
+	}
+	b.events += len(f.open)
+	b.inFlight, b.flying = nil, nil
+	c.waiting -= len(s.counted) + len(s.noted) + len(s.refused)
+	c.queue.push(b)
+	return s
+}
+
+// pace says when a counter's next flush may start.
+func (c *coalescer[W]) pace(now time.Time, b *backlog[W], flush batch, o outcome, f flushed) {
 	waited := now.Sub(flush.started) // for the document, as the speaker does
 	if waited <= slowFlush {
 		waited = 0
@@ -397,66 +464,29 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s
 		}
 		c.wait(b, now.Add(least+time.Duration(c.spread()*float64(c.least))))
 	}
-	goesAgain := o == failed || o == contended
-	if c.draining && !goesAgain {
+	if c.draining && o != failed && o != contended {
 		c.wait(b, now.Add(-c.ahead()))
 	}
-	switch {
-	case !goesAgain:
+}
+
+// again reports whether what was in a flush goes again: where it failed, and has not done so for too
+// long.
+func (c *coalescer[W]) again(now time.Time, b *backlog[W], flush batch, o outcome) bool {
+	if o != failed && o != contended {
 		b.failing = time.Time{}
-	case b.failing.IsZero():
+		return false
+	}
+	if b.failing.IsZero() {
 		b.failing = flush.started
 	}
-	goesAgain = goesAgain && now.Sub(b.failing) < c.patienceNow()
-	for shard, h := range b.inFlight {
-		again := goesAgain || f.open[shard]
-		switch {
-		case again && b.next[shard] == nil:
-			b.next[shard] = h
-		case again: // superseded: its events are done
-		case o == failed || o == permanent:
-			s.refused = append(s.refused, h.events...)
-		case o == contended || o == own || slices.Contains(f.diff.Full, ledger.Key(shard)):
-			s.noted = append(s.noted, h.events...)
-		default:
-			s.counted = append(s.counted, h.events...)
-		}
-	}
-	for _, a := range b.flying {
-		switch {
-		case goesAgain:
-			b.answered = append(b.answered, a)
-		case o == failed || o == permanent:
-			s.refused = append(s.refused, events(a.events)...)
-		case o == contended || o == own || a.has(f.diff.Full):
-			s.noted = append(s.noted, events(a.events)...)
-		case a.has(f.diff.Early):
-			s.early = append(s.early, a)
-			c.waiting -= len(a.events)
-		default:
-			s.counted = append(s.counted, events(a.events)...)
-		}
-	}
-	if f.floor.After(b.floor) {
-		b.floor = f.floor
-		for shard, h := range b.next {
-			if b.covers(h.state) { // it came meanwhile
-				s.counted = append(s.counted, h.events...)
-				delete(b.next, shard)
-			}
-		}
-	}
-	b.events += len(f.open)
-	switch {
-	case goesAgain:
+	if now.Sub(b.failing) < c.patienceNow() {
 		b.events += flush.events
-	case o == failed:
+		return true
+	}
+	if o == failed { // of one that is contended, what comes next need not wait for as long again
 		b.failing = time.Time{}
-	} // of one that is contended, what comes next need not wait for as long again
-	b.inFlight, b.flying = nil, nil
-	c.waiting -= len(s.counted) + len(s.noted) + len(s.refused)
-	c.queue.push(b)
-	return s
+	}
+	return false
 }
 
 // patienceNow is the patience; of a process that ends, no more than a few attempts.

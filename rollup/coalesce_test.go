@@ -440,7 +440,7 @@ func TestCoalescerNotesWhatIsItsCounters(t *testing.T) {
 	t.Parallel()
 	c := newCoalescer(10, 1)
 	n := 0
-	flush := func(now time.Duration, o outcome) settled[int] {
+	flush := func(now time.Duration, o outcome) released[int] {
 		t.Helper()
 		n++
 		c.add(after(now), "a", ledger.State{Shard: fmt.Sprint(n), Counts: ledger.Counts{"count": 1}, AsOf: at(1)}, n)
@@ -450,7 +450,7 @@ func TestCoalescerNotesWhatIsItsCounters(t *testing.T) {
 		}
 		return c.done(after(now), b, o, flushed{})
 	}
-	want := func(what string, s settled[int], noted int) {
+	want := func(what string, s released[int], noted int) {
 		t.Helper()
 		if len(s.refused) > 0 || len(s.noted) != noted || c.waiting != n && noted > 0 && c.waiting != 0 {
 			t.Errorf("%s: %+v, %d waiting, want %d noted", what, s, c.waiting, noted)

@@ -85,7 +85,7 @@ func (f *flushing) look(ctx context.Context) {
 		c.log.WarnContext(ctx, LogDrift, "counter", counter, "drift", drift)
 	}
 	if !agrees {
-		if err := f.book.Show(ctx); err != nil { // the next flush meets it again: what was flushed is counted
+		if err := f.book.Mend(ctx); err != nil { // the next flush meets it again: what was flushed is counted
 			c.log.InfoContext(ctx, "the counter's document is set by the next roll-up", "counter", counter, "error", err)
 			return
 		}

@@ -268,7 +268,7 @@ func (r *reconciling) correct(k *book.Book) (_ *book.Book, again bool, err error
 		return nil, false, fmt.Errorf("%w: the counter has %d shards", ErrLedgerFull, len(r.snap.States))
 	}
 	if !r.tried {
-		before := k.Showed()
+		before := k.LastView()
 		if k.Missing() { // nothing shows it, and the ledger counts
 			before = k.Was()
 		}

@@ -1,5 +1,14 @@
 package shards
 
+// An increment goes down through these stages, each in a file that knows nothing of those above it:
+//
+//	add.go       call      its counters are looked up
+//	queue.go     line      where it waits with others of its counter
+//	gather.go    batch     what shares a commit
+//	commit.go    commit    to a shard of each counter (make.go: where something is missing)
+//	batch.go     outcome   what follows from the commit's error: state and verdict
+//	requests.go  request   what is to be added, and who is told the outcome
+
 import (
 	"context"
 	"fmt"
@@ -86,11 +95,3 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 // mayPass reports whether an error of a read may be gone when the same is read again. A read has no
 // preconditions: one that fails for such is of a database that is not there, or of another mode.
 func mayPass(kind store.Kind) bool { return kind == store.Doubtful || kind == store.Contention }
-
-// named says which counters a request is of: the only one, or how many.
-func (r *request) named() string {
-	if n := len(r.sums); n > 1 {
-		return fmt.Sprintf("%d counters", n)
-	}
-	return fmt.Sprintf("counter %q", r.counter())
-}

@@ -3,181 +3,104 @@ package shards
 import (
 	"cmp"
 	"fmt"
-	"math"
+	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/groupcommit"
-	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Increment is what is to be added to one field of a counter.
-type Increment struct {
-	Counter string
-	Field   string // its name in the counter's document; "" is the first that is counted
-	By      int64  // negative to take off; not zero
+// maxFailures is how often a batch is tried before its callers get an error. With [store.Pauses]
+// that is about two seconds.
+const maxFailures = 8
+
+// step is what is to be done next about a batch in flight.
+type step int
+
+const (
+	sendCommit  step = iota // write to a shard of each counter
+	makeMissing             // the same in a transaction, which makes what is missing for it
+	settle                  // make the marker alone, so that the commit in doubt can't be applied any more
+	readMarkers             // see which of the batch's markers are there
+	pause                   // for a while, then settle, or send another commit
+	leave                   // its requests go on alone, each with those of its counter
+	finished                // every request has its outcome
+)
+
+// batch is requests that share a commit, from its first commit until each of its requests has an outcome, or leaves
+// it. It knows what follows from what happened, and does nothing by itself.
+//
+// A commit is in doubt when its answer is lost: it may have been applied, or may yet be. Then
+// nothing else is done before that is settled. The commit's marker is made alone: where that
+// succeeds, the commit was not applied and never will be; where the marker is there already, it
+// tells which.
+type batch struct {
+	id       string // and that of the marker which its commits make
+	requests []*request
+	exact    bool           // without it, only batches with a key or a member make markers
+	doubt    error          // of the commit that was sent last: its outcome is not known
+	conflict error          // of that commit: a document is missing, or in the way
+	failures int            // attempts that came to nothing
+	picked   map[string]int // :: counter → number of its shard that was written to last
 }
 
-// MaxIncrements is how many increments one call of [Client.AddAll] may have, of each counted field,
-// and how many counters they may be of.
-const MaxIncrements = 500
-
-// maxWrites is about how many documents a commit writes at most, markers included. Firestore allows
-// more; its limit of 10 MiB for a commit would be reached at several thousand.
-const maxWrites = 500
-
-// request is the increments of one call: all of them are applied, or none.
-type request struct {
-	sums   sums
-	key    string      // id of its key's marker; "" without a key
-	asked  string      // fingerprint of what its key came with; "" without a key
-	member *membership // that is made or deleted with it; nil for an increment
-	done   chan outcome
-	late   <-chan struct{} // closed when its call is not to wait any longer; nil where its context says so
-
-	line  *line     // where it stands, or stood last: the queue's
-	alone bool      // it shares no commit with other counters: one that it has left, or is to be made
-	until time.Time // when its batches must have ended: see due; zero before the first of them
-	// when its key's marker was made alone, so that commits which were in doubt are not applied;
-	// zero where that was not so
-	settled time.Time
+// due is when a batch must have ended that begins now: at until, or when the one had to that its
+// requests have left. Leaving one gives nobody more time.
+func (f *batch) due(until time.Time) time.Time {
+	if left := f.requests[0].until; !left.IsZero() {
+		return left
+	}
+	for _, r := range f.requests {
+		r.until = until
+	}
+	return until
 }
 
-// outcome is what became of a request.
-type outcome struct {
-	// counted by an earlier call with the same key; of a member: it was as asked already
-	replayed bool
-	pending  bool // the caller went away after its commit had begun: what becomes of it comes later
-	err      error
+// own reports whether the batch's commits make a marker of the batch. A key's marker does for a
+// request that is alone. A membership is no marker: between a commit and the look at it another
+// instance may take it away again, and then it hides that the commit was applied.
+func (f *batch) own() bool {
+	first := f.requests[0]
+	if len(f.requests) == 1 && first.key != "" {
+		return false
+	}
+	return f.exact || slices.ContainsFunc(f.requests, func(r *request) bool { return r.document() != "" })
 }
 
-// newRequest makes a request of increments, those of the same counter taken together. A key counts
-// within its scope, the counter or [several].
-func newRequest(names layout.Layout, increments []Increment, key Key, scope string) (*request, error) {
-	if err := names.CheckSums(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidField, err)
+// deciding is the id of the marker that tells what became of a commit: the batch's own, or its only
+// key's; "" is none.
+func (f *batch) deciding() string {
+	if f.own() {
+		return f.id
 	}
-	if most := MaxIncrements * len(names.Fields); len(increments) == 0 || len(increments) > most {
-		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), most)
-	}
-	if err := key.Validate(); err != nil {
-		return nil, err
-	}
-	r := &request{done: make(chan outcome, 1)}
-	index := make(map[string]int, 1)
-	for _, i := range increments {
-		if err := names.Path.Validate(i.Counter); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrInvalidID, err)
-		}
-		if i.By == 0 {
-			return nil, fmt.Errorf("%w: counter %q: by is 0", ErrInvalidIncrement, i.Counter)
-		}
-		field := names.Fields[0]
-		if i.Field != "" {
-			if err := names.CheckField(i.Field); err != nil {
-				return nil, fmt.Errorf("%w: counter %q: %w", ErrInvalidField, i.Counter, err)
-			}
-			field, _ = names.Field(i.Field)
-		}
-		if !r.sums.add(index, i.Counter, amount{field.Shard, i.By}) {
-			return nil, fmt.Errorf("%w: counter %q: the sum of its increments does not fit into an int64", ErrInvalidIncrement, i.Counter)
-		}
-	}
-	if n := len(r.sums); n > MaxIncrements {
-		return nil, fmt.Errorf("%w: increments of %d counters; want 1 to %d", ErrInvalidIncrement, n, MaxIncrements)
-	}
-	if key.Value != "" {
-		r.key, r.asked = key.id(names, scope), fingerprint(increments)
-	}
-	return r, nil
+	return f.requests[0].key
 }
 
-// sum is what is added to a counter, in one write.
-type sum struct {
-	counter string
-	amounts []amount // one per field
-}
-
-// amount is what is added to a field of a shard.
-type amount struct {
-	field string
-	by    int64
-}
-
-// sums are those of several counters, one each.
-type sums []sum
-
-// add adds to the sum of a counter, whose place the index tells, and reports whether that fits into
-// an int64.
-func (s *sums) add(index map[string]int, counter string, what amount) (fits bool) {
-	at, ok := index[counter]
-	if !ok {
-		at = len(*s)
-		index[counter] = at
-		*s = append(*s, sum{counter: counter})
+// markers are the markers of the batch's next commit: its own, and one per key.
+func (f *batch) markers() map[string]marker {
+	markers := make(map[string]marker, 1)
+	if f.own() {
+		markers[f.id] = marker{batch: f.id}
 	}
-	amounts := &(*s)[at].amounts
-	n := slices.IndexFunc(*amounts, func(a amount) bool { return a.field == what.field })
-	if n < 0 {
-		*amounts = append(*amounts, what)
-		return true
-	}
-	last := &(*amounts)[n].by
-	fits = ledger.Add(*last, what.by) == *last+what.by
-	*last += what.by
-	return fits
-}
-
-// fingerprint is the same for the same increments in any order, as they were asked for: FIELDS may
-// change between a request and its repetition, and with it what one that names no field is of.
-func fingerprint(increments []Increment) string {
-	sorted := slices.Clone(increments)
-	slices.SortFunc(sorted, func(a, b Increment) int {
-		return cmp.Or(strings.Compare(a.Counter, b.Counter), strings.Compare(a.Field, b.Field), cmp.Compare(a.By, b.By))
-	})
-	parts := make([]string, 0, 3*len(sorted))
-	for _, i := range sorted {
-		// always three: hash prefixes each with its length
-		parts = append(parts, i.Counter, i.Field, strconv.FormatInt(i.By, 10))
-	}
-	return hash(parts...)
-}
-
-// document names what a request writes besides shards: its key's marker or its
-// membership; "" is nothing.
-func (r *request) document() string {
-	if r.member != nil {
-		return r.member.name
-	}
-	return r.key
-}
-
-// several is in the place of a counter's id, where there is more than one.
-const several = ""
-
-// counter is the only counter of a request, or several.
-func (r *request) counter() string {
-	if len(r.sums) == 1 {
-		return r.sums[0].counter
-	}
-	return several
-}
-
-// touches returns a counter of the request for which the condition holds.
-func (r *request) touches(is func(counter string) bool) (string, bool) {
-	for _, sum := range r.sums {
-		if is(sum.counter) {
-			return sum.counter, true
+	for _, r := range f.requests {
+		if r.key != "" {
+			markers[r.key] = marker{batch: f.id, asked: r.asked, at: r.settled}
 		}
 	}
-	return "", false
+	return markers
+}
+
+// shared reports whether the batch has requests that would go in several ones alone.
+func (f *batch) shared() bool {
+	first := f.requests[0].counter()
+	return slices.ContainsFunc(f.requests[1:], func(r *request) bool { return first == several || r.counter() != first })
 }
 
 // sums is what a batch adds to each counter. It fits: gathering has made sure.
-func (f *inFlight) sums() (all sums) {
+func (f *batch) sums() (all sums) {
 	if len(f.requests) == 1 {
 		return f.requests[0].sums
 	}
@@ -192,97 +115,178 @@ func (f *inFlight) sums() (all sums) {
 	return all
 }
 
-// gathering puts a batch together.
-type gathering struct {
-	*inFlight
-	most     int              // requests
-	sizes    map[place]uint64 // what is added there and taken off, without its sign
-	counters map[string]bool
-	keys     map[string]bool // and memberships: documents that a commit can write only once
-}
-
-// place is a field of a counter.
-type place struct{ counter, field string }
-
-func newGathering(most int) *gathering {
-	return &gathering{inFlight: &inFlight{id: newID()}, most: most}
-}
-
-func (g *gathering) full() bool {
-	return len(g.requests) == g.most || len(g.counters) >= groupcommit.MaxCounters
-}
-
-// take takes requests into the batch, oldest first, and returns those that are left for a
-// later one: because this one is full, has another time to end, the same key or member, or would
-// hold a sum that does not fit into an int64, whichever of its requests drop out of it. The batch's
-// first request is always taken.
-func (g *gathering) take(requests []*request) (left []*request) {
-	if len(requests) == 1 && len(g.requests) == 0 {
-		g.requests = requests // the usual case, which needs no maps
-		return nil
+// pick has a batch write to a random one of a counter's n shards, but not to the last one again.
+func (f *batch) pick(counter string, n int) {
+	if f.picked == nil {
+		f.picked = make(map[string]int, 1)
 	}
-	for n, r := range requests {
-		if len(g.requests) == g.most {
-			return append(left, requests[n:]...)
-		}
-		if g.joins(r) {
-			g.join(r)
-			g.requests = append(g.requests, r)
-		} else {
-			left = append(left, r)
-		}
+	picked := rand.IntN(n)
+	if last, again := f.picked[counter]; again && picked == last && n > 1 {
+		picked = (last + 1 + rand.IntN(n-1)) % n
 	}
-	return left
+	f.picked[counter] = picked
 }
 
-// joins reports whether a request can be part of the batch.
-func (g *gathering) joins(r *request) bool {
-	if g.sizes == nil {
-		g.sizes, g.counters, g.keys = map[place]uint64{}, map[string]bool{}, map[string]bool{}
-		for _, first := range g.requests {
-			g.join(first)
-		}
+// answer gives what is left of the batch its outcome: the zero one, when a commit was applied.
+func (f *batch) answer(out outcome) step {
+	for _, r := range f.requests {
+		r.done <- out
 	}
-	if len(g.requests) == 0 {
+	f.requests = nil
+	return finished
+}
+
+// failed says that a commit failed with err.
+func (f *batch) failed(err error) step {
+	code := status.Code(err)
+	switch store.KindOf(err) {
+	case store.Doubtful:
+		if f.doubt == nil && store.Refused(err) {
+			return f.giveUp(ErrBusy, err)
+		}
+		f.doubt = err
+		if f.deciding() == "" {
+			return f.giveUp(ErrUnknown, err)
+		}
+		return settle
+	case store.Contention:
+		if f.shared() {
+			return leave
+		}
+		return f.failure(err)
+	case store.Conflict:
+		if code == codes.AlreadyExists && len(f.requests) == 1 && f.requests[0].member != nil {
+			// The marker is a new one, so it is the membership that is there.
+			return f.answer(outcome{replayed: true})
+		}
+		f.conflict = err
+		return readMarkers
+	}
+	if code == codes.InvalidArgument && f.shared() {
+		return leave
+	}
+	return f.giveUp(nil, err)
+}
+
+// failure says that an attempt came to nothing, and that trying again may help.
+func (f *batch) failure(err error) step {
+	if f.failures++; f.failures < maxFailures {
+		return pause
+	}
+	return f.giveUp(ErrBusy, err)
+}
+
+// resume is what follows a pause.
+func (f *batch) resume() step {
+	if f.doubt != nil {
+		return settle
+	}
+	return sendCommit
+}
+
+// settled says that the commit in doubt was not applied, and never will be. At is when its marker
+// was made alone.
+func (f *batch) settled(at time.Time) step {
+	err := f.doubt
+	f.doubt = nil
+	if !f.own() {
+		f.requests[0].settled = at
+	}
+	f.id = newID() // the old one's marker is there
+	if f.shared() && store.IsDeadline(err) {
+		return leave // it may have waited for the lock of one counter's shard
+	}
+	return f.failure(err)
+}
+
+// unsettled says that settling failed with err.
+func (f *batch) unsettled(err error) step {
+	if store.KindOf(err) == store.Conflict {
+		return readMarkers
+	}
+	return f.unread(err)
+}
+
+// unread says that the markers could not be read.
+func (f *batch) unread(err error) step {
+	switch {
+	case store.KindOf(err) == store.Permanent:
+		return f.giveUp(nil, err)
+	case f.doubt == nil && store.Refused(err):
+		return f.giveUp(ErrBusy, err)
+	}
+	return pause // for as long as there is time
+}
+
+// found says which of the batch's markers are there by their ids, and memberships by their names,
+// all at one time, after a commit failed because of one of them, or because of a shard.
+func (f *batch) found(there map[string]marker) step {
+	decisive, decided := there[f.deciding()]
+	ours := decided && decisive.batch == f.id
+	switch {
+	case ours && !decisive.settled:
+		return f.answer(outcome{})
+	case f.doubt != nil && !decided: // the TTL policy has taken it
+		return pause
+	case f.doubt != nil && ours:
+		return f.settled(decisive.at)
+	}
+	// A key that others have used meanwhile is in the way of every commit that was sent with it.
+	err := cmp.Or(f.doubt, f.conflict)
+	f.doubt, f.conflict = nil, nil
+	changed := false
+	f.requests = slices.DeleteFunc(f.requests, func(r *request) bool {
+		m, seen := there[r.key]
+		_, member := there[r.document()]
+		switch {
+		case seen && !m.settled && m.asked == r.asked, r.member != nil && r.member.join == member:
+			r.done <- outcome{replayed: true}
+		case seen && !m.settled:
+			r.done <- outcome{err: ErrKeyReused}
+		default:
+			changed = changed || !m.at.Equal(r.settled)
+			r.settled = m.at
+			return false
+		}
+		changed = true
 		return true
+	})
+	switch {
+	case len(f.requests) == 0:
+		return finished
+	case changed:
+		return sendCommit
+	case f.shared():
+		return leave
 	}
-	if !r.until.Equal(g.requests[0].until) {
-		return false // who has left a batch has less time, and goes with those who left it too
+	if next := f.failure(err); next != pause {
+		return next
 	}
-	if own := r.document(); own != "" && g.keys[own] {
-		return false
-	}
-	// with the request's own document, and the batch's marker
-	writes := len(g.counters) + len(g.keys) + 2
-	for _, sum := range r.sums {
-		if !g.counters[sum.counter] {
-			writes++
-		}
-		for _, a := range sum.amounts {
-			if held := g.sizes[place{sum.counter, a.field}]; max(held, held+size(a.by)) > math.MaxInt64 { // of MinInt64 and itself that is 0
-				return false
-			}
-		}
-	}
-	return writes <= maxWrites
+	return makeMissing // a shard, most of the time
 }
 
-func (g *gathering) join(r *request) {
-	for _, sum := range r.sums {
-		g.counters[sum.counter] = true
-		for _, a := range sum.amounts {
-			g.sizes[place{sum.counter, a.field}] += size(a.by)
+// without says which of the batch's counters don't exist. Requests to those fail, the others go on.
+func (f *batch) without(gone map[string]bool) step {
+	f.requests = slices.DeleteFunc(f.requests, func(r *request) bool {
+		counter, is := r.touches(func(id string) bool { return gone[id] })
+		if is {
+			r.done <- outcome{err: notFound(r, counter)}
 		}
+		return is
+	})
+	if len(f.requests) == 0 {
+		return finished
 	}
-	if own := r.document(); own != "" {
-		g.keys[own] = true
-	}
+	return sendCommit
 }
 
-// size is a number without its sign.
-func size(n int64) uint64 {
-	if n < 0 {
-		return -uint64(n)
+// giveUp fails what is left of the batch: as sentinel, which may be nil, unless it is in doubt.
+func (f *batch) giveUp(sentinel, err error) step {
+	if f.doubt != nil {
+		sentinel = ErrUnknown
 	}
-	return uint64(n)
+	if sentinel != nil {
+		err = fmt.Errorf("%w: %w", sentinel, err)
+	}
+	return f.answer(outcome{err: err})
 }

@@ -2,7 +2,6 @@ package shards
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -14,7 +13,8 @@ import (
 
 // run takes a batch from its first commit until its requests have their outcomes, or leave it. It
 // runs under a context of its own: whoever waits for it may go away, and no one else is touched.
-func (c *Client) run(f *inFlight) {
+func (c *Client) run(begun *flight) {
+	f := begun.batch
 	f.exact = !c.cfg.InexactWrites
 	until := f.due(time.Now().Add(c.cfg.Timeout))
 	whole, cancel := context.WithDeadline(context.Background(), until)
@@ -25,7 +25,7 @@ func (c *Client) run(f *inFlight) {
 
 	pauses := store.Pauses()
 	for next := c.send(ctx, f); next != finished && next != leave; {
-		c.queue.slow(f)
+		c.queue.slow(begun)
 		switch next {
 		case sendCommit:
 			next = c.send(ctx, f)
@@ -53,7 +53,7 @@ func (c *Client) run(f *inFlight) {
 
 // send sends a commit to a shard of each counter, which must be there. That takes counters that are
 // known: they were when their requests came.
-func (c *Client) send(ctx context.Context, f *inFlight) step {
+func (c *Client) send(ctx context.Context, f *batch) step {
 	if err := ctx.Err(); err != nil {
 		return f.giveUp(ErrBusy, err)
 	}
@@ -89,29 +89,17 @@ func (c *Client) send(ctx context.Context, f *inFlight) step {
 }
 
 // logDoubt logs that a commit's outcome is not known, where that is what its error says.
-func (c *Client) logDoubt(f *inFlight, err error) {
+func (c *Client) logDoubt(f *batch, err error) {
 	if store.KindOf(err) == store.Doubtful {
 		sums := f.sums()
 		c.log.Warn(LogAmbiguous, "counter", sums[0].counter, "counters", len(sums), "marked", f.deciding() != "", "error", err)
 	}
 }
 
-// pick has a batch write to a random one of a counter's n shards, but not to the last one again.
-func (f *inFlight) pick(counter string, n int) {
-	if f.picked == nil {
-		f.picked = make(map[string]int, 1)
-	}
-	picked := rand.IntN(n)
-	if last, again := f.picked[counter]; again && picked == last && n > 1 {
-		picked = (last + 1 + rand.IntN(n-1)) % n
-	}
-	f.picked[counter] = picked
-}
-
 // writes are those of a batch's commit: markers, members, and what is added to the picked shards.
 // Markers come first: Firestore looks at one write after the other, and a shard that is missing
 // must not hide that the increments were counted.
-func (c *Client) writes(f *inFlight, sums sums) []*firestorepb.Write {
+func (c *Client) writes(f *batch, sums sums) []*firestorepb.Write {
 	markers := f.markers()
 	writes := make([]*firestorepb.Write, 0, len(markers)+len(sums))
 	for id, m := range markers {
@@ -132,7 +120,7 @@ func (c *Client) writes(f *inFlight, sums sums) []*firestorepb.Write {
 	return writes
 }
 
-func (c *Client) pickedShard(f *inFlight, counter string) string {
+func (c *Client) pickedShard(f *batch, counter string) string {
 	return c.db.Shard(counter, layout.ShardID(f.picked[counter]))
 }
 
@@ -152,7 +140,7 @@ func (c *Client) marks(id string, m marker) *firestorepb.Write {
 }
 
 // settle makes the marker alone that the commit in doubt was to make.
-func (c *Client) settle(ctx context.Context, f *inFlight) step {
+func (c *Client) settle(ctx context.Context, f *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/4)
 	defer cancel()
 	id := f.deciding()
@@ -166,7 +154,7 @@ func (c *Client) settle(ctx context.Context, f *inFlight) step {
 
 // readMarkers reads those of a batch's markers that are there, and its memberships, all at one
 // time.
-func (c *Client) readMarkers(ctx context.Context, f *inFlight) step {
+func (c *Client) readMarkers(ctx context.Context, f *batch) step {
 	var ids, names []string
 	for id := range f.markers() {
 		ids = append(ids, id)

@@ -20,7 +20,7 @@ const makingsAtOnce = 16
 // makeMissing commits a batch in a transaction that makes what is missing for it: shards, or with
 // AutoCreate counters. So where nothing is counted, nothing is made that nobody may ask for again,
 // no deleted counter gets a shard, and none gets back a shard that a resize has removed.
-func (c *Client) makeMissing(ctx context.Context, f *inFlight) step {
+func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
 	defer cancel()
 	var gone map[string]bool
@@ -53,7 +53,7 @@ func (c *Client) makeMissing(ctx context.Context, f *inFlight) step {
 // plan writes a batch and what it takes, unless counters are gone: those that don't exist, and are
 // not to be made. Others are made partly, without all of their shards. A ledger that it makes is as
 // of a floor before the commit, which may add to the shards.
-func (c *Client) plan(ctx context.Context, tx *store.Tx, f *inFlight) (gone map[string]bool, partly []string, err error) {
+func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[string]bool, partly []string, err error) {
 	sums := f.sums()
 	var counters []string
 	for _, sum := range sums {

@@ -28,7 +28,7 @@ type limits struct {
 // sends its own.
 type queue struct {
 	limits limits
-	run    func(*inFlight) // gives each request of the batch its outcome, or has it leave
+	run    func(*flight) // gives each request of the batch its outcome, or has it leave
 
 	mu       sync.Mutex
 	lines    map[string]*line // :: counter → where its requests stand
@@ -39,7 +39,7 @@ type queue struct {
 	commits  int              // in flight, those of lines that send their own left out
 
 	workers sync.WaitGroup // goroutines that run batches
-	work    chan *inFlight // for those that have none
+	work    chan *flight   // for those that have none
 	idle    chan struct{}  // has one of each of those
 	open    context.Context
 	end     context.CancelFunc // of open: no further requests are taken
@@ -54,8 +54,16 @@ type line struct {
 	ready    bool       // listed as such
 }
 
-func newQueue(l limits, run func(*inFlight)) *queue {
-	q := &queue{limits: l, run: run, lines: map[string]*line{}, work: make(chan *inFlight), idle: make(chan struct{}, maxIdle)}
+// flight is a batch that was begun, and what it means for those who wait.
+type flight struct {
+	*batch
+	lines    []*line // that wait for it
+	counted  bool    // among the few commits beyond which others are shared
+	reserved int     // how many of its requests count as waiting
+}
+
+func newQueue(l limits, run func(*flight)) *queue {
+	q := &queue{limits: l, run: run, lines: map[string]*line{}, work: make(chan *flight), idle: make(chan struct{}, maxIdle)}
 	q.open, q.end = context.WithCancel(context.Background())
 	return q
 }
@@ -144,37 +152,55 @@ func (q *queue) withdraw(r *request) bool {
 	return true
 }
 
-// consider begins batches of a line that sends its own, lists any other as ready, and forgets one
-// that is empty. A line whose batch is in flight waits for it, unless it is long. Where no request
-// shares a commit, none has anything to wait for. A line that rests waits for company, unless it
-// has a full batch, or the first has no time to lose.
-func (q *queue) consider(l *line) {
-	for len(l.requests) > 0 {
-		unshared := q.limits.batch == 1
-		long := len(l.requests) >= groupcommit.ManyWaiting
-		if l.inFlight > 0 && !unshared && (!long || l.inFlight >= groupcommit.MaxInFlight) {
-			return
-		}
-		if l.resting > 0 && len(l.requests) < q.limits.batch && !l.requests[0].alone && q.open.Err() == nil {
-			return
-		}
-		alone := unshared || l.requests[0].alone || q.troubled.is(l.of)
-		if !long && !alone {
-			if !l.ready {
-				l.ready = true
-				q.ready = append(q.ready, l)
-			}
-			return
-		}
-		g := newGathering(q.limits.batch)
-		q.take(g, l)
-		if alone { // they may be tried for a while, and be many
-			g.reserved = len(g.requests)
-			q.waiting += g.reserved
-		}
-		q.begin(g.inFlight)
+// turn is what a line may do.
+type turn int
+
+const (
+	stays  turn = iota // for requests, for the end of its batch, or for company
+	shares             // a commit with other lines, once few are in flight
+	sends              // a batch of its own
+)
+
+// turnOf is what a line may do now. One whose batch is in flight waits for it, unless it is long. Where
+// no request shares a commit, none has anything to wait for. A line that rests waits for company,
+// unless it has a full batch, or the first has no time to lose.
+func (q *queue) turnOf(l *line) turn {
+	unshared := q.limits.batch == 1
+	long := len(l.requests) >= groupcommit.ManyWaiting
+	switch {
+	case len(l.requests) == 0,
+		l.inFlight > 0 && !unshared && (!long || l.inFlight >= groupcommit.MaxInFlight),
+		l.resting > 0 && len(l.requests) < q.limits.batch && !l.requests[0].alone && q.open.Err() == nil:
+		return stays
+	case long, q.isAlone(l):
+		return sends
 	}
-	if l.inFlight == 0 && l.resting == 0 && !l.ready {
+	return shares
+}
+
+// isAlone reports whether a line shares no commit with others.
+func (q *queue) isAlone(l *line) bool {
+	return q.limits.batch == 1 || l.requests[0].alone || q.troubled.is(l.of)
+}
+
+// consider begins batches of a line that sends its own, lists one that shares commits as ready, and
+// forgets one that is empty.
+func (q *queue) consider(l *line) {
+	next := q.turnOf(l)
+	for ; next == sends; next = q.turnOf(l) {
+		g, alone := newGathering(q.limits.batch), q.isAlone(l)
+		f := &flight{batch: g.batch}
+		if q.take(f, g, l); alone { // they may be tried for a while, and be many
+			f.reserved = len(f.requests)
+			q.waiting += f.reserved
+		}
+		q.begin(f)
+	}
+	if next == shares && !l.ready {
+		l.ready = true
+		q.ready = append(q.ready, l)
+	}
+	if len(l.requests) == 0 && l.inFlight == 0 && l.resting == 0 && !l.ready {
 		delete(q.lines, l.of)
 	}
 }
@@ -196,22 +222,13 @@ func (q *queue) rest(l *line) {
 }
 
 // schedule begins batches of the ready lines as long as few commits are in flight; of all that fit
-// into one when due says that they have waited long enough.
+// into one when due says that they have waited long enough. Those that are left are due in a while.
 func (q *queue) schedule(due bool) {
 	for len(q.ready) > 0 && (q.commits < groupcommit.FewCommits || due && q.commits < groupcommit.MaxCommits) {
-		g := newGathering(q.limits.batch)
-		for len(q.ready) > 0 && !g.full() {
-			l := q.ready[0]
-			if len(l.requests) > 0 && !q.take(g, l) {
-				break // nothing of it fits
-			}
-			q.ready, l.ready = q.ready[1:], false
-			q.consider(l)
-		}
-		if len(g.requests) > 0 {
+		if f := q.gather(); len(f.requests) > 0 {
 			q.commits++
-			g.counted, due = true, false
-			q.begin(g.inFlight)
+			f.counted, due = true, false
+			q.begin(f)
 		}
 	}
 	switch {
@@ -228,22 +245,37 @@ func (q *queue) schedule(due bool) {
 	}
 }
 
+// gather makes a batch of ready lines, which are not ready any more.
+func (q *queue) gather() *flight {
+	g := newGathering(q.limits.batch)
+	f := &flight{batch: g.batch}
+	for len(q.ready) > 0 && !g.full() {
+		l := q.ready[0]
+		if len(l.requests) > 0 && !q.take(f, g, l) {
+			break // nothing of it fits
+		}
+		q.ready, l.ready = q.ready[1:], false
+		q.consider(l)
+	}
+	return f
+}
+
 // take moves requests from a line into a batch, and reports whether any fits.
-func (q *queue) take(g *gathering, l *line) bool {
+func (q *queue) take(f *flight, g *gathering, l *line) bool {
 	before := len(l.requests)
 	l.requests = g.take(l.requests)
 	taken := before - len(l.requests)
 	q.waiting -= taken
 	if taken > 0 {
 		l.inFlight++
-		g.lines = append(g.lines, l)
+		f.lines = append(f.lines, l)
 		q.rest(l)
 	}
 	return taken > 0
 }
 
 // begin starts a batch, on a goroutine that has nothing to do or another one.
-func (q *queue) begin(f *inFlight) {
+func (q *queue) begin(f *flight) {
 	select {
 	case q.work <- f:
 	default:
@@ -252,7 +284,7 @@ func (q *queue) begin(f *inFlight) {
 }
 
 // runAll runs one batch after the other, as long as there is not too much idleness.
-func (q *queue) runAll(f *inFlight) {
+func (q *queue) runAll(f *flight) {
 	for {
 		q.run(f)
 		q.ended(f)
@@ -271,7 +303,7 @@ func (q *queue) runAll(f *inFlight) {
 }
 
 // ended says that a batch's requests have their outcomes, or leave it: those go on alone.
-func (q *queue) ended(f *inFlight) {
+func (q *queue) ended(f *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting -= f.reserved
@@ -291,7 +323,7 @@ func (q *queue) ended(f *inFlight) {
 	q.schedule(false)
 }
 
-func (q *queue) uncount(f *inFlight) {
+func (q *queue) uncount(f *flight) {
 	if f.counted {
 		f.counted = false
 		q.commits--
@@ -299,7 +331,7 @@ func (q *queue) uncount(f *inFlight) {
 }
 
 // slow says that a batch takes longer than a commit: others don't wait for it.
-func (q *queue) slow(f *inFlight) {
+func (q *queue) slow(f *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.uncount(f)

@@ -22,13 +22,13 @@ type traffic struct {
 	inFlight map[string][]chan struct{}
 	// counters of each batch and how many requests it has, in order
 	begun []string
-	last  *inFlight
+	last  *flight
 	mu    sync.Mutex
 }
 
 func newTraffic(t *testing.T, l limits) *traffic {
 	w := &traffic{t: t, inFlight: map[string][]chan struct{}{}}
-	w.queue = newQueue(l, func(f *inFlight) {
+	w.queue = newQueue(l, func(f *flight) {
 		name := ""
 		for _, sum := range f.sums() {
 			name += sum.counter
@@ -226,7 +226,7 @@ func TestCloseEndsTheInterval(t *testing.T) {
 func TestALeaverWaitsForNoInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const commit = time.Millisecond
-		q := newQueue(limits{batch: 500, waiting: 100, interval: time.Second}, func(f *inFlight) {
+		q := newQueue(limits{batch: 500, waiting: 100, interval: time.Second}, func(f *flight) {
 			if time.Sleep(commit); !f.shared() {
 				f.answer(outcome{})
 			}
@@ -439,7 +439,7 @@ func TestALineInTroubleIsLeftOnce(t *testing.T) {
 		var mu sync.Mutex
 		var begun []int
 		hold := make(chan struct{})
-		q := newQueue(limits{batch: 500, waiting: 100}, func(f *inFlight) {
+		q := newQueue(limits{batch: 500, waiting: 100}, func(f *flight) {
 			mu.Lock()
 			begun = append(begun, len(f.requests))
 			mu.Unlock()
@@ -525,7 +525,7 @@ func TestWhoComesAfterALeaverHasTimeOfTheirOwn(t *testing.T) {
 		const timeout = 4 * time.Second
 		var mu sync.Mutex
 		left := map[string]time.Duration{} // :: field → what time there was when its last batch began
-		q := newQueue(limits{batch: 500, waiting: 1000}, func(f *inFlight) {
+		q := newQueue(limits{batch: 500, waiting: 1000}, func(f *flight) {
 			until := f.due(time.Now().Add(timeout))
 			mu.Lock()
 			for _, r := range f.requests {

@@ -54,7 +54,7 @@ func TestCommitRate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
 			var waits waits
-			q := newQueue(limits{batch: 500, waiting: 1 << 20, interval: tt.interval}, func(f *inFlight) {
+			q := newQueue(limits{batch: 500, waiting: 1 << 20, interval: tt.interval}, func(f *flight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
 				f.answer(outcome{})
@@ -118,7 +118,7 @@ func TestSharedRate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
 			var waits waits
-			q := newQueue(limits{batch: 500, waiting: 1 << 20, interval: tt.interval}, func(f *inFlight) {
+			q := newQueue(limits{batch: 500, waiting: 1 << 20, interval: tt.interval}, func(f *flight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
 				f.answer(outcome{})

@@ -320,10 +320,10 @@ func (k *Book) Was() map[string]int64 {
 	return k.before
 }
 
-// Showed are the totals that the counter's document shows, as the ledger has it. What is in the
+// LastView are the totals that the counter's document shows, as the ledger has it. What is in the
 // place of a field that whoever wrote the ledger last doesn't show is none of ours, and so is a
 // number that the ledger was made beside, until the first flush.
-func (k *Book) Showed() map[string]int64 {
+func (k *Book) LastView() map[string]int64 {
 	showed := map[string]int64{}
 	for _, field := range k.names().Shown() {
 		_, known := k.Ledger.Sums[field.Key()]

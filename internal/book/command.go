@@ -55,8 +55,8 @@ func (b Books) Command(ctx context.Context, counter string, decide func(context.
 			return nil, ErrNotFound
 		}
 		life = k.Ledger.Created
-		settled := settledIn(k.Ledger, k.At)
-		if len(k.Ledger.Ops)-len(settled) >= ledger.MaxOps {
+		past := pastDoubt(k.Ledger, k.At)
+		if len(k.Ledger.Ops)-len(past) >= ledger.MaxOps {
 			return nil, ErrMany
 		}
 		last = nil
@@ -65,7 +65,7 @@ func (b Books) Command(ctx context.Context, counter string, decide func(context.
 		}
 		id := rand.Text()
 		last, tried[id] = k, k
-		k.removed = append(k.removed, settled...)
+		k.removed = append(k.removed, past...)
 		k.transforms = append(k.transforms, store.ServerTime(layout.FieldPath(LedgerOps, id)))
 		return k, nil
 	})
@@ -92,9 +92,9 @@ func (b Books) readExisting(ctx context.Context, counter string) (*Book, error) 
 	return k, err
 }
 
-// settledIn are the paths of the ids in a ledger that nothing can be in doubt about any more at a time
+// pastDoubt are the paths of the ids in a ledger that nothing can be in doubt about any more at a time
 // of Firestore's, to be removed.
-func settledIn(l *ledger.Ledger, now time.Time) (paths []string) {
+func pastDoubt(l *ledger.Ledger, now time.Time) (paths []string) {
 	for id, at := range l.Ops {
 		if now.Sub(at) > ledger.InDoubt {
 			paths = append(paths, layout.FieldPath(LedgerOps, id))

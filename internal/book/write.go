@@ -22,7 +22,7 @@ import (
 // the ledger is written alone, and counts.
 //
 // It returns the book that was committed; nil where there was nothing to do. Errors are change's and
-// those of [store.DB.Settle].
+// those of [store.DB.CommitIf].
 func (b Books) Update(ctx context.Context, p store.Patience, change func(context.Context) (*Book, error)) (*Book, error) {
 	p.Smaller = ledgerAlone
 	return b.update(ctx, p, change)
@@ -30,7 +30,7 @@ func (b Books) Update(ctx context.Context, p store.Patience, change func(context
 
 func (b Books) update(ctx context.Context, p store.Patience, change func(context.Context) (*Book, error)) (*Book, error) {
 	var last *Book
-	resp, err := b.db.Settle(ctx, p, func(ctx context.Context) (writes []*firestorepb.Write, err error) {
+	resp, err := b.db.CommitIf(ctx, p, func(ctx context.Context) (writes []*firestorepb.Write, err error) {
 		if last, err = change(ctx); err != nil || last == nil {
 			return nil, err
 		}
@@ -185,7 +185,7 @@ func (k *Book) increments(totals map[string]int64, set map[string]*firestorepb.V
 		return nil
 	}
 	k.Deltas = map[string]int64{}
-	showed := k.Showed()
+	showed := k.LastView()
 	for _, field := range k.names().Shown() {
 		total, integer := totals[field.Name]
 		was, known := showed[field.Name]
@@ -228,9 +228,9 @@ func (k *Book) Seen() (agrees bool, drift int64) {
 	return agrees, drift
 }
 
-// Show sets the counter's document to what the ledger has, on condition that the ledger is as it was
+// Mend sets the counter's document to what the ledger has, on condition that the ledger is as it was
 // committed.
-func (k *Book) Show(ctx context.Context) error {
+func (k *Book) Mend(ctx context.Context) error {
 	names := k.names()
 	_, err := k.books.db.Commit(ctx, []*firestorepb.Write{
 		store.Update(names.LedgerOf(k.Counter), store.UpdatedAtTime(k.Ledger.Updated), nil, nil), // it is there for its condition

@@ -51,7 +51,7 @@ func (tx *Tx) Write(writes ...*firestorepb.Write) {
 	tx.writes = append(tx.writes, writes...)
 }
 
-// Transact is [DB.Settle] with a body that reads and writes in a transaction. Body runs again after
+// Transact is [DB.CommitIf] with a body that reads and writes in a transaction. Body runs again after
 // contention and after a commit whose outcome is in doubt, so it must be harmless to apply twice.
 // An error of body that is not Firestore's ends the transaction and is returned as it is; so is one
 // of the kinds [Permanent] and [Conflict]. Others are an [ErrContention] or an [ErrDoubt] in the
@@ -70,7 +70,7 @@ func (db *DB) TransactOr(ctx context.Context, smaller func([]*firestorepb.Write)
 	}
 	var last []byte // the id of the last attempt, whose age the next one takes over
 	patience := Patience{Conflicts: transactionTries, Doubts: transactionTries, Smaller: smaller, locks: true}
-	_, err := db.settle(ctx, patience, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
+	_, err := db.commitIf(ctx, patience, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
 		req, err := db.begin(ctx, last, body)
 		if len(req.Transaction) > 0 {
 			last = req.Transaction

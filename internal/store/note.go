@@ -120,7 +120,7 @@ func (db *DB) Unasked(n Note) (unasked, unknown []string) {
 // EnsureNote sees to it that a counter has a note that may be relied on, which is due after a while
 // where it is made. Whoever has begun with one doesn't take it away any more.
 func (db *DB) EnsureNote(ctx context.Context, counter, why string, due time.Duration) (made bool, err error) {
-	_, err = db.Settle(ctx, Patience{Conflicts: 8, Doubts: 6}, func(ctx context.Context) ([]*firestorepb.Write, error) {
+	_, err = db.CommitIf(ctx, Patience{Conflicts: 8, Doubts: 6}, func(ctx context.Context) ([]*firestorepb.Write, error) {
 		n, now, err := db.NoteOf(ctx, counter)
 		if made = err == nil && n == nil; made {
 			n = &Note{}

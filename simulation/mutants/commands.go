@@ -56,7 +56,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a command in doubt whose counter is gone is refused", "internal/store",
-		"return nil, fmt.Errorf(\"%w: %w\", ErrDoubt, err) // the", "return nil, err // the", testIn("internal/book", "TestTwoLives"),
+		"return end, fmt.Errorf(\"%w: %w\", ErrDoubt, a.err) // the", "return end, a.err // the", testIn("internal/book", "TestTwoLives"),
 	},
 	{
 		"a command doesn't look into the ledger of a counter that is being deleted", "internal/book",
@@ -76,15 +76,15 @@ var ofCommands = []mutant{
 	},
 	{
 		"ids of commands stay in the ledger", "internal/book",
-		"settled := settledIn(k.Ledger, k.At)", "settled := settledIn(k.Ledger, k.At)[:0]", test("TestIdsGoWhenTheyAreSettled"),
+		"past := pastDoubt(k.Ledger, k.At)", "past := pastDoubt(k.Ledger, k.At)[:0]", test("TestIdsGoWhenTheyAreSettled"),
 	},
 	{
 		"ids of commands fill the ledger", "internal/book",
-		"if len(k.Ledger.Ops)-len(settled) >= ledger.MaxOps {", "if false {", test("TestMoreCommandsThanMayBeInDoubt"),
+		"if len(k.Ledger.Ops)-len(past) >= ledger.MaxOps {", "if false {", test("TestMoreCommandsThanMayBeInDoubt"),
 	},
 	{
 		"ids of commands stay in a ledger that nothing writes", "internal/book",
-		"settled := settledIn(k.Ledger, k.At)", "settled := settledIn(k.Ledger, k.Ledger.Updated)", test("TestMoreCommandsThanMayBeInDoubt"),
+		"past := pastDoubt(k.Ledger, k.At)", "past := pastDoubt(k.Ledger, k.Ledger.Updated)", test("TestMoreCommandsThanMayBeInDoubt"),
 	},
 	{
 		"an import says what its last attempt found", "internal/book",

@@ -69,7 +69,7 @@ var ofCounted = []mutant{
 	},
 	{
 		"an answer from before the ledger is not asked for again", "rollup",
-		"case a.has(f.diff.Early):", "case false:", test("TestRecountThatAdopts"),
+		"case of == counts && a.has(f.diff.Early):", "case false:", test("TestRecountThatAdopts"),
 	},
 	{
 		"an answer of a time that has not come stays", "internal/ledger",

@@ -8,7 +8,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"events of failing flushes are never answered", "rollup",
-		"goesAgain = goesAgain && now.Sub(b.failing) < c.patienceNow()", "_ = c.patienceNow()", test("TestCoalescerFailedFlushGoesAgain"),
+		"if now.Sub(b.failing) < c.patienceNow() {", "if true {", test("TestCoalescerFailedFlushGoesAgain"),
 	},
 	{
 		"instances that meet once meet each time", "rollup",
@@ -20,7 +20,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"an event that the ledger has no room for is acknowledged as if it counted", "rollup",
-		"case o == contended || o == own || slices.Contains(f.diff.Full, ledger.Key(shard)):", "case o == contended || o == own:", test("TestCoalescerNotesWhatHasNoRoom"),
+		"case o == contended || o == own || full:", "case o == contended || o == own:", test("TestCoalescerNotesWhatHasNoRoom"),
 	},
 	{
 		"a damaged ledger's events are answered with an error", "rollup",
@@ -204,7 +204,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a flush doesn't look at the totals that it made", "rollup",
-		"\tif !agrees {\n\t\tif err := f.book.Show", "\tif !agrees && false {\n\t\tif err := f.book.Show", simulation,
+		"\tif !agrees {\n\t\tif err := f.book.Mend", "\tif !agrees && false {\n\t\tif err := f.book.Mend", simulation,
 	},
 	{
 		"a flush leaves out fields that stay as they are", "internal/book",

@@ -8,7 +8,7 @@ var ofWrites = []mutant{
 	},
 	{
 		"a client that is closed leaves what waits for company", "shards",
-		"&& q.open.Err() == nil {\n\t\t\treturn", "{\n\t\t\treturn", test("TestCloseEndsTheInterval"),
+		"&& q.open.Err() == nil:\n", ":\n", test("TestCloseEndsTheInterval"),
 	},
 	{
 		"a key is bound to nobody", "shards",

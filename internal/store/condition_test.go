@@ -38,7 +38,7 @@ func TestADoubtOutlastsConflicts(t *testing.T) {
 					return emulator.Verdict{Before: status.Error(code, "others were faster")}
 				})
 				name := db.Database + "/documents/counters/c"
-				_, err = db.Settle(t.Context(), store.Patience{Conflicts: 3, Doubts: 3, Yield: yield}, func(context.Context) ([]*firestorepb.Write, error) {
+				_, err = db.CommitIf(t.Context(), store.Patience{Conflicts: 3, Doubts: 3, Yield: yield}, func(context.Context) ([]*firestorepb.Write, error) {
 					return []*firestorepb.Write{store.Update(name, nil, map[string]*firestorepb.Value{"total": store.Int(1)}, nil)}, nil
 				})
 				if !errors.Is(err, store.ErrDoubt) || errors.Is(err, store.ErrContention) || sent.Load() != 4 {

@@ -55,10 +55,10 @@ func drawMember(t *rapid.T, counter string) *request {
 }
 
 // gather puts a batch together of what waits.
-func gather(queue []*request, most int) (*inFlight, []*request) {
+func gather(queue []*request, most int) (*batch, []*request) {
 	g := newGathering(most)
 	left := g.take(queue)
-	return g.inFlight, left
+	return g.batch, left
 }
 
 // Whatever waits: batches take it in order, none of it twice, and hold only what can be committed
@@ -71,7 +71,7 @@ func TestGathering(t *testing.T) {
 		var taken []*request
 		for left := queue; len(left) > 0; {
 			before := slices.Clone(left)
-			var b *inFlight
+			var b *batch
 			b, left = gather(left, most)
 			if len(b.requests) == 0 || len(b.requests) > most || b.requests[0] != before[0] {
 				t.Fatalf("%d requests of %d, at most %d", len(b.requests), len(before), most)
@@ -168,7 +168,7 @@ func TestGatheringBoundsWrites(t *testing.T) {
 		queue = append(queue, r)
 	}
 	for len(queue) > 0 {
-		var b *inFlight
+		var b *batch
 		b, queue = gather(queue, 500)
 		b.exact = true
 		if writes := len(b.sums()) + len(b.markers()); writes > maxWrites {
@@ -282,7 +282,7 @@ func (s *firestore) apply(c sent) error {
 }
 
 // commit sends a batch's commit.
-func (s *firestore) commit(t *rapid.T, f *inFlight) step {
+func (s *firestore) commit(t *rapid.T, f *batch) step {
 	if err := s.send(t, sent{slices.Clone(f.requests), f.sums(), f.markers()}); err != nil {
 		return f.failed(err)
 	}
@@ -355,7 +355,7 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 		s.bad[rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "bad")] = true
 	}
 	type running struct {
-		*inFlight
+		*batch
 		next step
 	}
 	var batches []*running
@@ -389,7 +389,7 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 				f.next = f.without(gone)
 				break
 			}
-			f.next = s.commit(t, f.inFlight)
+			f.next = s.commit(t, f.batch)
 		case readMarkers:
 			if rapid.IntRange(0, 9).Draw(t, "unreadable") == 0 {
 				f.next = f.unread(status.Error(codes.Unavailable, "unavailable"))
@@ -425,21 +425,21 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 			if f.doubt != nil {
 				t.Fatal("a batch in doubt is left")
 			}
-			parts := map[any]*inFlight{}
+			parts := map[any]*batch{}
 			for _, r := range f.requests {
 				var group any = r.counter()
 				if group == several {
 					group = r // alone
 				}
 				if parts[group] == nil {
-					parts[group] = &inFlight{id: newID(), exact: f.exact}
+					parts[group] = &batch{id: newID(), exact: f.exact}
 					batches = append(batches, &running{parts[group], sendCommit})
 				}
 				parts[group].requests = append(parts[group].requests, r)
 			}
 			f.next = finished
 		case sendCommit:
-			f.next = s.commit(t, f.inFlight)
+			f.next = s.commit(t, f.batch)
 		}
 		if f.next == finished {
 			batches = slices.Delete(batches, at, at+1)
@@ -527,7 +527,7 @@ var flat = func() layout.Layout {
 func TestBatchWithAKeyIsMarked(t *testing.T) {
 	t.Parallel()
 	for _, keys := range [][]string{{"k"}, {"k", ""}, {"k", "l"}} {
-		f := &inFlight{id: newID()}
+		f := &batch{id: newID()}
 		for _, key := range keys {
 			r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{Value: key}, "")
 			if err != nil {
@@ -546,12 +546,12 @@ func TestLeavingABatchGivesNoMoreTime(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	left, fresh := &request{}, &request{}
-	first := (&inFlight{requests: []*request{{}, left}}).due(began)
-	again := (&inFlight{requests: []*request{left}}).due(began.Add(time.Minute))
+	first := (&batch{requests: []*request{{}, left}}).due(began)
+	again := (&batch{requests: []*request{left}}).due(began.Add(time.Minute))
 	if !first.Equal(began) || !again.Equal(began) {
 		t.Errorf("the batches are due after %v and %v; want the time of the first", first.Sub(began), again.Sub(began))
 	}
-	if newer := (&inFlight{requests: []*request{fresh, {}}}).due(began.Add(time.Hour)); newer.Equal(began) {
+	if newer := (&batch{requests: []*request{fresh, {}}}).due(began.Add(time.Hour)); newer.Equal(began) {
 		t.Error("others have no time of their own")
 	}
 }
@@ -561,7 +561,7 @@ func TestLeavingABatchGivesNoMoreTime(t *testing.T) {
 func TestAMarkerThatIsGoneSettlesNothing(t *testing.T) {
 	t.Parallel()
 	r := &request{done: make(chan outcome, 1)}
-	f := &inFlight{id: newID(), exact: true, requests: []*request{r}}
+	f := &batch{id: newID(), exact: true, requests: []*request{r}}
 	steps := []step{
 		f.failed(status.Error(codes.Unavailable, "lost")),
 		f.unsettled(status.Error(codes.AlreadyExists, "it is there")),
@@ -582,7 +582,7 @@ func TestAMarkerThatIsGoneSettlesNothing(t *testing.T) {
 func TestAnothersMarkerEndsTheDoubt(t *testing.T) {
 	t.Parallel()
 	r := &request{key: "k", asked: "a", done: make(chan outcome, 1)}
-	f := &inFlight{id: newID(), requests: []*request{r}}
+	f := &batch{id: newID(), requests: []*request{r}}
 	f.failed(status.Error(codes.Unavailable, "lost"))
 	f.unsettled(status.Error(codes.AlreadyExists, "it is there"))
 	if next := f.found(map[string]marker{"k": {batch: "another", settled: true, at: time.UnixMicro(1)}}); next != sendCommit {

@@ -1,0 +1,187 @@
+package shards
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
+)
+
+// Increment is what is to be added to one field of a counter.
+type Increment struct {
+	Counter string
+	Field   string // its name in the counter's document; "" is the first that is counted
+	By      int64  // negative to take off; not zero
+}
+
+// MaxIncrements is how many increments one call of [Client.AddAll] may have, of each counted field,
+// and how many counters they may be of.
+const MaxIncrements = 500
+
+// request is the increments of one call: all of them are applied, or none.
+type request struct {
+	sums   sums
+	key    string      // id of its key's marker; "" without a key
+	asked  string      // fingerprint of what its key came with; "" without a key
+	member *membership // that is made or deleted with it; nil for an increment
+	done   chan outcome
+	late   <-chan struct{} // closed when its call is not to wait any longer; nil where its context says so
+
+	line  *line     // where it stands, or stood last: the queue's
+	alone bool      // it shares no commit with other counters: one that it has left, or is to be made
+	until time.Time // when its batches must have ended: see due; zero before the first of them
+	// when its key's marker was made alone, so that commits which were in doubt are not applied;
+	// zero where that was not so
+	settled time.Time
+}
+
+// outcome is what became of a request.
+type outcome struct {
+	// counted by an earlier call with the same key; of a member: it was as asked already
+	replayed bool
+	pending  bool // the caller went away after its commit had begun: what becomes of it comes later
+	err      error
+}
+
+// newRequest makes a request of increments, those of the same counter taken together. A key counts
+// within its scope, the counter or [several].
+func newRequest(names layout.Layout, increments []Increment, key Key, scope string) (*request, error) {
+	if err := names.CheckSums(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidField, err)
+	}
+	if most := MaxIncrements * len(names.Fields); len(increments) == 0 || len(increments) > most {
+		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), most)
+	}
+	if err := key.Validate(); err != nil {
+		return nil, err
+	}
+	r := &request{done: make(chan outcome, 1)}
+	index := make(map[string]int, 1)
+	for _, i := range increments {
+		if err := names.Path.Validate(i.Counter); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalidID, err)
+		}
+		if i.By == 0 {
+			return nil, fmt.Errorf("%w: counter %q: by is 0", ErrInvalidIncrement, i.Counter)
+		}
+		field := names.Fields[0]
+		if i.Field != "" {
+			if err := names.CheckField(i.Field); err != nil {
+				return nil, fmt.Errorf("%w: counter %q: %w", ErrInvalidField, i.Counter, err)
+			}
+			field, _ = names.Field(i.Field)
+		}
+		if !r.sums.add(index, i.Counter, amount{field.Shard, i.By}) {
+			return nil, fmt.Errorf("%w: counter %q: the sum of its increments does not fit into an int64", ErrInvalidIncrement, i.Counter)
+		}
+	}
+	if n := len(r.sums); n > MaxIncrements {
+		return nil, fmt.Errorf("%w: increments of %d counters; want 1 to %d", ErrInvalidIncrement, n, MaxIncrements)
+	}
+	if key.Value != "" {
+		r.key, r.asked = key.id(names, scope), fingerprint(increments)
+	}
+	return r, nil
+}
+
+// sum is what is added to a counter, in one write.
+type sum struct {
+	counter string
+	amounts []amount // one per field
+}
+
+// amount is what is added to a field of a shard.
+type amount struct {
+	field string
+	by    int64
+}
+
+// sums are those of several counters, one each.
+type sums []sum
+
+// add adds to the sum of a counter, whose place the index tells, and reports whether that fits into
+// an int64.
+func (s *sums) add(index map[string]int, counter string, what amount) (fits bool) {
+	at, ok := index[counter]
+	if !ok {
+		at = len(*s)
+		index[counter] = at
+		*s = append(*s, sum{counter: counter})
+	}
+	amounts := &(*s)[at].amounts
+	n := slices.IndexFunc(*amounts, func(a amount) bool { return a.field == what.field })
+	if n < 0 {
+		*amounts = append(*amounts, what)
+		return true
+	}
+	last := &(*amounts)[n].by
+	fits = ledger.Add(*last, what.by) == *last+what.by
+	*last += what.by
+	return fits
+}
+
+// fingerprint is the same for the same increments in any order, as they were asked for: FIELDS may
+// change between a request and its repetition, and with it what one that names no field is of.
+func fingerprint(increments []Increment) string {
+	sorted := slices.Clone(increments)
+	slices.SortFunc(sorted, func(a, b Increment) int {
+		return cmp.Or(strings.Compare(a.Counter, b.Counter), strings.Compare(a.Field, b.Field), cmp.Compare(a.By, b.By))
+	})
+	parts := make([]string, 0, 3*len(sorted))
+	for _, i := range sorted {
+		// always three: hash prefixes each with its length
+		parts = append(parts, i.Counter, i.Field, strconv.FormatInt(i.By, 10))
+	}
+	return hash(parts...)
+}
+
+// document names what a request writes besides shards: its key's marker or its
+// membership; "" is nothing.
+func (r *request) document() string {
+	if r.member != nil {
+		return r.member.name
+	}
+	return r.key
+}
+
+// several is in the place of a counter's id, where there is more than one.
+const several = ""
+
+// counter is the only counter of a request, or several.
+func (r *request) counter() string {
+	if len(r.sums) == 1 {
+		return r.sums[0].counter
+	}
+	return several
+}
+
+// touches returns a counter of the request for which the condition holds.
+func (r *request) touches(is func(counter string) bool) (string, bool) {
+	for _, sum := range r.sums {
+		if is(sum.counter) {
+			return sum.counter, true
+		}
+	}
+	return "", false
+}
+
+// named says which counters a request is of: the only one, or how many.
+func (r *request) named() string {
+	if n := len(r.sums); n > 1 {
+		return fmt.Sprintf("%d counters", n)
+	}
+	return fmt.Sprintf("counter %q", r.counter())
+}
+
+// notFound says that a counter of the request doesn't exist.
+func notFound(r *request, counter string) error {
+	if r.counter() != several {
+		return ErrNotFound
+	}
+	return fmt.Errorf("%w: %q", ErrNotFound, counter)
+}
