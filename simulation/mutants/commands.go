@@ -108,7 +108,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"an import in place beside the extension", "internal/extension",
-		"now.Sub(state.GetUpdateTime().AsTime()) < quiet", "now.Sub(state.GetUpdateTime().AsTime()) < 0", simulation,
+		"now.Sub(state.GetUpdateTime().AsTime()) >= quiet", "now.Sub(state.GetUpdateTime().AsTime()) >= 0", simulation,
 	},
 	{
 		"an import in place brings the replaced number each time", "internal/extension",
