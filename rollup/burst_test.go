@@ -141,3 +141,33 @@ func TestANewInstanceFindsTheBucketEmpty(t *testing.T) {
 		}
 	})
 }
+
+// An instance that has lost its copy of a ledger knows its own last flush from others': it is alone.
+func TestAnInstanceWithoutItsCopyIsAlone(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		client := w.openWith(rollup.Config{Project: "p", Ledgers: 1})
+		r := rollup.NewRoller(client, rollup.RollerOptions{})
+		defer r.Close(w.ctx)
+		ids := []string{"c", "d"}
+		for _, id := range ids {
+			w.id = id
+			w.snippet(1)
+			w.apply(w.arrived()...)
+		}
+		time.Sleep(time.Minute)
+		for range 3 {
+			for _, id := range ids { // each takes the other's place
+				w.id = id
+				w.inc(0, 1)
+				click := change(w.arrived()[0])
+				click.Counter = id
+				began := time.Now()
+				w.must(nil, r.Add(w.ctx, click))
+				if took := time.Since(began); took > 100*time.Millisecond {
+					w.t.Errorf("a click on %s was counted after %v", id, took)
+				}
+			}
+		}
+	})
+}

@@ -130,4 +130,8 @@ var ofSpeaking = []mutant{
 		"a flush that had to wait leaves no room for another's", "rollup",
 		" || waited > 0 && last {", " || waited > 0 && false && last {", test("TestCoalescerLeavesRoom"),
 	},
+	{
+		"an instance that has lost its copy takes its own flush for another's", "rollup",
+		" && !l.Updated.Equal(f.batch.mine):", ":", test("TestAnInstanceWithoutItsCopyIsAlone"),
+	},
 }
