@@ -84,7 +84,7 @@ var ofSpeaking = []mutant{
 	},
 	{
 		"late events are no news", "rollup",
-		"if untold++; at.Sub(e.AsOf) > lateAfter {", "if untold++; false {", test("TestNews"),
+		"if untold++; at.Sub(e.AsOf) > lateAfter {", "if untold++; at.Before(e.AsOf) {", test("TestNews"),
 	},
 	{
 		"late events ask for no snapshot", "rollup",
