@@ -121,6 +121,24 @@ func (r *Roller) recount(b recount) {
 	r.poke()
 }
 
+// holds reports whether a collection below a counter holds something, or it isn't known what: then its
+// events make a ledger, whatever else is there.
+func (c *Client) holds(ctx context.Context, counter string) (bool, error) {
+	for _, field := range c.db.Counted {
+		if c.elsewhere(field.Counted.Documents()) {
+			continue
+		}
+		got, err := c.ask(ctx, counter, layout.Fields{field})
+		if err != nil {
+			return false, fmt.Errorf("count documents: %w", err)
+		}
+		if answer, ok := got.answers[field.Key()]; !ok || answer.Counts() {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // elsewhere reports whether documents name their counter themselves. Then there may be none: what a
 // user writes there makes no ledger.
 func (c *Client) elsewhere(documents string) bool {

@@ -613,6 +613,49 @@ func TestANoteOfWhatIsGone(t *testing.T) {
 	})
 }
 
+// A note of a counter of which nothing is left but documents that it counts is one of their events, too:
+// they make a ledger, as a flush of theirs does.
+func TestANoteOfDocumentsOfACounterThatIsGone(t *testing.T) {
+	t.Parallel()
+	for comments, want := range map[int]bool{0: false, 2: true} {
+		inVirtualTime(t, func(w *world) {
+			client := w.openWith(rollup.Config{Project: "p", Fields: "total=count,comments=count(comments)"})
+			w.snippet(1)
+			w.apply(w.arrived()...)
+			for n := range comments {
+				w.must(w.counter().Collection("comments").Doc(fmt.Sprint(n)).Set(w.ctx, map[string]any{}))
+			}
+			w.damage("c")
+			w.inc(0, 1)
+			r := rollup.NewRoller(client, rollup.RollerOptions{})
+			defer r.Close(w.ctx)
+			w.must(nil, r.Add(w.ctx, change(w.arrived()[0])))
+			if w.note() == nil {
+				w.t.Fatal("nothing is noted: the test shows nothing")
+			}
+			for _, doc := range []*firestore.DocumentRef{w.counter(), w.shard(0), w.ledger()} {
+				w.must(doc.Delete(w.ctx))
+			}
+			if sum, err := client.ReconcileAll(w.ctx, rollup.ReconcileOptions{}); err != nil || sum.Noted != 0 || w.note() != nil {
+				w.t.Errorf("%+v, %v; noted is %v", sum, err, w.note())
+			}
+			if there := w.exists(w.ledger()); there != want {
+				w.t.Errorf("with %d comments: a ledger %v, want %v", comments, there, want)
+			}
+			if !want {
+				return
+			}
+			w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 1})) // it is back
+			w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 1}))
+			w.must(nil, r.Add(w.ctx, change(w.arrived()[0])))
+			snap, err := w.counter().Get(w.ctx)
+			if w.must(nil, err); snap.Data()["comments"] != int64(comments) {
+				w.t.Errorf("it shows %v", snap.Data())
+			}
+		})
+	}
+}
+
 // Where a full ledger has no room for an answer either, the note stays, whoever reconciles; one that has
 // room once the shards that are gone are out of it takes the answer at once.
 func TestAnAnswerThatAFullLedgerHasNoRoomFor(t *testing.T) {

@@ -345,8 +345,16 @@ func (r *reconciling) adopt(ctx context.Context, k *book.Book) (adopted bool, er
 		}
 		r.report.Adopted = !k.Missing() || len(shards) > 0
 		r.account(k, nil, ledger.New(shards.States()))
-	} else if r.report.Adopted, r.odd, err = r.client.adopt(ctx, k.Counter, false); err != nil {
-		return false, err
+	} else {
+		anyway := false
+		if r.opts.noted && k.Missing() { // of its collections events were acknowledged, perhaps
+			if anyway, err = r.client.holds(ctx, k.Counter); err != nil {
+				return false, err
+			}
+		}
+		if r.report.Adopted, r.odd, err = r.client.adopt(ctx, k.Counter, anyway); err != nil {
+			return false, err
+		}
 	}
 	r.report.Gone = !r.report.Adopted
 	return r.report.Adopted && !r.opts.DryRun, nil

@@ -382,4 +382,8 @@ var ofRollup = []mutant{
 		"what a document shows that is back during a deletion is drift", "internal/book",
 		"[]string{LedgerSums}, store.ServerTime", "nil, store.ServerTime", testIn("rollup", "TestADeletionThatTheDocumentComesBackTo"),
 	},
+	{
+		"a note of documents below what is gone is taken away", "rollup",
+		"if r.opts.noted && k.Missing() {", "if false {", test("TestANoteOfDocumentsOfACounterThatIsGone"),
+	},
 }
