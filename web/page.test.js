@@ -99,7 +99,7 @@ test("docs/likes.md, typed from top to bottom", async (t) => {
   const context = await browser.newContext();
   const tab = await context.newPage();
   const said = [], asked = [];
-  tab.on("console", (message) => said.push(`${message.type()}: ${message.text()}`));
+  tab.on("console", (message) => said.push(`${message.type()}: ${message.text()} ${message.location().url}`));
   tab.on("pageerror", (error) => said.push(String(error)));
   tab.on("request", (request) => asked.push(`${request.method()} ${request.url()}`));
   const url = () => `http://localhost:${ports.get("8000")}/`;
@@ -132,6 +132,12 @@ test("docs/likes.md, typed from top to bottom", async (t) => {
       const kept = lines.filter((line) => !line.includes("@firestore-counters/web"));
       kept.splice(kept.findIndex((line) => line.includes("new Counters")), 1, moved(rest.join("\n")));
       writeFileSync(join(app, "app.js"), [...imports, ...kept].join("\n"));
+      // What esbuild has built a moment ago it serves once more.
+      const served = async () => (await (await fetch(`${url()}bundle/app.js`)).text()).includes("connectFirestoreEmulator(db");
+      for (let tries = 0; !(await served()); tries++) {
+        assert.ok(tries < 100, "the lines are not in what is served");
+        await new Promise((later) => setTimeout(later, 100));
+      }
       await tab.reload();
       await shows("1", "true");
       asked.length = 0;

@@ -46,7 +46,7 @@ func TestWrongLines(t *testing.T) {
 		{"rebase post 100", "did you mean --total 100?"},
 		{"resize post", "--shards missing, want: counters resize ID --shards N"},
 		{"rebase post", "--total missing, want: counters rebase ID --total N"},
-		{"import firestore-counter", "--field and --path missing"},
+		{"import firestore-counter", "--path missing"},
 		{"create c --shards many", "--shards many: want an integer"},
 		{"create c --total 99999999999999999999", "want an integer of at most 19 digits"},
 		{"create c --num-shards 5", "no flag --num-shards; did you mean --shards?"},
