@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/firestore-counters/counters/shards"
 )
 
 // memberPath is /{counter}/{field}/{member}.
@@ -89,12 +87,6 @@ type joined struct {
 	At      *time.Time `json:"at,omitempty"` // since when
 }
 
-// missing reports whether there is no such counter, and so no member of it: to look for one, or to take
-// one off, is no mistake. A page that takes a like back before it was ever sent does.
-func missing(err error) bool {
-	return errors.Is(err, shards.ErrNotFound) && !errors.Is(err, shards.ErrUnknown)
-}
-
 func (h *incrementHandler) serveMember(w http.ResponseWriter, r *http.Request, limited string) (any, error) {
 	path, _, err := memberPathOf(r.URL, h.partsOfID)
 	if err != nil {
@@ -111,7 +103,7 @@ func (h *incrementHandler) serveMember(w http.ResponseWriter, r *http.Request, l
 	w.Header().Set("Cache-Control", "no-store")
 	if r.Method == http.MethodGet {
 		there, since, err := counter.Joined(r.Context(), path.field, member)
-		if err != nil && !missing(err) {
+		if err != nil {
 			return nil, during{err, errRead}
 		}
 		answer := joined{Counter: path.counter, Field: path.field, Member: member, Joined: there}
@@ -132,7 +124,7 @@ func (h *incrementHandler) serveMember(w http.ResponseWriter, r *http.Request, l
 		return nil, err
 	}
 	counted, err := toggle(r.Context(), path.field, member)
-	if err != nil && (r.Method != http.MethodDelete || !missing(err)) {
+	if err != nil {
 		return nil, during{err, errMember}
 	}
 	return toggled{Counter: path.counter, Field: path.field, Member: member, Counted: counted}, nil

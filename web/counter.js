@@ -437,6 +437,7 @@ export class Counter {
   liked({ member, joined }) {
     const known = this.#member(member);
     [known.known, known.base, known.since] = [joined, joined, performance.now()];
+    this.exists ||= joined; // it has a member, though its first total may come later
   }
 
   /** @param {string} id @returns {Member} */

@@ -38,7 +38,7 @@ export function overHTTP(url, headers) {
     },
 
     watch: (like, next, failed) => asking(memberURL(url, like), headers, (asked, _, answer, body) => {
-      if (answer?.ok) return next(body.joined === true, asked);
+      if (answer?.ok || answer?.status === 404) return next(body.joined === true, asked);
       if (!answer || busy(answer)) return AGAIN;
       failed(refusal(answer, body));
     }),

@@ -262,6 +262,15 @@ test("an increment of a field names it", async (t) => {
   assert.notEqual(counters.counter("a", "views"), counters.counter("a"));
 });
 
+test("the first like of a counter shows from its answer on, before there is a total", async (t) => {
+  const f = await startFunction(t);
+  const counter = open(t, f.url, { source: (id, next) => { next({ exists: false, total: 0, live: true }); return () => {}; } }).counter("a", "likes");
+  counter.subscribe(() => {});
+  assert.equal(counter.state.liked, false);
+  await counter.join();
+  assert.equal(counter.state.liked, true);
+});
+
 test("what can't be a member is refused before it is sent", async (t) => {
   const f = await startFunction(t);
   const counter = open(t, f.url).counter("a", "likes");
