@@ -118,6 +118,13 @@ func (w *world) now() time.Time {
 	return snap.ReadTime
 }
 
+// turnTo makes another counter the one that the world is about.
+func (w *world) turnTo(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.id = id
+}
+
 // record keeps the states that events would bring.
 func (w *world) record(c emulator.Change) {
 	w.mu.Lock()

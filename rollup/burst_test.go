@@ -151,14 +151,14 @@ func TestAnInstanceWithoutItsCopyIsAlone(t *testing.T) {
 		defer r.Close(w.ctx)
 		ids := []string{"c", "d"}
 		for _, id := range ids {
-			w.id = id
+			w.turnTo(id)
 			w.snippet(1)
 			w.apply(w.arrived()...)
 		}
 		time.Sleep(time.Minute)
 		for range 3 {
 			for _, id := range ids { // each takes the other's place
-				w.id = id
+				w.turnTo(id)
 				w.inc(0, 1)
 				click := change(w.arrived()[0])
 				click.Counter = id

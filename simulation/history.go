@@ -339,7 +339,7 @@ func (r *recorder) commit(changes []emulator.Change) {
 	for _, change := range changes {
 		if _, name, _ := strings.Cut(change.Name, "/documents/"); r.notes != "" && strings.HasPrefix(name, r.notes) {
 			there := func(doc *firestorepb.Document) bool {
-				left := doc.GetFields()["left"].GetBooleanValue() // to a revision that has one of these fields
+				left := doc.GetFields()["left"] != nil // since when, to a revision that has one of these fields
 				return doc != nil && (!left || slices.ContainsFunc(doc.GetFields()["asked"].GetArrayValue().GetValues(), func(key *firestorepb.Value) bool {
 					return slices.Contains(r.asked, key.GetStringValue())
 				}))
