@@ -104,11 +104,7 @@ func runChaos(t *testing.T, faults Faults, layout chaosLayout) {
 	}
 	// A process that was killed within a transaction leaves its locks behind, which Firestore gives
 	// back after a minute.
-	settled, done := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer done()
-	if err := s.WaitForEvents(settled); err != nil {
-		t.Fatalf("events that are never acknowledged: %v (%+v)", err, s.Events())
-	}
+	settle(t, s)
 	if faults.Events.Drop > 0 {
 		c.reconcile()
 	}

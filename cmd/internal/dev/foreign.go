@@ -66,7 +66,9 @@ func (s *System) startForeignEvents(ctx context.Context, l net.Listener, patienc
 	s.serve(l, behind(s.Gateway)(t))
 	err := t.register(ctx, s.patterns())
 	if err == nil {
-		s.Kind = "FIRESTORE_EMULATOR_HOST names it: Google's emulator"
+		if !s.Official { // and nothing else has triggers
+			s.Kind = "FIRESTORE_EMULATOR_HOST names it: Google's emulator"
+		}
 		s.Notes = append(s.Notes, "Events come from the triggers of the Firestore at "+s.Firestore+". It posts each once; from there on they are delivered as always.")
 		return nil
 	}
