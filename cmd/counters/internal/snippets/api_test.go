@@ -65,6 +65,7 @@ func narrowedAPI(t *testing.T) string {
 	for _, step := range []struct{ from, to string }{
 		{"'^" + part + "(/" + part + ")*$'", "'^" + part + "$'"},
 		{"        type: string\n        minLength: 1\n    memberInPath:", "        enum: [likes, views]\n    memberInPath:"},
+		{"204 instead of 404.\n          schema:\n            type: string\n", "204 instead of 404.\n          schema:\n            enum: [likes, views]\n"},
 		{"          additionalProperties:\n            $ref: \"#/components/schemas/Number\"\n          example:",
 			"          additionalProperties: false\n          properties: {likes: {$ref: \"#/components/schemas/Number\"}, views: {$ref: \"#/components/schemas/Number\"}}\n          example:"},
 	} {
