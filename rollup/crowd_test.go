@@ -126,6 +126,7 @@ func (c crowd) comes(t *testing.T, seed uint64) (got came) {
 		queue := &push{window: eventarc.NewWindow(cmp.Or(c.window, 5))}
 		shards, totals := map[string][]step{}, map[string][]step{}
 		var deliveries sync.WaitGroup
+		posts := rand.New(rand.NewPCG(seed, 4)) // of whom changes are told to
 		defer w.server.OnChange(func(change emulator.Change) {
 			_, path, _ := strings.Cut(change.Name, "/documents/counters/")
 			id, below, _ := strings.Cut(path, "/")
@@ -146,7 +147,7 @@ func (c crowd) comes(t *testing.T, seed uint64) (got came) {
 			w.must(nil, err)
 			changes, err := w.rollup.Decode("application/protobuf", body)
 			w.must(nil, err)
-			own := rand.New(rand.NewPCG(dice.Uint64(), 2))
+			own := rand.New(rand.NewPCG(posts.Uint64(), 2))
 			var post func()
 			post = func() {
 				time.Sleep(25*time.Millisecond + time.Duration(own.Int64N(int64(50*time.Millisecond))))
