@@ -371,8 +371,18 @@ func TestMembersMakeWhatIsMissing(t *testing.T) {
 	w := newWorld(t)
 	client := w.open(t, shards.Config{AutoCreate: true, NumShards: 1})
 	c := handle(t, client, "a")
-	if _, err := c.Leave(t.Context(), "total", "u"); !errors.Is(err, shards.ErrNotFound) {
-		t.Errorf("leave of a counter that isn't there: %v, want ErrNotFound", err)
+	if leave(t, c, "u") {
+		t.Error("a leave of a counter that isn't there is counted")
+	}
+	left := w.fs.Doc("counters/a/total_members/left") // below a document that is gone, and may come back
+	if _, err := left.Create(t.Context(), map[string]any{"member": "left"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Leave(t.Context(), "total", "left"); !errors.Is(err, shards.ErrNotFound) {
+		t.Errorf("leave of a member below a document that is gone: %v, want ErrNotFound", err)
+	}
+	if _, err := left.Delete(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	if !join(t, c, "u") {
 		t.Error("the first join is not counted")
