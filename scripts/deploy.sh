@@ -398,11 +398,14 @@ fi
 
 ### The plan
 
+setting() { printf '%s\n' "${environment[@]}" | sed -n "s/^$1=//p"; } # as the functions will have it
+
 plan() {
   local member callers='' database_is='is there, and stays as it is' costs
   local beside="6 service accounts, a repository of images, a trigger, a Scheduler job ($reconcile_schedule, UTC), metrics, a dashboard"
   for member in ${invokers[@]+"${invokers[@]}"}; do callers+=${callers:+, }$member; done
   [[ $public == no && $invoker_check == yes ]] || callers+="${callers:+, }the whole internet (AUTH=$auth)"
+  ((${#web_apps[@]} == 0)) || callers+="; web pages: $(setting ALLOWED_ORIGINS) (--web-app)"
   callers=${callers:-"nobody new: --invoker user:YOU@example.com lets you in, --web-app https://YOUR.APP its users, --public everybody"}
   [[ -n $there || $create_database == no ]] || database_is='is made, protected against deletion'
   [[ $alerts == no ]] || beside+=', alerts'
@@ -837,7 +840,6 @@ fi
 try="Try it:  $smoke $(uri "$prefix-increment") --token \"\$(gcloud auth print-identity-token)\""
 ((${#shard_fields[@]} > 0)) || try="There is nothing to increment: documents are counted. Make the counter once, unless your app does:  counters create ID, with the same COUNTERS and FIELDS"
 # Who may call what, as the functions and Cloud Run will have it.
-setting() { printf '%s\n' "${environment[@]}" | sed -n "s/^$1=//p"; }
 who() {
   local counts reads pages
   if [[ $unchecked != [Tt]rue && ${#may[@]} == 0 ]]; then
