@@ -174,7 +174,7 @@ func (s *site) check(step string) {
 	s.t.Logf("%s: %d shown, %d wait", step, shown, wait)
 }
 
-// TestFromTheExtension moves an app in the order of docs/migrating.md, with events that come twice
+// TestFromTheExtension moves an app in the order of docs/extension.md, with events that come twice
 // and out of order, functions that are killed, and imports that end anywhere. Old clients and new
 // ones count all the time. No number that a reader sees ever falls, and none is lost.
 func TestFromTheExtension(t *testing.T) {
