@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Aggregation is what a counted field says of documents: how many there are, what a field of theirs
-// adds up to, or its average. They are those of a collection below the counter's document, of one
-// of its own at the root, or of all collections of a name.
+// Aggregation is the definition of a field that counts documents, or adds up or averages one of their
+// fields. The documents are in a collection below the counter's document, in a collection at the root,
+// or in all collections with the same id.
 //
 //	count(comments)
 //	count(/comments where post=={post})
@@ -26,8 +26,8 @@ type Aggregation struct {
 	Collection string // id
 	From       Scope  // where it is
 	Sum        string // path of the field that is summed up; empty for a count
-	Average    bool   // the sum is divided by how many have the field: a double, null of none
-	Double     bool   // the sum is a double, whatever it adds up to; else an integer
+	Average    bool   // the sum divided by the number of documents with the field: a double, or null for none
+	Double     bool   // the sum is always a double; otherwise it is an integer
 	Where      []Filter
 }
 
@@ -62,17 +62,18 @@ const (
 	Less    Operator = "<"
 )
 
-// operators are in the order in which they are read: those that others begin with come last.
+// operators are in the order in which they are read: > comes after >=.
 var operators = []Operator{Equal, AtLeast, AtMost, Above, Less, In}
 
 // Range reports whether the operator takes a range of values.
 func (o Operator) Range() bool { return o != Equal && o != In }
 
-// Wildcard is the name of a wildcard in the counters' path, for the counter that a document belongs
-// to: its value, or the path of the document there, as a text or as a reference.
+// Wildcard is the name of a wildcard in the counters' path, as the value of a [Filter]. A document of
+// a counter has the wildcard's value in that field, or the path of the document there, as a text or as
+// a reference.
 type Wildcard string
 
-// References are the conditions by which documents name their counter.
+// References are the conditions with a [Wildcard]: documents name their counter by them.
 func (a *Aggregation) References() (refs []Filter) {
 	for _, f := range a.Where {
 		if _, is := f.Value.(Wildcard); is {
@@ -86,8 +87,8 @@ func (a *Aggregation) References() (refs []Filter) {
 // trigger.
 func (a *Aggregation) Source() string { return prefixes[a.From] + a.Collection }
 
-// Documents names the documents that concern a counter: the source, and how they name the counter.
-// What happens to one of them is asked for in all aggregations of the same.
+// Documents names the documents that concern a counter: the source, and how they name the counter. A
+// change of one of them concerns all aggregations with the same Documents.
 func (a *Aggregation) Documents() string { return a.Source() + conditions(a.References()) }
 
 // String is the aggregation as [ParseFields] reads it.
@@ -108,7 +109,7 @@ func (a *Aggregation) String() string {
 	return b.String()
 }
 
-// conditions are filters as they are read, with what stands before them.
+// conditions are filters as text, with their where and and.
 func conditions(filters []Filter) string {
 	var b strings.Builder
 	for i, f := range filters {
@@ -123,7 +124,7 @@ func conditions(filters []Filter) string {
 	return b.String()
 }
 
-// literal is a filter's value as it is read.
+// literal is a filter's value as text.
 func literal(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -144,32 +145,32 @@ func literal(value any) string {
 	return fmt.Sprint(value)
 }
 
-// asDouble is what stands behind a sum that is a double.
+// asDouble follows a sum that is a double.
 const asDouble = " as double"
 
-// Key names what a counter's ledger has of a field, where what it has of other definitions of the
-// same field, by other revisions, may be too: a hash of the field's definition.
+// Key names a field's answer in a counter's ledger. It is a hash of the field's definition, because
+// other revisions may define the same field in another way.
 func (f Field) Key() string {
 	hash := sha256.Sum256([]byte(f.String()))
 	return hex.EncodeToString(hash[:8])
 }
 
-// Dotted is a path such as ratings.stars as an update mask or a query has it.
+// Dotted is a path such as ratings.stars in the form that update masks and queries take.
 func Dotted(path string) string { return FieldPath(strings.Split(path, ".")...) }
 
 const (
 	maxConditions = 5
-	// Firestore takes 30 alternatives in a query at most: the values of an in, times the ways in
-	// which a reference is written.
+	// Firestore allows 30 alternatives in a query: the values of an in, times the three ways to write
+	// each reference.
 	maxAlternatives = 30
 	waysToRefer     = 3
 )
 
-// maxFilterBytes bounds the string that a filter compares with: Firestore indexes
-// 1,500 bytes of one.
+// maxFilterBytes bounds the string that a filter compares with: Firestore indexes 1,500 bytes of a
+// string.
 const maxFilterBytes = 256
 
-// aggregation reads what is counted, up to a comma or the end.
+// aggregation reads an aggregation, up to a comma or the end.
 func (s *scanner) aggregation() (*Aggregation, error) {
 	s.space()
 	begin := s.at
@@ -253,7 +254,7 @@ func validatePath(path string) error {
 	return nil
 }
 
-// scanner reads a list of fields from an offset on. Its errors begin with the position, from 1.
+// scanner reads a list of fields. Its errors begin with the position, from 1.
 type scanner struct {
 	text string
 	at   int
@@ -263,7 +264,7 @@ func (s *scanner) space() {
 	s.at = len(s.text) - len(strings.TrimLeftFunc(s.text[s.at:], unicode.IsSpace))
 }
 
-// skip skips a token and the white space behind it, where it is next.
+// skip skips a token, if it is next, and the white space after it.
 func (s *scanner) skip(token string) bool {
 	if !strings.HasPrefix(s.text[s.at:], token) {
 		return false
@@ -273,7 +274,7 @@ func (s *scanner) skip(token string) bool {
 	return true
 }
 
-// keyword skips a word, where it is next and ends there: wherea is none.
+// keyword skips a word if it is next and ends there: wherea isn't where.
 func (s *scanner) keyword(word string) bool {
 	begin := s.at
 	if s.word() == word {
@@ -362,7 +363,7 @@ func checkConditions(filters []Filter) error {
 	return nil
 }
 
-// word reads up to white space or one of ()=,"'<>[]{}, and the white space behind it.
+// word reads up to white space or one of ()=,"'<>[]{}, and skips the white space after it.
 func (s *scanner) word() string {
 	word := s.text[s.at:]
 	if n := strings.IndexFunc(word, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("()=,\"'<>[]{}", r) }); n >= 0 {

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// What queries count: collections, the documents in them, and the counters that these concern.
+// This file is about documents that queries count: their collections, and the counters they concern.
 
-// Collections are the collections that queries count, each once, as they are written: see
-// [Aggregation.Source].
+// Collections are the collections that queries count, each once, as [Aggregation.Source] writes them.
 func (l Layout) Collections() []string { return distinct(l.Counted, (*Aggregation).Source) }
 
 // CollectionGroups are the ids of these collections, each once.
@@ -26,7 +25,7 @@ func distinct(counted Fields, of func(*Aggregation) string) (names []string) {
 	return names
 }
 
-// PatternOf is the path of the documents of one of [Layout.Collections], as a trigger has it.
+// PatternOf is the trigger's path pattern for the documents of one of [Layout.Collections].
 func (l Layout) PatternOf(source string) string {
 	for scope := Group; scope > Below; scope-- {
 		if id, is := strings.CutPrefix(source, prefixes[scope]); is {
@@ -36,10 +35,10 @@ func (l Layout) PatternOf(source string) string {
 	return l.Path.String() + "/" + source + "/{document}"
 }
 
-// anywhere is what a trigger's path pattern has for any parents, none included.
+// anywhere stands for any parents, or none, in a trigger's path pattern.
 const anywhere = "{parents=**}"
 
-// CountedIn are the fields that are asked for when one of these documents changes: see
+// CountedIn are the fields whose queries must be asked when one of these documents changes: see
 // [Aggregation.Documents].
 func (l Layout) CountedIn(documents string) (fields Fields) {
 	for _, field := range l.Counted {
@@ -52,15 +51,15 @@ func (l Layout) CountedIn(documents string) (fields Fields) {
 
 // Counted is a document that queries count.
 type Counted struct {
-	Documents string // as whose: see [Aggregation.Documents]
-	// the counter that it concerns; empty where it says so itself, by References
+	Documents string // see [Aggregation.Documents]
+	// the counter that it concerns; empty if the document itself names its counter, by References
 	Counter    string
-	Document   string   // its id; its path where it names its counter itself
-	References []Filter // the fields by which it does
+	Document   string   // its id; its path if it names its counter itself
+	References []Filter // the fields in which it names its counter
 }
 
-// ParseCounted tells, of a document's resource name, as what queries count it. It is nil for
-// others, and for names that no document can have.
+// ParseCounted says by a document's resource name how queries count it. It is nil if none does, and
+// for names that no document can have.
 func (l Layout) ParseCounted(name string) (counted []Counted) {
 	path, ok := strings.CutPrefix(name, l.root())
 	if !ok {
@@ -84,7 +83,7 @@ func (l Layout) ParseCounted(name string) (counted []Counted) {
 				continue
 			}
 		case len(c.References) == 0:
-			c.Counter = l.Path.only() // or else FIELDS would not do
+			c.Counter = l.Path.only() // otherwise FIELDS would have been refused
 		default:
 			c.Document = path
 		}
@@ -93,8 +92,8 @@ func (l Layout) ParseCounted(name string) (counted []Counted) {
 	return counted
 }
 
-// CounterOf is the counter that a document names, whose fields say what is asked for: text as it
-// is, and the path of a reference. It reports false where they name none, or two.
+// CounterOf is the counter that a document names. Field returns a field of the document: a text, or the
+// path of a reference. CounterOf reports false if the document names no counter, or two.
 func (l Layout) CounterOf(references []Filter, field func(path string) (text string, ok bool)) (counter string, ok bool) {
 	p := l.Path
 	named := make([]string, len(p.wildcards))
@@ -127,9 +126,9 @@ func (l Layout) CounterOf(references []Filter, field func(path string) (text str
 	return counter, true
 }
 
-// Refer is how documents name a counter by one of its wildcards: by the id there, and by the
-// document's path, as a text or as a reference. Where they don't name all wildcards, the id may be
-// that of several, and is empty: paths alone say which counter is meant.
+// Refer returns how documents name a counter by one of its wildcards: by the id there, or by the path
+// of the document there, as a text or as a reference. If the documents don't name all wildcards, an id
+// is ambiguous and Refer leaves it empty: only paths say which counter is meant.
 func (l Layout) Refer(counter string, wildcard Wildcard, references []Filter) (id, path string) {
 	i := slices.Index(l.Path.wildcards, string(wildcard))
 	values := strings.Split(counter, "/")
@@ -140,8 +139,8 @@ func (l Layout) Refer(counter string, wildcard Wildcard, references []Filter) (i
 	return id, strings.Join(parts[:2*i+2], "/")
 }
 
-// AllowedFields says what counted fields have to be instead, with counters at that path; "" where
-// they may be what they are.
+// AllowedFields says what a counted field must be instead, with counters at that path; "" if all fields
+// are allowed.
 func AllowedFields(path Path, fields Fields) string {
 	for _, field := range fields {
 		if a := field.Counted; a != nil {
@@ -182,9 +181,9 @@ func (a *Aggregation) allowed(path Path) string {
 	return ""
 }
 
-// Index says which index an aggregation needs that Firestore doesn't make by itself: over these
-// fields, of which one alone takes a single-field index of the collection group. There are none
-// where it needs none. Equalities come first, then what is in a range or summed up.
+// Index is the index that an aggregation needs and Firestore doesn't make by itself: the fields of a
+// composite index, or one field of a collection group. It is empty if no index is missing. Fields
+// that are compared for equality come first, then those in a range or summed up.
 func (a *Aggregation) Index() (fields []string) {
 	add := func(field string) {
 		if !slices.Contains(fields, field) {

@@ -1,5 +1,4 @@
-// Package layout says what the documents of a deployment's counters are called: paths, collections,
-// fields, and the ids that Firestore takes. It also reads what FIELDS and COUNTERS say of them.
-// Everything here is pure: it knows no client and no wire format, so that whoever only asks for
-// names brings no gRPC along.
+// Package layout names the documents of a deployment's counters: paths, collections, fields, and the
+// ids that Firestore allows. It also parses FIELDS and COUNTERS. Everything here is pure, without a
+// client or a wire format. So a package that only needs names doesn't import gRPC.
 package layout

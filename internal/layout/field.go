@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// Field is something that is counted in a field of a counter's document: the sum of a field of its
-// shards, or what documents of a collection below it come to.
+// Field is a counted field of a counter's document: the sum of a field of its shards, or the result of
+// a query over documents.
 type Field struct {
 	Name    string       // in the counter's document
-	Shard   string       // in its shards; empty where Counted is set
-	Counted *Aggregation // nil where it is the sum of the shards' field
+	Shard   string       // in its shards; empty if Counted is set
+	Counted *Aggregation // the query; nil for a sum of the shards' field
 }
 
-// String is the field as [ParseFields] reads it.
+// String is the field in the form that [ParseFields] reads.
 func (f Field) String() string {
 	switch {
 	case f.Counted != nil:
@@ -27,11 +27,11 @@ func (f Field) String() string {
 	return f.Name
 }
 
-// Integer reports whether the field holds an integer. One that doesn't holds a double, or null
-// where it is the average of none.
+// Integer reports whether the field holds an integer. Otherwise it holds a double, or null for an
+// average of nothing.
 func (f Field) Integer() bool { return f.Counted == nil || !f.Counted.Average && !f.Counted.Double }
 
-// Fields is a list of what is counted, as [ParseFields] reads it.
+// Fields is a list of counted fields: see [ParseFields].
 type Fields []Field
 
 // UnmarshalText reads a list as [ParseFields] does.
@@ -40,7 +40,7 @@ func (f *Fields) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// String is the list as [ParseFields] reads it.
+// String is the list in the form that [ParseFields] reads.
 func (f Fields) String() string {
 	items := make([]string, len(f))
 	for i, field := range f {
@@ -49,7 +49,7 @@ func (f Fields) String() string {
 	return strings.Join(items, ",")
 }
 
-// CheckShown says why a field is not shown: FIELDS doesn't name it.
+// CheckShown is an error if FIELDS doesn't name the field.
 func (f Fields) CheckShown(name string) error {
 	names := make([]string, len(f))
 	for i, field := range f {
@@ -60,8 +60,7 @@ func (f Fields) CheckShown(name string) error {
 	return fmt.Errorf("%q is not counted; want one of %s%s", name, strings.Join(names, ", "), f.toCount(name))
 }
 
-// toCount is what to set so that a field is counted, too; "" where no field can have that name, or
-// one has it.
+// toCount is the setting that also counts the field; "" if no field can have that name, or one has it.
 func (f Fields) toCount(name string) string {
 	set := f.String() + "," + name
 	if more, err := ParseFields(set); err != nil || len(more) != len(f)+1 {
@@ -70,7 +69,7 @@ func (f Fields) toCount(name string) string {
 	return fmt.Sprintf("; to count it too, set FIELDS=%s (counters dev --fields %[1]s)", set)
 }
 
-// Split tells the fields that are sums of the shards' from those that count documents.
+// Split separates the sums of the shards' fields from the fields that count documents.
 func (f Fields) Split() (sums, counted Fields) {
 	for _, field := range f {
 		if field.Counted == nil {
@@ -82,17 +81,17 @@ func (f Fields) Split() (sums, counted Fields) {
 	return sums, counted
 }
 
-// DefaultFields are those of Google's public "distributed counters" page: total is the sum of
-// the shards' count.
+// DefaultFields are the fields of Google's public "distributed counters" page: total is the sum of the
+// shards' count.
 const DefaultFields = "total=count"
 
-// maxFields bounds how many fields a deployment counts: each is an entry per shard in a ledger
-// of one megabyte.
+// maxFields bounds how many fields a deployment counts: each takes a number per shard in a ledger of
+// one megabyte.
 const maxFields = 20
 
-// ParseFields reads a list such as likes,views or total=count: a name alone is called so in the
-// counter's document and in its shards. What is counted otherwise is an [Aggregation], such as
-// comments=count(comments). Its errors give the position, in bytes from 1, and what is allowed.
+// ParseFields reads a list such as likes,views or total=count. A name alone is the field's name in the
+// counter's document and in its shards. An [Aggregation] such as comments=count(comments) counts
+// documents. Errors say the position, in bytes from 1, and what is allowed.
 func ParseFields(list string) (Fields, error) {
 	var fields Fields
 	for s := (scanner{text: list}); ; s.at++ {
@@ -152,19 +151,18 @@ func (s *scanner) field() (Field, error) {
 	return field, nil
 }
 
-// shardRequest is the field of a shard in which clients that count by themselves name their
+// shardRequest is the field of a shard in which clients that write shards themselves name their
 // request: see firestore.rules.
 const shardRequest = "request"
 
-// reserved are the fields of a counter's document that are not sums.
+// reserved are fields of a counter's document with another use.
 var reserved = []string{NumShards, NumShardsLegacy, CreatedAt, UpdatedAt, Deleting, Rollup}
 
-// maxFieldBytes keeps a field's path below the 1,500 bytes that Firestore allows, in a ledger's
-// entry too, where a shard's id of up to 1,400 bytes stands before it.
+// maxFieldBytes keeps a field's path below the 1,500 bytes that Firestore allows, also in a ledger's
+// entry, after a shard's id.
 const maxFieldBytes = 64
 
-// CountsField reports whether a field of a shard may be counted: another one is none of a
-// ledger's business.
+// CountsField reports whether a field of a shard may be counted. Ledgers ignore all other fields.
 func CountsField(name string) bool { return validateField(name) == nil && name != shardRequest }
 
 // validateField says why a name can't be that of a counted field.

@@ -2,8 +2,8 @@ package layout
 
 import "strings"
 
-// FieldPath joins field names to a path in the form that masks and transforms take: a name that is
-// not a plain identifier is quoted with backticks.
+// FieldPath joins field names to a path for masks and transforms. It quotes a name that isn't a plain
+// identifier with backticks.
 func FieldPath(names ...string) string {
 	var b strings.Builder
 	for i, name := range names {

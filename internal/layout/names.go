@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// Names of collections and documents below and beside a counter. Those that are not of the public
-// layout begin with counter_, because TTL policies and index exemptions hold for a collection group
-// in the whole database.
+// Names of collections and documents below and beside a counter. All that Google's public layout
+// doesn't have begin with counter_, because TTL policies and index exemptions apply to a collection
+// group in the whole database.
 const (
 	DefaultShards = "shards"
 	Rollup        = "counter_rollup"
@@ -31,7 +31,7 @@ const (
 	Total     = "total"
 	CreatedAt = "created_at"
 	UpdatedAt = "updated_at"
-	Deleting  = "deleting" // true while a deletion too large for one commit is under way
+	Deleting  = "deleting" // true during a deletion that is too large for one commit
 )
 
 // ExpireAt is the field of a request marker that the TTL policy looks at.
@@ -55,13 +55,13 @@ type Layout struct {
 	Database string // projects/{project}/databases/{database}
 	Path     Path   // of the counters' documents
 	Fields   Fields // sums of the shards' fields; none where documents alone are counted
-	Counted  Fields // what documents of other collections come to; may be none, but not both
+	Counted  Fields // those that count documents; Fields or Counted may be empty, but not both
 	Shards   string // id of the collection of a counter's shards
-	// the counters' documents are the app's own: none is made or deleted, and see Own
+	// the counters' documents are the app's own: we neither make nor delete them, and see [Layout.OwnPath]
 	Hosted bool
 }
 
-// FieldNames are the names of the counted fields in a counter's document, in the order of FIELDS.
+// FieldNames are the names of the sums in a counter's document, in the order of FIELDS.
 func (l Layout) FieldNames() []string {
 	names := make([]string, len(l.Fields))
 	for i, field := range l.Fields {
@@ -70,12 +70,11 @@ func (l Layout) FieldNames() []string {
 	return names
 }
 
-// Shown are all fields of a counter's document that are shown there: the sums, and then what
-// documents come to.
+// Shown are all fields that a counter's document shows: first the sums, then those that count documents.
 func (l Layout) Shown() Fields { return slices.Concat(l.Fields, l.Counted) }
 
-// First is the field that a counter's total is of: the first that is a sum of the shards', else
-// the first other that is an integer. It reports false where all are doubles.
+// First is the field that is called a counter's total: the first sum of shards, or if there is none, the
+// first other integer. It reports false if all fields are doubles.
 func (l Layout) First() (Field, bool) {
 	for _, field := range l.Shown() {
 		if field.Integer() {
@@ -85,7 +84,7 @@ func (l Layout) First() (Field, bool) {
 	return Field{}, false
 }
 
-// Field is the counted field of that name.
+// Field is the sum of shards with that name.
 func (l Layout) Field(name string) (Field, bool) {
 	for _, field := range l.Fields {
 		if field.Name == name {
@@ -95,7 +94,7 @@ func (l Layout) Field(name string) (Field, bool) {
 	return Field{}, false
 }
 
-// CheckSums says why nothing can be added to any counter: FIELDS has no sum of shards.
+// CheckSums is an error if nothing can be added to any counter, because FIELDS has no sum of shards.
 func (l Layout) CheckSums() error {
 	if len(l.Fields) > 0 {
 		return nil
@@ -103,8 +102,7 @@ func (l Layout) CheckSums() error {
 	return fmt.Errorf("there is nothing to increment or set here: all of FIELDS counts documents (%s)", l.Counted)
 }
 
-// CheckField says why a field holds no sum of shards: it is not shown, or it shows a
-// query's answer.
+// CheckField is an error if a field is no sum of shards: it isn't shown, or it counts documents.
 func (l Layout) CheckField(name string) error {
 	if _, ok := l.Field(name); ok {
 		return nil
@@ -121,9 +119,9 @@ func (l Layout) CheckField(name string) error {
 	return fmt.Errorf("%q %s; want one of %s%s", name, what, strings.Join(l.FieldNames(), ", "), l.Shown().toCount(name))
 }
 
-// OwnPath is the path of a field of a counter's document that says how it is counted, such as
-// [NumShards], as update masks and transforms have it. In a document of the app's own these are in
-// one map, so that nothing else of it is touched.
+// OwnPath is the path of one of our own fields in a counter's document, such as [NumShards], for update
+// masks and transforms. In a document of the app's own, these fields are in one map, so that we touch
+// nothing else.
 func (l Layout) OwnPath(field string) string {
 	if !l.Hosted {
 		return field
@@ -136,8 +134,8 @@ func (l Layout) root() string { return l.Database + "/documents/" }
 // Document is the resource name of the document at a path such as pages/hello.
 func (l Layout) Document(path string) string { return l.root() + path }
 
-// Counters is the resource name of the collection of the counters, where they are in one:
-// see [Path.Nested].
+// Counters is the resource name of the collection of the counters, if they are in one: see
+// [Path.Nested].
 func (l Layout) Counters() string { return l.root() + l.Path.Collection() }
 
 // Counter is the resource name of a counter's document.
@@ -152,13 +150,13 @@ func (l Layout) Shard(id, shard string) string { return l.ShardsOf(id) + "/" + s
 // LedgerOf is the resource name of a counter's ledger.
 func (l Layout) LedgerOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Ledger }
 
-// EndingOf is the resource name of the document that each step of a removal writes, of a counter whose
-// document is missing: what is newer is none of the removal's.
+// EndingOf is the resource name of the document that each step of a removal writes if the counter's
+// document is missing. Anything newer than it isn't the removal's work.
 func (l Layout) EndingOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Ending }
 
 // ParseLedger is the counter whose ledger has that resource name. It reports false for other
-// documents. Names are taken apart from their ends: a counter, or any part of its path, may be
-// called as a collection of ours is.
+// documents. It parses names from their ends, because a counter, or any part of its path, may have the
+// name of one of our collections.
 func (l Layout) ParseLedger(name string) (counter string, ok bool) {
 	path, ok := strings.CutPrefix(name, l.root())
 	if !ok {
@@ -170,22 +168,21 @@ func (l Layout) ParseLedger(name string) (counter string, ok bool) {
 	return l.Path.ID(path)
 }
 
-// MembersOf is the resource name of the collection of those whom a field of a counter
-// counts once each.
+// MembersOf is the resource name of the collection of a field's members, whom it counts once each.
 func (l Layout) MembersOf(id, field string) string { return l.Counter(id) + "/" + membersID(field) }
 
-// membersID is the id of the collection of those whom a field counts once each.
+// membersID is the id of the collection of a field's members.
 func membersID(field string) string { return field + "_members" }
 
 // Request is the resource name of a request marker.
 func (l Layout) Request(hash string) string { return l.root() + Requests + "/" + hash }
 
-// Cursor is the resource name of the document that says where the last walk over all
-// counters stopped.
+// Cursor is the resource name of the document with the place where the last walk over all counters
+// stopped.
 func (l Layout) Cursor() string { return l.root() + Rollup + "/" + Reconcile }
 
-// Notes is the resource name of the collection of the notes of counters that must be reconciled: of
-// this deployment's, which is known by where its shards are.
+// Notes is the resource name of the collection of this deployment's notes: they name counters that must
+// be reconciled. A deployment is identified by where its shards are.
 func (l Layout) Notes() string {
 	return l.root() + Rollup + "/" + hash(l.ShardPattern()) + "/" + Notes
 }
@@ -198,14 +195,14 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ShardPattern is the path of all shards, as a trigger's path pattern has it.
+// ShardPattern is a trigger's path pattern for all shards.
 func (l Layout) ShardPattern() string { return l.Path.String() + "/" + l.Shards + "/{shard}" }
 
 // ByLedgers reports whether all counters are found by their ledgers, and not by their documents.
 func (l Layout) ByLedgers() bool { return l.Path.Nested() || l.Hosted }
 
-// Patterns are the paths of all documents that change what is counted, as triggers' path patterns
-// have them: those of the shards first, and one for each of [Layout.Collections].
+// Patterns are triggers' path patterns for all documents that change a count: first the shards, then
+// one for each of [Layout.Collections].
 func (l Layout) Patterns() []string {
 	patterns := []string{l.ShardPattern()}
 	for _, source := range l.Collections() {
@@ -214,8 +211,8 @@ func (l Layout) Patterns() []string {
 	return patterns
 }
 
-// ParseShard takes the resource name of a shard apart. It reports false for a document that is not
-// a shard of a counter here, and for names that no document can have.
+// ParseShard parses the resource name of a shard. It reports false for documents that are no shard of a
+// counter here, and for names that no document can have.
 func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
 	path, ok := strings.CutPrefix(name, l.root())
 	if !ok {
@@ -233,8 +230,8 @@ func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
 	return counter, path[at+1:], ok
 }
 
-// AllowedShards says what the id of the shards' collection has to be instead, beside these fields;
-// "" where it may be what it is.
+// AllowedShards says what the id of the shards' collection must be instead, beside these fields; "" if
+// it is allowed.
 func AllowedShards(id string, fields Fields) string {
 	if ValidateID(id) != nil || strings.HasPrefix(id, ownPrefix) || strings.ContainsAny(id, "{}*") {
 		// triggers' patterns have them
@@ -254,10 +251,10 @@ func AllowedShards(id string, fields Fields) string {
 // maxIDBytes is Firestore's own limit on the id of a document or a collection.
 const maxIDBytes = 1500
 
-// slashAtEnd is what is wrong with an id that ends with a slash, as in a URL that was put together.
+// slashAtEnd says what is wrong with an id that ends with a slash, as in a URL that a program built.
 func slashAtEnd(id string) error { return fmt.Errorf("%q ends with a slash: leave it out", id) }
 
-// ValidateID says why Firestore would not take an id for a document or a collection.
+// ValidateID is an error if Firestore would refuse an id of a document or a collection.
 func ValidateID(id string) error {
 	switch {
 	case id == "":

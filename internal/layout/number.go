@@ -6,16 +6,16 @@ import "strconv"
 // sum() over them is billed as one read.
 const MaxShards = 1000
 
-// DefaultNumShards is how many shards a counter has unless somebody says otherwise: ten writes a
-// second before shards meet contention.
+// DefaultNumShards is how many shards a counter has by default: enough for ten writes a second without
+// contention.
 const DefaultNumShards = 10
 
-// MaxNumbers is how many numbers a ledger holds at most, one per shard and integer field of it and
-// one per query: five times as many as a counter with one field may have shards.
+// MaxNumbers is how many numbers a ledger holds at most: one per integer field of each shard, and one
+// per query. A counter with one field may have a fifth as many shards.
 const MaxNumbers = 5000
 
-// MaxShards is the largest number of shards of a counter of these fields: its ledger has a number
-// for each in each of them.
+// MaxShards is the largest number of shards of a counter with these fields: its ledger has a number for
+// each field of each shard.
 func (f Fields) MaxShards() int {
 	sums, _ := f.Split()
 	return min(MaxShards, MaxNumbers/max(1, len(sums)))

@@ -61,7 +61,7 @@ func ParsePath(pattern string) (Path, error) {
 			return Path{}, fmt.Errorf("wildcard {%s} of %q stands there twice", name, pattern)
 		}
 		if name == "shard" || name == "document" {
-			// it would stand twice in a trigger's path pattern: see [Layout.Patterns]
+			// a trigger's path pattern would have it twice: see [Layout.Patterns]
 			return Path{}, fmt.Errorf("wildcard {%s} of %q is kept for triggers of shards and of counted documents: take another name", name, pattern)
 		}
 		seen[name] = true
@@ -70,8 +70,8 @@ func ParsePath(pattern string) (Path, error) {
 	return p, nil
 }
 
-// ownPrefix begins the names of all collections that are not of the public layout, because TTL
-// policies and index exemptions hold for a collection group in the whole database.
+// ownPrefix begins the names of all collections that Google's public layout doesn't have, because TTL
+// policies and index exemptions apply to a collection group in the whole database.
 const ownPrefix = "counter_"
 
 // UnmarshalText reads a path as [ParsePath] does.
@@ -83,7 +83,7 @@ func (p *Path) UnmarshalText(text []byte) (err error) {
 // String is the path as it was written.
 func (p Path) String() string { return p.pattern }
 
-// Canonical is the path without its wildcards' names, which say nothing of where the counters are.
+// Canonical is the path without its wildcards' names: they don't say where counters are.
 func (p Path) Canonical() string {
 	if p.Whole() {
 		return p.pattern
@@ -94,8 +94,8 @@ func (p Path) Canonical() string {
 // Collection is the id of the collection that holds the counters' documents.
 func (p Path) Collection() string { return p.collections[len(p.collections)-1] }
 
-// UserWildcard is the wildcard that stands for the user whom a counter belongs to, in a path such
-// as users/{uid}: see the setting RESET.
+// UserWildcard is the wildcard for the user who owns a counter, in a path such as users/{uid}: see the
+// setting RESET.
 const UserWildcard = "uid"
 
 // Wildcards are the names of the wildcards, in their order.
@@ -113,8 +113,8 @@ func (p Path) Parts() int { return max(1, len(p.wildcards)) }
 // only is the id of the one counter that a path without wildcards has.
 func (p Path) only() string { return p.pattern[strings.LastIndexByte(p.pattern, '/')+1:] }
 
-// Document is the path of a counter's document, such as posts/post-123. The id is one that
-// [Path.Validate] takes.
+// Document is the path of a counter's document, such as posts/post-123. The id must be one that
+// [Path.Validate] accepts.
 func (p Path) Document(id string) string {
 	switch {
 	case p.Whole():
@@ -134,7 +134,7 @@ func (p Path) Document(id string) string {
 	return b.String()
 }
 
-// ID is the id of the counter whose document has that path, and false where none has.
+// ID is the id of the counter whose document has that path; false if no counter has.
 func (p Path) ID(document string) (string, bool) {
 	if p.Whole() {
 		return p.only(), document == p.pattern
@@ -154,7 +154,7 @@ func (p Path) ID(document string) (string, bool) {
 	return id, p.Validate(id) == nil
 }
 
-// partsOf is a number of parts in words.
+// partsOf is a number of parts as text.
 func partsOf(n int) string {
 	if n == 1 {
 		return "1 part"
@@ -162,7 +162,7 @@ func partsOf(n int) string {
 	return fmt.Sprintf("%d parts", n)
 }
 
-// Validate says why an id is not one of a counter here.
+// Validate is an error if no counter here can have that id.
 func (p Path) Validate(id string) error {
 	if p.Whole() && id != p.only() {
 		return fmt.Errorf("%q is not the one counter that there is, %s", id, p.only())

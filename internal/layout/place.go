@@ -5,24 +5,23 @@ import (
 	"fmt"
 )
 
-// DefaultProject is the project of an emulator where none is named, for commands, functions and
-// libraries alike. Google's emulators and libraries know by the prefix demo- that no project of
-// theirs is meant.
+// DefaultProject is an emulator's project if none is named, for commands, functions and libraries. By the
+// prefix demo-, Google's emulators and libraries know that it isn't a real project.
 const DefaultProject = "demo-counters"
 
 // Place says where the counters of a deployment are. The zero values are the defaults.
 type Place struct {
-	// when empty GOOGLE_CLOUD_PROJECT's, or [DefaultProject] with an emulator, else found from the
+	// by default GOOGLE_CLOUD_PROJECT's, or [DefaultProject] with an emulator, otherwise that of the
 	// credentials or the metadata server
 	Project  string
 	Database string // default "(default)"
 	Counters string // path of the counters' documents; default [DefaultPath]
-	Fields   string // what is counted, as [ParseFields] has it; default [DefaultFields]
+	Fields   string // what is counted: see [ParseFields]; default [DefaultFields]
 	Shards   string // id of the collection of a counter's shards; default "shards"
 	Hosted   bool   // the counters' documents are the app's own
 }
 
-// Layout is the layout of the documents, but for the database that they are in.
+// Layout is the layout of the documents, without their database.
 func (p Place) Layout() (Layout, error) {
 	path, err := ParsePath(cmp.Or(p.Counters, DefaultPath))
 	if err != nil {

@@ -12,22 +12,21 @@ type Diff struct {
 	Removed []string          // keys of entries that go
 	Answers map[string]Answer // :: key of a definition → its new answer
 	Floor   time.Time         // the new floor; the zero time leaves it
-	Uneven  time.Time         // the new time of that; the zero time leaves it
-	Even    bool              // each shard was looked at since
+	Uneven  time.Time         // the new Uneven; the zero time leaves it
+	Even    bool              // all shards were looked at since, so Uneven goes
 
-	// what the ledger comes to hold: of fields that are shown from now on, and with what is kept of
-	// shards' fields that are no numbers any more
+	// the new base of fields that are shown from now on, and of fields that are no numbers any more
 	Base     Counts
-	Kept     Counts // of Base, the latter
+	Kept     Counts // how much of Base is from fields that are no numbers any more
 	Replaced map[string]int64
 	Gone     time.Time // when the counter's document was found missing; the zero time leaves it
-	Back     bool      // the document is there again
+	Back     bool      // the document exists again
 
 	Full  []string // keys of shards and answers that were left out: the ledger has no room for them
-	Early []string // keys of answers from before the ledger was made: to be asked for again
+	Early []string // keys of answers from before the ledger was made: their queries must be asked again
 
-	// Impossible says that an entry, or the floor, was of a time that has not come: states may have
-	// been passed over for that, and may be until this is committed. Another snapshot is due then.
+	// Impossible says that an entry, or the floor, has a time in the future. States may have been ignored
+	// because of it, and may be until this diff is committed. So another snapshot is due then.
 	Impossible bool
 }
 
@@ -37,9 +36,8 @@ func (d Diff) Empty() bool {
 	return entries == 0 && d.Gone.IsZero() && !d.Back && !d.Even
 }
 
-// Oldest is the time of the oldest state in the diff; zero where there is none. States that hold
-// nothing are left out: a deleted shard's time is that of its last write, which says nothing about
-// when it was deleted.
+// Oldest is the time of the oldest state in the diff; zero if there is none. It ignores states that
+// hold nothing: a deleted shard has the time of its last write, which doesn't tell when it was deleted.
 func (d Diff) Oldest() (t time.Time) {
 	for _, e := range d.States {
 		if len(e.Counts) > 0 && (t.IsZero() || e.AsOf.Before(t)) {
@@ -49,7 +47,7 @@ func (d Diff) Oldest() (t time.Time) {
 	return t
 }
 
-// Then is what d changes and then later does, which was made of the ledger with d in it.
+// Then is d followed by later, a diff of the ledger that d has been applied to.
 func (d Diff) Then(later Diff) Diff {
 	for key := range later.States {
 		d.Removed = slices.DeleteFunc(d.Removed, func(removed string) bool { return removed == key })
@@ -81,8 +79,7 @@ func last(before, later time.Time) time.Time {
 	return later
 }
 
-// Grows is what a diff that was made of the ledger adds to the total of a field of the shards, modulo
-// 2⁶⁴.
+// Grows is how much a diff of this ledger adds to the total of a field of the shards, modulo 2⁶⁴.
 func (l *Ledger) Grows(d Diff, field string) (n int64) {
 	for key, e := range d.States {
 		n += e.Counts[field] - l.States[key].Counts[field]
@@ -96,7 +93,7 @@ func (l *Ledger) Grows(d Diff, field string) (n int64) {
 	return n
 }
 
-// Apply brings the ledger up to date with a diff that was made of it.
+// Apply applies a diff of this ledger to it.
 func (l *Ledger) Apply(d Diff) {
 	if l.States == nil {
 		l.States = make(map[string]Entry, len(d.States))

@@ -1,24 +1,24 @@
 // Package ledger is the idea of the project: what a counter's totals are made of.
 //
-// Beside each counter lies a ledger. It holds, of each shard, the newest state that is already in
-// the totals: what the shard held, as of the document's own update time. Of each query that counts
-// documents it holds the newest answer: a number, as of the query's read time. Both are a value
-// with a time of Firestore's own, and one law governs them: the newer replaces the older, whole.
+// Each counter has a ledger. For each shard, the ledger holds the newest state that is already in
+// the totals: what the shard held at the document's own update time. For each query that counts
+// documents, it holds the newest answer: a number, and the query's read time. Both are a value with
+// a time from Firestore, and both follow one rule: the newer replaces the whole older one.
 //
 //	total(field) = base + the states' counts of the field, or the answer
 //
-// So an event that comes twice, late or out of order changes nothing, and the next state of its
-// shard makes up for one that never came. Merging is idempotent, commutative and associative.
+// So an event that comes twice, late or out of order changes nothing. If an event never comes, the
+// next state of its shard covers it. Merging is idempotent, commutative and associative.
 //
-// A state holds every integer field of its shard, shown in the counter's document or not. So a
-// field that is shown from today on is right with the next roll-up.
+// A state holds every integer field of its shard, whether the counter's document shows it or not.
+// So a field that FIELDS shows from today on is right with the next roll-up.
 //
-// What events can't bring, a [Snapshot] of all shards does: [Ledger.Correct].
+// If events are lost for good, a [Snapshot] of all shards corrects the ledger: [Ledger.Correct].
 //
 // Everything here is pure: no client, no clock, no logger, and nothing of Firestore. Package book
-// reads and writes the document that a ledger lies in, package rollup merges states and answers,
-// package shards carries out commands.
+// reads and writes the ledger's document, package rollup merges states and answers, package shards
+// carries out commands.
 //
-// ledger.go is the idea: states, answers and how they merge. snapshot.go is what all shards at one
-// time correct, diff.go what either changes, wide.go sums that saturate.
+// Begin with ledger.go: states, answers and how they merge. snapshot.go corrects a ledger by all
+// shards at one time, diff.go has what either changes, and wide.go sums that saturate.
 package ledger

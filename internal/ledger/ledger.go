@@ -11,24 +11,23 @@ import (
 )
 
 // MaxNumbers is how many numbers a ledger holds at most: each shard's fields, and the answers. With
-// the longest names that is some 900 KB of the megabyte that a document may take.
+// the longest names they take some 900 KB. A document may have 1 MB.
 const MaxNumbers = layout.MaxNumbers
 
-// Counts are the integer fields of a shard, by their names in the shard. A field that
-// is missing is 0.
+// Counts are the integer fields of a shard, by their names in the shard. A missing field is 0.
 type Counts map[string]int64
 
-// State is what a shard held as of a time.
+// State is what a shard held at a time.
 type State struct {
 	Shard  string
 	AsOf   time.Time // the document's own update time, in microseconds
-	Made   time.Time // its create time, where that is known: what was counted before went with another document
+	Made   time.Time // its create time, if known: an older entry is of an earlier document with this name
 	Counts Counts    // without zeros
-	Odd    []string  // fields that are numbers and no integers: what was last known of them stands
-	// Blank are fields that are there and can be no count: a text, null, NaN, 1e300. An increment takes
-	// the place of a text or null, and begins from 0, so what was last known of these goes into the base.
+	Odd    []string  // fields that hold no exact integer, such as 0.5: they keep their last known count
+	// Blank are fields that can't be a count: a text, null, NaN, 1e300. An increment replaces a text or
+	// null, and begins from 0. So the field's last known count goes into the base.
 	Blank []string
-	Was   Counts // what fields of Blank held just before, of those that held integers, where it is known
+	Was   Counts // what fields of Blank held just before, if that is known and was an integer
 	Gone  bool   // the shard was deleted, and its counts are 0
 }
 
@@ -38,12 +37,12 @@ type Kind int
 // Kinds of what a field holds.
 const (
 	Integer Kind = iota
-	Odd          // a number that is no integer, and near one
+	Odd          // a double that is no exact integer: a fraction, or from ±2⁵³ on
 	Blank        // anything else
 )
 
-// Set enters a field of the shard, n where it is an integer. A field that no ledger counts is passed
-// over.
+// Set enters a field of the shard, with n if it is an integer. It ignores a field that no ledger
+// counts.
 func (s *State) Set(field string, n int64, kind Kind) {
 	switch {
 	case !layout.CountsField(field) || kind == Integer && n == 0:
@@ -58,9 +57,9 @@ func (s *State) Set(field string, n int64, kind Kind) {
 	}
 }
 
-// Supersedes reports whether s is strictly newer than old, a state of the same shard: where s
-// counts, old need not. A deletion's time is a microsecond after the version before it. The shard
-// may have been made again at that time, so of two with the same time a document beats a deletion.
+// Supersedes reports whether s is strictly newer than old, a state of the same shard. Once s is
+// counted, old need not be. A deletion's time is a microsecond after the version before it, and the
+// shard may have been made again at that very time. So at equal times a document beats a deletion.
 func (s State) Supersedes(old State) bool {
 	if order := s.AsOf.Compare(old.AsOf); order != 0 {
 		return order > 0
@@ -68,8 +67,9 @@ func (s State) Supersedes(old State) bool {
 	return old.Gone && !s.Gone
 }
 
-// after is the entry of s after an older one of a ledger, whose counts stand for fields that are no
-// integers any more. What the shard had counted of fields that are no numbers any more is kept.
+// after is the entry for s, where known is the ledger's entry until now. Fields that are Odd keep
+// known's count. The counts of fields that became something else, such as a text, are
+// kept for the base.
 func (s State) after(known Entry) (e Entry, kept Counts) {
 	e = Entry{AsOf: s.AsOf, Counts: s.Counts}
 	for _, name := range s.Odd {
@@ -82,7 +82,7 @@ func (s State) after(known Entry) (e Entry, kept Counts) {
 	}
 	for _, name := range s.Blank {
 		n, told := s.Was[name]
-		if !told && !s.Made.After(known.AsOf) { // or that went with the document, whatever is heard of it
+		if !told && !s.Made.After(known.AsOf) { // otherwise known is of an earlier document, and went with it
 			n = known.Counts[name]
 		}
 		if n != 0 {
@@ -95,7 +95,7 @@ func (s State) after(known Entry) (e Entry, kept Counts) {
 	return e, kept
 }
 
-// Entry is the newest counted state of one shard. That of a deleted shard has no counts.
+// Entry is the newest counted state of one shard. A deleted shard's entry has no counts.
 type Entry struct {
 	AsOf   time.Time
 	Counts Counts
@@ -106,7 +106,7 @@ func (e Entry) olderThan(s State) bool {
 	return s.Supersedes(State{AsOf: e.AsOf, Gone: len(e.Counts) == 0 && len(s.Counts) > 0})
 }
 
-// less reports whether a shard holds less of a field than it did.
+// less reports whether any field of the shard holds less than before.
 func (e Entry) less(before Entry) bool {
 	for _, counts := range []Counts{e.Counts, before.Counts} {
 		for name := range counts {
@@ -121,20 +121,20 @@ func (e Entry) less(before Entry) bool {
 // numbers is how many of [MaxNumbers] an entry takes.
 func (e Entry) numbers() int { return max(1, len(e.Counts)) }
 
-// Answer is what a query said of the documents that a field counts, such as
-// comments=count(comments). Events only say that something has changed: the value is the query's.
+// Answer is what a query such as count(comments) answered. Events only say that something has
+// changed, and the query has the value.
 type Answer struct {
 	ReadTime time.Time
-	// the last number that a query said: an int64, of a field that is no integer a float64, or
-	// [None]; nil where none has: see [layout.Field.Integer]
+	// Value is the last number that a query answered: an int64, or for averages and doubles a float64,
+	// or [None]. It is nil if no query has answered a number yet. See [layout.Field.Integer].
 	Value any
-	Odd   bool // at the read time it was no integer: a half among the documents, say
+	Odd   bool // at the read time the sum was no integer: a document had a half, say
 }
 
 // None is the value of an average of no documents.
 type None struct{}
 
-// Counts reports whether the documents come to something.
+// Counts reports whether the answer is anything else than nothing or 0.
 func (a Answer) Counts() bool {
 	return a.Odd || a.Value != nil && a.Value != int64(0) && a.Value != 0.0 && a.Value != None{}
 }
@@ -144,41 +144,39 @@ type Ledger struct {
 	States  map[string]Entry  // :: [Key] of a shard's id → the newest state counted
 	Answers map[string]Answer // :: [layout.Field.Key] of a definition → the newest answer
 	Base    Counts            // :: field of the shards → what its total holds beyond them
-	// :: shown field → the number that adoption found in the counter's document,
-	// where it was another
+	// :: shown field → the number that adoption found in the counter's document, if it differed
 	Replaced map[string]int64
 
-	// Floor is the time as of which shards that are not in States held nothing: no state of a
-	// document that is not newer counts. It is the ledger's create time, so that late events of an
-	// earlier life count nothing, or just before it where the same commit made a shard that holds
-	// something, or the time of the last snapshot that corrected it. A deletion's time tells less:
-	// see [State.Supersedes].
+	// Floor is a time at which all shards that aren't in States held nothing. So a state that isn't
+	// newer counts nothing, unless it is a deletion, whose time tells less: see [State.Supersedes].
+	// At first it is the ledger's create time, so late events of an earlier life count nothing. It is
+	// just before that time if the same commit made a shard that holds something. Each snapshot that
+	// corrects the ledger raises it.
 	Floor time.Time
 
-	// when the counter's document was first found missing; zero while it is there
+	// when the counter's document was first found missing; zero while it exists
 	Gone time.Time
-	// what is below the path is being removed, unless the document comes back; Gone is set then
+	// everything below the path is being removed, unless the document comes back; Gone is set, too
 	Ending bool
-	// :: [layout.Field.Key] → what States or Answers have of it, of those that the counter's document
-	// shows since whoever wrote the ledger last: there are none where it was missing, or had no room.
-	// By these a reconcile sees, without reading States, whether they are what the shards hold.
+	// :: [layout.Field.Key] → the sum of States, or the answer, for each field that the counter's document
+	// shows since the ledger's last writer. It is empty if the document was missing or full. A reconcile
+	// compares these sums with the shards', without reading States.
 	Sums Counts
-	// Uneven is when something was last taken off a shard, as far as that is known, since each was last
-	// looked at; zero where nothing was. Then Sums may be those of the shards, and States not be what
-	// they hold: what one lacks is what another has too much. Without it they can't be, because what
-	// shards only grow by is missing from the sum.
+	// Uneven is when something was last taken off a shard since all shards were looked at; zero if
+	// nothing was, as far as we know. Then Sums may equal the shards' sums although single entries are
+	// wrong: one lacks what another has too much. Shards that only grow can't hide a loss like that.
 	Uneven time.Time
-	// how often it was rolled up, by which an instance sees how many flushes others made
+	// how many flushes there were: an instance sees by it how many the others made
 	Flushes int64
-	// :: id of a command → when it was applied; for as long as one may be in doubt
+	// :: id of a command → when it was applied; kept for as long as a command may be in doubt
 	Ops      map[string]time.Time
-	Imported map[string]int64 // :: hash of a counter of another kind → what base holds of it; see [Unknown]
+	Imported map[string]int64 // :: hash of an imported counter → how much of base comes from it; see [Unknown]
 
 	Created time.Time // the document's create time
 	Updated time.Time // the document's update time: every commit's precondition
 }
 
-// New is a ledger of what the shards hold, all as of one time.
+// New is a ledger of what the shards hold, all at one time.
 func New(shards []State) *Ledger {
 	l := &Ledger{States: make(map[string]Entry, len(shards)), Base: Counts{}}
 	for _, s := range shards {
@@ -198,9 +196,9 @@ func (l *Ledger) sum(field string) (w wide) {
 // Sum is what States hold of a field of the shards.
 func (l *Ledger) Sum(field string) int64 { return l.sum(field).clamp() }
 
-// Total is the integer that a field of the counter's document should hold. It reports false for one
-// that counts documents and has no answer yet, which stays as it is, and for one that is no
-// integer: what that should hold is its answer.
+// Total is the integer that a field of the counter's document should hold. It reports false for a
+// field that counts documents and has no answer yet: the document's field then stays as it is. It
+// also reports false for a double: such a field holds its answer.
 func (l *Ledger) Total(field layout.Field) (int64, bool) {
 	if field.Counted != nil {
 		n, ok := l.Answers[field.Key()].Value.(int64)
@@ -211,8 +209,8 @@ func (l *Ledger) Total(field layout.Field) (int64, bool) {
 	return w.clamp(), true
 }
 
-// Totals are what the fields of the counter's document should hold, by their names, but for those
-// that are not known.
+// Totals are what the fields of the counter's document should hold, by their names. Fields without
+// a [Ledger.Total] are left out.
 func (l *Ledger) Totals(fields ...layout.Field) map[string]int64 {
 	totals := make(map[string]int64, len(fields))
 	for _, field := range fields {
@@ -223,8 +221,7 @@ func (l *Ledger) Totals(fields ...layout.Field) map[string]int64 {
 	return totals
 }
 
-// BaseFor is the base with which the total of a field is what is given, or as close to it as
-// an int64 comes.
+// BaseFor is the base with which a field has the given total, or as close as an int64 comes.
 func (l *Ledger) BaseFor(field string, total int64) int64 {
 	w := l.sum(field)
 	w.hi, w.lo = -w.hi, -w.lo
@@ -233,7 +230,7 @@ func (l *Ledger) BaseFor(field string, total int64) int64 {
 }
 
 // Numbers is how many of [MaxNumbers] the ledger holds: those of shards and of the base, answers, and
-// what was imported, which takes less than a shard does.
+// imports.
 func (l *Ledger) Numbers() int {
 	n := len(l.Answers) + len(l.Base) + min(len(l.Imported), MaxImported)
 	for _, e := range l.States {
@@ -242,7 +239,7 @@ func (l *Ledger) Numbers() int {
 	return n
 }
 
-// Gaps is how many entries hold nothing: those of shards that are gone, and of some that are there.
+// Gaps is how many entries hold nothing: those of deleted shards, and of shards that are 0.
 func (l *Ledger) Gaps() (n int) {
 	for _, e := range l.States {
 		if len(e.Counts) == 0 {
@@ -252,12 +249,12 @@ func (l *Ledger) Gaps() (n int) {
 	return n
 }
 
-// Merge is what states and answers change in the ledger: of several of a shard, and of a query, the
-// newest counts. Those of a shard are in the order of their times, so that each is after the one
-// before. The ledger itself is left as it is.
+// Merge returns what states and answers change in the ledger, and leaves the ledger as it is. The
+// newest state of a shard counts, and the newest answer of a query. The caller sorts a shard's states
+// by time.
 func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 	d := Diff{}
-	held, added := -1, 0 // numbers: the ledger's are counted once there are more
+	held, added := -1, 0 // numbers; the ledger's are counted only if some are added
 	fits := func(more int) bool {
 		if more > 0 && held < 0 {
 			held = l.Numbers()
@@ -277,8 +274,8 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 		if !s.Gone && !s.AsOf.After(l.Floor) || ok && !known.olderThan(s) {
 			continue // counted, or of an earlier life
 		}
-		// A deletion is entered too, whatever its time: a snapshot from before it may be on its way
-		// to the ledger, in which the shard is still there.
+		// A deletion is entered at any time: an older snapshot, in which the shard still exists, may be
+		// on its way to the ledger.
 		e, kept := s.after(known)
 		more := e.numbers()
 		if ok {
@@ -290,7 +287,7 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 			}
 		}
 		if !fits(more) {
-			d.Full = append(d.Full, key) // a deletion too, or such a snapshot would bring its shard back
+			d.Full = append(d.Full, key) // a deletion, too: such a snapshot would bring its shard back
 			continue
 		}
 		if d.States == nil { // duplicates need none
@@ -311,9 +308,9 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 		case ok && !a.ReadTime.After(known.ReadTime):
 			continue
 		case !ok && a.ReadTime.Before(l.Created):
-			// A newer one may have been in the ledger that was there before, so it is to be asked
-			// again. One of the very time at which the ledger was made is not too early: a query
-			// right after a commit may be as of that commit.
+			// The ledger that was there before may have had a newer answer, so the query must be asked
+			// again. An answer of the very time at which the ledger was made is not too early: a query
+			// right after a commit may have that commit's time.
 			d.Early = append(d.Early, key)
 			continue
 		case !ok && !fits(1):
@@ -331,7 +328,7 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 	return d
 }
 
-// keep has a diff add to the base what shards have counted and don't hold any more.
+// keep adds to the base of a diff what shards have counted and don't hold any more.
 func (l *Ledger) keep(d *Diff, kept Counts) {
 	if len(kept) > 0 && d.Base == nil {
 		d.Base, d.Kept = Counts{}, Counts{}
@@ -344,27 +341,27 @@ func (l *Ledger) keep(d *Diff, kept Counts) {
 	}
 }
 
-// MaxImported is how many counters of another kind are imported into one, which leaves four fifths of
-// [MaxNumbers] to its shards.
+// MaxImported is how many counters can be imported into one. It leaves four fifths of [MaxNumbers] to
+// the shards.
 const MaxImported = MaxNumbers / 5
 
-// Unknown is in [Ledger.Imported] where base may hold any counter of another kind.
+// Unknown is in [Ledger.Imported] if base may hold any import: nobody knows which.
 const Unknown = "unknown"
 
-// InDoubt is how long a command may be in doubt: longer than any goes on trying.
+// InDoubt is how long a command may be in doubt. No command keeps trying for that long.
 const InDoubt = 30 * time.Minute
 
-// MaxOps is how many commands of a counter may be in doubt at a time: with [MaxNumbers]
-// their ids, of 26 characters, fit into a document, and never keep it from counting.
+// MaxOps is how many commands of a counter may be in doubt at a time. Their ids have 26 characters,
+// and fit into the document beside [MaxNumbers], so they never keep the counter from counting.
 const MaxOps = 1500
 
-// maxKey is how long a shard's id may be to name its entry, in bytes. With longer ones a ledger
-// would be full of names.
+// maxKey is the longest id of a shard, in bytes, that names its entry. Longer ids would fill the
+// ledger with names.
 const maxKey = 100
 
-// Key is the name of a shard's entry in [Ledger.States]: the shard's id, or where that is
-// long or can't be a field's name (__x__ is Firestore's own) a hash of it behind a slash,
-// which no id has in it.
+// Key is the name of a shard's entry in [Ledger.States]: the shard's id. For an id that is too long,
+// or that can't be a field's name (__x__ is Firestore's own), it is a slash and a hash. No id has a
+// slash in it.
 func Key(shard string) string {
 	if len(shard) <= maxKey && !(strings.HasPrefix(shard, "__") && strings.HasSuffix(shard, "__")) {
 		return shard

@@ -9,16 +9,16 @@ import (
 type Snapshot struct {
 	At     time.Time
 	States []State
-	Uneven time.Time // what the ledger said of that at this time
+	Uneven time.Time // the ledger's Uneven at that time
 }
 
-// Correct is what a snapshot changes in a ledger that was read at the time now, which is the
-// snapshot's or later. A snapshot that is not younger than the floor changes nothing.
+// Correct returns what a snapshot changes in a ledger that was read at the time now. The snapshot is
+// of that time or earlier. One that isn't younger than the floor changes nothing.
 //
-// A snapshot of the very time of the ledger is the truth, whatever times the ledger claims. Beside
-// an earlier one, entries that are newer than its states stay, unless they are newer than now,
-// which is impossible: as they are, they would hide what is counted until then. Entries of shards
-// that are gone go. The snapshot's time is the new floor.
+// If the snapshot is of the very time now, it is the truth, whatever times the ledger claims. If it is
+// earlier, entries that are newer than its states stay, unless they are newer than now. That is
+// impossible, and they would hide everything that is counted until then. Entries of deleted shards
+// go. The snapshot's time becomes the floor.
 func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
 	if !l.Floor.After(now) && !s.At.After(l.Floor) {
 		return d
@@ -34,8 +34,7 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
 		case ok && e.AsOf.Equal(known.AsOf) && maps.Equal(e.Counts, known.Counts):
 		case ok && !known.AsOf.After(now) && !s.At.Equal(now) && !known.olderThan(state):
 		default:
-			// a shard that is unknown counts at any age: only events are asked whether they are of
-			// an earlier life
+			// An unknown shard counts at any age: only events may be from an earlier life.
 			d.States[key] = e
 			l.keep(&d, kept)
 			d.Impossible = d.Impossible || known.AsOf.After(now)
@@ -47,14 +46,14 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
 			d.Impossible = d.Impossible || known.AsOf.After(now)
 		}
 	}
-	// what was taken off since may be missing from the snapshot
+	// The snapshot may lack what was taken off a shard since.
 	d.Even = !l.Uneven.IsZero() && l.Uneven.Equal(s.Uneven)
 	return d
 }
 
-// Speak is [Ledger.Correct] of a flush that counts for everybody what was written before. It reports
-// false where the snapshot has no part in it: it is no younger than the floor, the ledger has no room
-// for it, or what can't be is in its way, which is for a reconcile to correct.
+// Speak is [Ledger.Correct] for a flush that counts for all instances whatever was written before the
+// snapshot. It reports false if the snapshot can't be used: it isn't younger than the floor, the
+// ledger has no room for it, or the ledger has an impossible time, which a reconcile must correct.
 func (l *Ledger) Speak(now time.Time, s Snapshot) (d Diff, spoke bool) {
 	d = l.Correct(now, s)
 	if d.Floor.IsZero() || d.Impossible {
@@ -68,8 +67,8 @@ func (l *Ledger) Speak(now time.Time, s Snapshot) (d Diff, spoke bool) {
 	return d, true
 }
 
-// Forget takes away answers of a time after now, which is impossible: they would hide what is
-// asked until then.
+// Forget deletes answers with a time after now. Such a time is impossible, and would hide all answers
+// until then.
 func (l *Ledger) Forget(now time.Time) {
 	for key, a := range l.Answers {
 		if a.ReadTime.After(now) {
@@ -78,7 +77,7 @@ func (l *Ledger) Forget(now time.Time) {
 	}
 }
 
-// Differ is of how many shards a diff changes what the ledger counts.
+// Differ is the number of shards whose counts a diff changes.
 func (l *Ledger) Differ(d Diff) (n int) {
 	for key, e := range d.States {
 		if !maps.Equal(l.States[key].Counts, e.Counts) {

@@ -2,8 +2,8 @@ package ledger
 
 import "math"
 
-// Add is the sum of all terms, or the largest or smallest int64 where that is beyond, as
-// Firestore's own increments have it. The order of the terms doesn't matter.
+// Add is the sum of all terms. A sum beyond the int64s is the largest or smallest int64, as with
+// Firestore's own increments. The order of the terms doesn't matter.
 func Add(terms ...int64) int64 {
 	var w wide
 	for _, n := range terms {
@@ -12,7 +12,7 @@ func Add(terms ...int64) int64 {
 	return w.clamp()
 }
 
-// Sub is a less b, as [Add] has sums.
+// Sub is a minus b, with the limits of [Add].
 func Sub(a, b int64) int64 {
 	var w wide
 	w.add(a)
@@ -20,8 +20,8 @@ func Sub(a, b int64) int64 {
 	return w.clamp()
 }
 
-// Parts is the sum of all terms as int64s that add up to it: one, or where that is beyond an int64 as
-// few as it takes, never more than there are terms.
+// Parts are int64s that add up to the sum of all terms: one, or as few as a sum beyond the int64s
+// takes. They are never more than the terms.
 func Parts(terms ...int64) (parts []int64) {
 	var w wide
 	for _, n := range terms {

@@ -15,50 +15,49 @@ import (
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
-// Sum adds up a field of a collection's documents on the server, as of a time; the zero time is
-// now. It costs a read, and one more per 1,000 documents. Documents where the field is missing,
-// or is not a number, count nothing. A double among the summands, and a sum beyond an int64, make
-// the sum a double.
+// Sum adds up a field of a collection's documents on the server, at a time; the zero time is now. It
+// costs a read, and one more per 1,000 documents. It skips documents without a number in the field.
+// The sum is a double if a summand is one, or if it is beyond the int64s.
 func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (*firestorepb.Value, error) {
 	sum, _, err := aggregation{collection: collection, at: at}.ask(ctx, db, sumOf(layout.FieldPath(field)))
 	return sum[0], err
 }
 
-// SumNumbers is [DB.Sum] that also tells how many documents hold a number in the field, for
-// the same price.
+// SumNumbers is [DB.Sum] that also counts the documents with a number in the field, for the same
+// price.
 func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.Time) (sum *firestorepb.Value, numbers int64, err error) {
 	path := layout.FieldPath(field)
-	// a range holds values of one type only
+	// a range matches values of one type only
 	all := where(path, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, Double(math.Inf(-1)))
 	values, _, err := aggregation{collection: collection, where: all, at: at}.ask(ctx, db, sumOf(path), count())
 	return values[0], values[1].GetIntegerValue(), err
 }
 
-// Count tells how many documents a collection has, as of a time. It costs what [DB.Sum] does.
+// Count is the number of a collection's documents at a time. It costs as much as [DB.Sum].
 func (db *DB) Count(ctx context.Context, collection string, at time.Time) (int64, error) {
 	values, _, err := aggregation{collection: collection, at: at}.ask(ctx, db, count())
 	return values[0].GetIntegerValue(), err
 }
 
-// Aggregated is what an aggregation query has said.
+// Aggregated is the answer of an aggregation query.
 type Aggregated struct {
-	// a double where not all summands are integers, or the sum is beyond an int64, and as an
-	// average, which is null of none
+	// Value is a double if not all summands are integers, if the sum is beyond the int64s, and for an
+	// average. An average of nothing is null.
 	Value     *firestorepb.Value
-	Documents int64     // that match; of a sum, those that have the field
+	Documents int64     // that match; for a sum, those that have the field
 	At        time.Time // the query's read time
 }
 
-// Reads is what the query was billed as: one read per 1,000 documents, and at least one.
+// Reads is how many reads the query is billed as: one per 1,000 documents, and at least one.
 func (a Aggregated) Reads() int64 { return max(1, (a.Documents+999)/1000) }
 
-// Aggregate asks what documents come to for a counter, as of a time; the zero time is now.
-// Several sums take one query each: together they would only see the documents that have all the
-// fields. It is asked again only where there is no answer: its errors come at once.
+// Aggregate asks the query of a counter's field, at a time; the zero time is now. Several sums take
+// one query each, because one query for all would skip documents that lack one of the fields. If no
+// answer comes, it asks once more. It returns errors at once.
 func (db *DB) Aggregate(ctx context.Context, counter string, a *layout.Aggregation, at time.Time) (Aggregated, error) {
 	q := aggregation{collection: db.CollectionOf(counter, a), group: a.From == layout.Group, where: db.conditions(counter, a), at: at, errs: true}
 	of := []*firestorepb.StructuredAggregationQuery_Aggregation{count()}
-	switch { // the count is then of the index entries that it reads
+	switch { // with a sum, count() counts the index entries that the sum reads
 	case a.Average:
 		of = append(of, &firestorepb.StructuredAggregationQuery_Aggregation{Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Avg_{
 			Avg: &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: layout.Dotted(a.Sum)}},
@@ -70,14 +69,14 @@ func (db *DB) Aggregate(ctx context.Context, counter string, a *layout.Aggregati
 	return Aggregated{Value: values[len(values)-1], Documents: values[0].GetIntegerValue(), At: at}, err
 }
 
-// aggregation is a query for what documents of a collection come to.
+// aggregation is a query that counts or adds up documents of a collection.
 type aggregation struct {
 	collection string
 	group      bool // all collections of that id
 	where      *firestorepb.StructuredQuery_Filter
 	at         time.Time
-	// An error comes at once: asked until ctx ends, what takes too long could not be told from what
-	// fails.
+	// errs returns an error at once. If the query were repeated until ctx ends, a query that takes too
+	// long would look like one that fails.
 	errs bool
 }
 
@@ -93,7 +92,7 @@ func count() *firestorepb.StructuredAggregationQuery_Aggregation {
 	}}
 }
 
-// ask returns what the aggregations come to, in their order, and the read time.
+// ask returns the results of the aggregations, in their order, and the read time.
 func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.StructuredAggregationQuery_Aggregation) ([]*firestorepb.Value, time.Time, error) {
 	for i, a := range of {
 		a.Alias = fmt.Sprintf("a%d", i)

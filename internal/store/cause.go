@@ -19,10 +19,10 @@ var (
 	ErrUnreachable = errors.New("no connection to Firestore")
 )
 
-// Unreachable is an [ErrUnreachable] that says what kept from connecting.
+// Unreachable is an [ErrUnreachable] that says why there was no connection.
 type Unreachable struct {
 	cause   string
-	err     error // Firestore's client's, or where there was no time for another attempt the context's
+	err     error // of Firestore's client, or of the context if there was no time for another attempt
 	refused bool  // see [Refused]
 }
 
@@ -30,10 +30,9 @@ func (e *Unreachable) Error() string        { return e.cause }
 func (e *Unreachable) Unwrap() error        { return e.err }
 func (e *Unreachable) Is(target error) bool { return target == ErrUnreachable }
 
-// Refused reports whether err is that of an emulator's port at which nothing listens, nor has for
-// [starting]: nothing was sent, and trying again is in vain until somebody starts it. Production
-// never refuses a connection, and something between here and there that does may be gone in a
-// moment.
+// Refused reports whether err says that nothing listens at an emulator's port, and that this has been
+// so for [starting]. Nothing was sent, and no attempt succeeds until somebody starts the emulator.
+// Production never refuses a connection. If something in between does, that may pass at once.
 func Refused(err error) bool {
 	u, ok := errors.AsType[*Unreachable](err)
 	return ok && u.refused
@@ -49,8 +48,8 @@ func (db *DB) Unreachable() *Unreachable {
 	return db.api.unreachable
 }
 
-// explained is the error of a call: that of its context where it has ended, as callers look for it,
-// and what kept the call from a connection.
+// explained is the error that a call returns: why there was no connection, or its context's error if
+// that has ended, because callers look for that one.
 func (c *connection) explained(ctx context.Context, err error) error {
 	if cause := dialing(err); cause != "" {
 		return &Unreachable{cause, err, strings.HasPrefix(cause, refusal) && c.refuses()}
@@ -63,7 +62,7 @@ func (c *connection) explained(ctx context.Context, err error) error {
 
 const refusal = "connection refused by "
 
-// dialed finds in gRPC's words what it dialed, and what came of that.
+// dialed finds in gRPC's message which address it dialed, and what went wrong.
 var dialed = regexp.MustCompile(`dial \w+:? (?:lookup )?(\S+?)(?: on \S+)?: (?:connect: )?([^"]+)`)
 
 // dialing says what kept gRPC from connecting, such as "connection refused by 127.0.0.1:8080".

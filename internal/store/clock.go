@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// clock knows what Firestore's own clock says at least: the newest time in an answer of Firestore,
-// and what has passed here since that answer.
+// clock is a lower bound of Firestore's clock: the newest time in an answer of Firestore, plus the time
+// that has passed here since that answer.
 type clock struct {
 	mu     sync.Mutex
 	newest time.Time
 	at     time.Time // when that answer came, by the clock of this process
 }
 
-// saw takes the time of an answer that has just come.
+// saw takes the time in an answer that has just come.
 func (c *clock) saw(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -22,8 +22,8 @@ func (c *clock) saw(t time.Time) {
 	}
 }
 
-// Now is what Firestore's clock says at least, as its answers to reads of documents and to commits
-// have it. Before the first of them it is what the clock of this machine says.
+// Now is a lower bound of Firestore's clock, by its answers to reads and commits. Before the first
+// answer, it is this machine's time.
 func (db *DB) Now() time.Time {
 	db.clock.mu.Lock()
 	defer db.clock.mu.Unlock()
@@ -33,7 +33,7 @@ func (db *DB) Now() time.Time {
 	return db.clock.newest.Add(time.Since(db.clock.at))
 }
 
-// Passed reports whether Firestore's clock is at t or later, as far as its answers tell.
+// Passed reports whether Firestore's clock is certainly at t or later.
 func (db *DB) Passed(t time.Time) bool {
 	db.clock.mu.Lock()
 	defer db.clock.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/googleapis/gax-go/v2"
 )
 
-// Commit applies the writes as one, or none of them. It is sent once: no layer below resends it.
-// [KindOf] tells what its error says about whether it was applied.
+// Commit applies all writes or none. It is sent once: no layer below resends it. [KindOf] says of its
+// error whether the commit may have been applied.
 func (db *DB) Commit(ctx context.Context, writes []*firestorepb.Write) (*firestorepb.CommitResponse, error) {
 	return db.commit(ctx, &firestorepb.CommitRequest{Database: db.Database, Writes: writes})
 }
@@ -28,23 +28,23 @@ func (db *DB) commit(ctx context.Context, req *firestorepb.CommitRequest) (resp 
 }
 
 const (
-	// transactionTries is how often a transaction is tried that meets contention or doubt: about
+	// transactionTries is how often a transaction is tried after contention or doubt, for about
 	// fifteen seconds.
 	transactionTries   = 20
 	transactionTimeout = time.Minute
-	// rollbackTimeout bounds giving a transaction's locks back. Whatever keeps them, Firestore
-	// takes them after a minute.
+	// rollbackTimeout bounds the call that gives a transaction's locks back. If it fails, Firestore
+	// releases them after a minute.
 	rollbackTimeout = 2 * time.Second
 )
 
-// Tx is a read-write transaction: what it has read is not changed by others before its commit.
+// Tx is a read-write transaction: nobody else changes what it has read before its commit.
 type Tx struct {
 	reader
 	mu     sync.Mutex
 	writes []*firestorepb.Write
 }
 
-// Write adds writes to the transaction's commit. It may be called side by side.
+// Write adds writes to the transaction's commit. It is safe for concurrent use.
 func (tx *Tx) Write(writes ...*firestorepb.Write) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -52,23 +52,24 @@ func (tx *Tx) Write(writes ...*firestorepb.Write) {
 }
 
 // Transact is [DB.CommitIf] with a body that reads and writes in a transaction. Body runs again after
-// contention and after a commit whose outcome is in doubt, so it must be harmless to apply twice.
-// An error of body that is not Firestore's ends the transaction and is returned as it is; so is one
-// of the kinds [Permanent] and [Conflict]. Others are an [ErrContention] or an [ErrDoubt] in the
-// end. Without a deadline of ctx it has a minute.
+// contention, and after a commit in doubt, so applying it twice must do no harm. If body returns an
+// error that is not Firestore's, the transaction ends, and Transact returns that error. It does the
+// same with errors of the kinds [Permanent] and [Conflict]. After other errors it tries again, and
+// returns an [ErrContention] or an [ErrDoubt] in the end. If ctx has no deadline, it takes a minute at
+// most.
 func (db *DB) Transact(ctx context.Context, body func(context.Context, *Tx) error) error {
 	return db.TransactOr(ctx, nil, body)
 }
 
-// TransactOr is [DB.Transact] that sends less where Firestore refuses what body writes as too large:
-// see [Patience].
+// TransactOr is [DB.Transact] that sends less if Firestore refuses body's writes as too large: see
+// [Patience].
 func (db *DB) TransactOr(ctx context.Context, smaller func([]*firestorepb.Write) []*firestorepb.Write, body func(context.Context, *Tx) error) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
 	}
-	var last []byte // the id of the last attempt, whose age the next one takes over
+	var last []byte // the id of the last attempt: the next one inherits its age
 	patience := Patience{Conflicts: transactionTries, Doubts: transactionTries, Smaller: smaller, locks: true}
 	_, err := db.commitIf(ctx, patience, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
 		req, err := db.begin(ctx, last, body)
@@ -80,8 +81,8 @@ func (db *DB) TransactOr(ctx context.Context, smaller func([]*firestorepb.Write)
 	return err
 }
 
-// TransactOnce is one attempt of [DB.Transact], and tells whether it came to a commit that writes.
-// Where it did, [KindOf] tells what the error says about the commit.
+// TransactOnce is one attempt of [DB.Transact]. It reports whether it sent a commit that writes. If so,
+// [KindOf] tells what the error says about that commit.
 func (db *DB) TransactOnce(ctx context.Context, body func(context.Context, *Tx) error) (sent bool, err error) {
 	req, err := db.begin(ctx, nil, body)
 	if err == nil {
@@ -94,8 +95,8 @@ func (db *DB) TransactOnce(ctx context.Context, body func(context.Context, *Tx) 
 	return sent, err
 }
 
-// begin begins a transaction, and is the commit of what body writes in it. One whose answer is
-// never heard of holds no locks.
+// begin begins a transaction, runs body in it, and returns the commit of body's writes. A transaction
+// whose answer gets lost holds no locks.
 func (db *DB) begin(ctx context.Context, last []byte, body func(context.Context, *Tx) error) (*firestorepb.CommitRequest, error) {
 	var begun *firestorepb.BeginTransactionResponse
 	err := db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) {
@@ -116,7 +117,7 @@ func (db *DB) begin(ctx context.Context, last []byte, body func(context.Context,
 	return req, err
 }
 
-// rollback ends the transaction of a commit that was not made, where it has one.
+// rollback ends the transaction of a commit that was not made, if it has one.
 func (db *DB) rollback(ctx context.Context, req *firestorepb.CommitRequest) {
 	if len(req.GetTransaction()) == 0 {
 		return

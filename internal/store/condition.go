@@ -11,42 +11,39 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Errors of [DB.CommitIf] and [DB.Transact], beside the plan's and those of Firestore that no
-// repetition helps.
+// Errors of [DB.CommitIf] and [DB.Transact]. They also return the plan's errors, and those of Firestore
+// that a repetition can't change.
 var (
-	// ErrContention says that nothing was applied, because too much is asked of the documents or
-	// of the database.
+	// ErrContention says that nothing was applied, because the documents or the database are too busy.
 	ErrContention = errors.New("too busy")
 	// ErrDoubt says that a commit may have been applied, or may yet be.
 	ErrDoubt = errors.New("outcome unknown")
 )
 
-// Patience says how long [DB.CommitIf] goes on.
+// Patience says how long [DB.CommitIf] keeps trying.
 type Patience struct {
-	Conflicts int  // commits that others were faster than
-	Doubts    int  // commits whose answers were lost; twelve take some three seconds
-	Yield     bool // contention ends it at once: whoever asked comes again, later than it would
-	// Smaller is what is sent instead of a plan's writes once Firestore has refused some as too large;
-	// nil is nothing.
+	Conflicts int  // so many commits may find that another was faster
+	Doubts    int  // so many may lose their answers; twelve take some three seconds
+	Yield     bool // end at the first contention, because the caller tries again later anyway
+	// Smaller returns what to send instead of a plan's writes, once Firestore has refused some as too
+	// large. It may be nil.
 	Smaller func(writes []*firestorepb.Write) []*firestorepb.Write
 
-	// The plan reads within a transaction. So no earlier commit can come once it has read, what it
-	// finds wrong is wrong, and a condition that fails will fail again; but reads may meet
-	// contention.
+	// locks says that the plan reads within a transaction. Once it has read, no earlier commit can
+	// arrive. So its errors are final, and so are failed conditions. But its reads may meet contention.
 	locks bool
 }
 
-// lastLook bounds the look at what became of a commit whose answer was lost, when there is no time
-// left for another one.
+// lastLook bounds the last look for a commit whose answer was lost, once there is no time for another
+// commit.
 const lastLook = 3 * time.Second
 
-// CommitIf commits what a plan makes of the documents as they are. A plan reads, and returns the
-// commit that is to be made of what it has read, on condition that it is still so; no writes
-// are nothing to do. After a commit that others were faster than, and one whose answer was
-// lost, the plan looks again: so it must recognize its own work, by a difference that is gone
-// or by an id that it has left.
+// CommitIf commits what a plan makes of the documents as they are. The plan reads, and returns writes
+// on condition that what it read hasn't changed. If there is nothing to do, it returns no writes. If
+// another commit was faster, or an answer was lost, the plan runs again. So it must recognize its own
+// work, by a difference that is gone or by an id that it has left.
 //
-// It returns the answer to the commit that was made, and nil where there was nothing to do.
+// CommitIf returns the answer to its commit, or nil if there was nothing to do.
 func (db *DB) CommitIf(ctx context.Context, p Patience, plan func(context.Context) ([]*firestorepb.Write, error)) (*firestorepb.CommitResponse, error) {
 	return db.commitIf(ctx, p, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
 		writes, err := plan(ctx)
@@ -54,7 +51,7 @@ func (db *DB) CommitIf(ctx context.Context, p Patience, plan func(context.Contex
 	})
 }
 
-// commitIf is the one loop of everything that is committed on a condition.
+// commitIf is the one loop that all commits on a condition go through.
 func (db *DB) commitIf(ctx context.Context, p Patience, plan func(context.Context) (*firestorepb.CommitRequest, error)) (*firestorepb.CommitResponse, error) {
 	pause := Pauses()
 	s := attempts{Patience: p}
@@ -94,19 +91,19 @@ func (db *DB) commitIf(ctx context.Context, p Patience, plan func(context.Contex
 	}
 }
 
-// attempts is what is known of a commit on its way, after some attempts. It says what follows from
-// one more, and does nothing by itself.
+// attempts is what is known of a commit after some attempts. It says what follows from one more, and
+// does nothing itself.
 type attempts struct {
 	Patience
 	conflicts, doubts int   // attempts that ended so
-	doubt             error // of a commit that may have been applied, or may still be
+	doubt             error // of a commit that may have been applied, or may yet be
 	smaller           bool  // less is sent from now on
 }
 
-// attempt is one that came to nothing.
+// attempt is an attempt that failed.
 type attempt struct {
 	err    error
-	sent   bool // the commit was; or else it is the plan's error
+	sent   bool // the commit was sent; otherwise err is the plan's
 	writes bool // there was something to write
 }
 
@@ -115,12 +112,12 @@ type verdict int
 
 const (
 	again       verdict = iota // at once
-	afterAPause                // again, where there is time
-	giveUp                     // there is no patience left
+	afterAPause                // if there is time
+	giveUp                     // no patience is left
 	end                        // with an error
 )
 
-// failed says what follows from an attempt that came to nothing.
+// failed says what follows from an attempt that failed.
 func (s *attempts) failed(a attempt) (next verdict, err error) {
 	kind, theirs := KindOf(a.err), FromFirestore(a.err)
 	switch {
@@ -134,7 +131,7 @@ func (s *attempts) failed(a attempt) (next verdict, err error) {
 	case a.sent && s.Smaller != nil && !s.smaller && IsTooLarge(a.err):
 		s.smaller = true
 		return again, nil
-	case s.doubt != nil: // which has to end, whatever the error says
+	case s.doubt != nil: // the doubt must be settled first, whatever the error says
 	case Refused(a.err), kind == Permanent, kind == Conflict && s.locks:
 		return end, a.err
 	case kind == Contention && s.Yield:
@@ -150,14 +147,14 @@ func (s *attempts) failed(a attempt) (next verdict, err error) {
 	}
 	switch {
 	case kind == Conflict && s.conflicts == 1 && s.doubt == nil:
-		return again, nil // another commit came first, and that one is done
+		return again, nil // another commit came first, and is done
 	case s.conflicts < s.Conflicts && s.doubts < s.Doubts:
 		return afterAPause, nil
 	}
 	return giveUp, nil
 }
 
-// gaveUp is the error of the last attempt, where nothing is in doubt.
+// gaveUp is the error after the last attempt, if nothing is in doubt.
 func (s *attempts) gaveUp(err error) error {
 	if KindOf(err) == Doubtful { // of a read
 		return err
@@ -165,7 +162,7 @@ func (s *attempts) gaveUp(err error) error {
 	return fmt.Errorf("%w: gave up at attempt %d: %w", ErrContention, s.conflicts+s.doubts, err)
 }
 
-// FromFirestore tells an error of Firestore's, or of the way there, from one of a plan's own.
+// FromFirestore reports whether an error is from Firestore, or from the way there, and not a plan's own.
 func FromFirestore(err error) bool {
 	_, ok := status.FromError(err)
 	return ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

@@ -14,40 +14,39 @@ import (
 )
 
 const (
-	// callTimeout bounds a call whose context has no earlier deadline. Whatever is at the other
-	// end, even where that is not Firestore, a caller hears of it.
+	// callTimeout bounds a call whose context has no deadline. So a caller gets an answer whatever is
+	// at the other end, even if that isn't Firestore.
 	callTimeout = 30 * time.Second
-	// readTimeout is how long the first attempt of a read may take, or half of the time there is.
-	// The second goes over a new connection where that one got no answer.
+	// readTimeout is how long the first attempt of a read may take; at most half of the time that is
+	// left. If it gets no answer, the second attempt goes over a new connection.
 	readTimeout = 10 * time.Second
-	// silence is how long a call without an answer takes at least to make a connection a silent
-	// one. A call that is given up sooner only had a caller in a hurry.
+	// silence is how long a call must wait without an answer before its connection is taken for
+	// silent. If a call ends sooner, its caller was only in a hurry.
 	silence = 500 * time.Millisecond
 )
 
-// connection leads to Firestore, and is replaced by a new one when a call over it gets no
-// answer. Left to itself, gRPC notices after 35 s with [dialOptions], and where packets are
-// still acknowledged by something in between, only by its own pings; until then each call would
-// burn its deadline.
+// connection leads to Firestore. When a call over it gets no answer, a new one replaces it. With
+// [dialOptions], gRPC itself notices a silent connection after 35 s, and only by its pings if
+// something in between still acknowledges packets. Until then each call would wait for its deadline.
 type connection struct {
 	dial func() (*apiv1.Client, error)
 
 	mu      sync.Mutex
 	now     *line
-	open    map[*line]bool // now, and older ones whose calls have not ended
+	open    map[*line]bool // now, and older ones with calls under way
 	dialing bool
-	given   bool // by the program that opened the database, and so not to be replaced
+	given   bool // whoever opened the database gave the connection, so it is never replaced
 	closed  bool
 
-	unreachable *Unreachable // of the last call; nil where that found a connection
+	unreachable *Unreachable // of the last call; nil if that found a connection
 	emulator    bool
-	refused     time.Time // when the emulator was first found not to listen; zero where it does
+	refused     time.Time // when the emulator first refused a connection; zero while it accepts them
 }
 
 // line is one connection.
 type line struct {
 	api   *apiv1.Client
-	calls int // over it, now
+	calls int // under way
 }
 
 func newConnection(emulator bool, dial func() (*apiv1.Client, error)) (*connection, error) {
@@ -59,7 +58,7 @@ func newConnection(emulator bool, dial func() (*apiv1.Client, error)) (*connecti
 	return &connection{dial: dial, emulator: emulator, now: first, open: map[*line]bool{first: true}}, nil
 }
 
-// limited is a context that ends in [callTimeout] where the one given has no deadline.
+// limited gives a context without a deadline that of [callTimeout].
 func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
@@ -67,8 +66,8 @@ func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callTimeout)
 }
 
-// call does something over the connection, once, bounded by ctx or else by [callTimeout]. Once that
-// has ended, its error is the context's.
+// call does something over the connection, once, until ctx ends or [callTimeout]. After that, its error
+// is the context's.
 func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()
@@ -98,8 +97,8 @@ func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.C
 	return err
 }
 
-// refuses notes that an emulator has refused a connection, and reports whether it has for long
-// enough.
+// refuses notes that a connection was refused, and reports whether an emulator has refused all for
+// [starting].
 func (c *connection) refuses() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,8 +108,8 @@ func (c *connection) refuses() bool {
 	return c.emulator && time.Since(c.refused) >= starting
 }
 
-// twice is call for what is harmless to do twice: an attempt that is without an answer after a
-// while is given up, and another one made, which goes over another connection.
+// twice is call for what may be done twice. If the first attempt gets no answer in time, a second one
+// goes over another connection.
 func (c *connection) twice(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()
@@ -124,11 +123,11 @@ func (c *connection) twice(ctx context.Context, do func(context.Context, *apiv1.
 	return err
 }
 
-// read is twice, again and again until there is an answer, or an error that no repetition helps.
+// read repeats twice until there is an answer, or an error that a repetition can't change.
 func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()
-	var last error // what came of the last attempt that came to something
+	var last error // of the last attempt that got an answer
 	for pause := Pauses(); ; {
 		err := c.twice(ctx, do)
 		if code := status.Code(err); err == nil || Refused(err) || !IsDeadline(err) && code != codes.Unavailable && code != codes.Internal {
@@ -147,12 +146,12 @@ func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.C
 		if u, ok := errors.AsType[*Unreachable](last); ok {
 			return &Unreachable{u.cause, ended, false}
 		}
-		return fmt.Errorf("%w: %v", ended, last) // not one of Firestore's: the time is over
+		return fmt.Errorf("%w: %v", ended, last) // not an error of Firestore's: the time is over
 	}
 }
 
-// redial replaces a connection that is silent, unless another call has done so. Calls over the old
-// one go on, and it is closed when the last of them has ended.
+// redial replaces a silent connection, unless another call has done so. Calls over the old one go on,
+// and the last of them closes it.
 func (c *connection) redial(silent *line) {
 	c.mu.Lock()
 	if silent != c.now || c.given || c.dialing || !c.open[silent] {
@@ -161,12 +160,12 @@ func (c *connection) redial(silent *line) {
 	}
 	c.dialing = true
 	c.mu.Unlock()
-	api, err := c.dial() // it may look for credentials
+	api, err := c.dial() // without the lock: it may look for credentials
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dialing = false
 	switch {
-	case err != nil: // the old one has to do
+	case err != nil: // keep the old one
 	//lint:ignore SA1019 there is no other way to see that the connection was given, and that a new client has the same
 	case api.Connection() == silent.api.Connection():
 		c.given = true

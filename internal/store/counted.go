@@ -9,8 +9,8 @@ import (
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
-// CollectionOf is the resource name of the collection whose documents are counted for a counter; of
-// a group of collections that of the one at the root.
+// CollectionOf is the resource name of the collection whose documents are counted for a counter. For a
+// group of collections it is the one at the root.
 func (db *DB) CollectionOf(counter string, a *layout.Aggregation) string {
 	if a.From == layout.Below {
 		return db.Counter(counter) + "/" + a.Collection
@@ -18,7 +18,7 @@ func (db *DB) CollectionOf(counter string, a *layout.Aggregation) string {
 	return db.Document(a.Collection)
 }
 
-// conditions are those of an aggregation for a counter; nil where there are none.
+// conditions are those of an aggregation for a counter; nil if there are none.
 func (db *DB) conditions(counter string, a *layout.Aggregation) *firestorepb.StructuredQuery_Filter {
 	if len(a.Where) == 0 {
 		return nil
@@ -46,15 +46,15 @@ func where(path string, op firestorepb.StructuredQuery_FieldFilter_Operator, val
 
 var operatorOf = map[layout.Operator]firestorepb.StructuredQuery_FieldFilter_Operator{
 	layout.Equal:   firestorepb.StructuredQuery_FieldFilter_EQUAL,
-	layout.In:      firestorepb.StructuredQuery_FieldFilter_EQUAL, // of one value
+	layout.In:      firestorepb.StructuredQuery_FieldFilter_EQUAL, // with one value
 	layout.AtLeast: firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL,
 	layout.AtMost:  firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL,
 	layout.Above:   firestorepb.StructuredQuery_FieldFilter_GREATER_THAN,
 	layout.Less:    firestorepb.StructuredQuery_FieldFilter_LESS_THAN,
 }
 
-// Alternatives are the values with which a filter compares, for a counter: those in which one names
-// it, the values of an in, or the one value.
+// Alternatives are the values that a filter compares a counter's documents with: all ways to name the
+// counter, the values of an in, or the one value.
 func (db *DB) Alternatives(counter string, a *layout.Aggregation, f layout.Filter) []*firestorepb.Value {
 	switch value := f.Value.(type) {
 	case layout.Wildcard:
@@ -74,8 +74,8 @@ func (db *DB) Alternatives(counter string, a *layout.Aggregation, f layout.Filte
 	return []*firestorepb.Value{literal(f.Value)}
 }
 
-// CounterIn is the counter that a document names, which may be nil, in the fields that references
-// say: as a text, or as a reference to its document. It reports false where it names none.
+// CounterIn is the counter that a document names in the fields of the references, as a text or as a
+// reference. It reports false if the document names none, or is nil.
 func CounterIn(names layout.Layout, doc *firestorepb.Document, references []layout.Filter) (counter string, ok bool) {
 	return names.CounterOf(references, func(path string) (string, bool) {
 		switch v := ValueAt(doc.GetFields(), path).GetValueType().(type) {
@@ -88,7 +88,7 @@ func CounterIn(names layout.Layout, doc *firestorepb.Document, references []layo
 	})
 }
 
-// ValueAt is what a document has at a path such as by.stars.
+// ValueAt is a document's value at a path such as by.stars.
 func ValueAt(fields map[string]*firestorepb.Value, path string) *firestorepb.Value {
 	names := strings.Split(path, ".")
 	for _, name := range names[:len(names)-1] {
@@ -97,7 +97,7 @@ func ValueAt(fields map[string]*firestorepb.Value, path string) *firestorepb.Val
 	return fields[names[len(names)-1]]
 }
 
-// literal is what FIELDS compares with, as a Firestore value.
+// literal is a value of FIELDS as a Firestore value.
 func literal(value any) *firestorepb.Value {
 	switch value := value.(type) {
 	case bool:

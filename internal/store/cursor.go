@@ -6,11 +6,10 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// Cursor is where a walk over all counters goes on: behind the last counter of a page that it has
-// done.
+// Cursor is where a walk over all counters goes on: after the last counter of a page that it has done.
 type Cursor struct {
 	Page string // token of the page
-	Done string // id of the last counter of it that was done, with all before it; empty for none
+	Done string // id of the last counter of the page that was done; empty if none was
 }
 
 // Fields of the document that says where the last walk stopped.
@@ -21,7 +20,7 @@ const (
 	cursorAt    = "updated_at"
 )
 
-// Stopped is where the last walk over all counters has stopped.
+// Stopped is where the last walk over all counters stopped.
 func (db *DB) Stopped(ctx context.Context) (Cursor, error) {
 	docs, _, err := db.Get(ctx, db.Cursor())
 	if err != nil {
@@ -31,7 +30,7 @@ func (db *DB) Stopped(ctx context.Context) (Cursor, error) {
 	return Cursor{Page: at[cursorPage].GetStringValue(), Done: at[cursorDone].GetStringValue()}, nil
 }
 
-// Stop remembers where a walk over all counters has stopped.
+// Stop stores where a walk over all counters stopped.
 func (db *DB) Stop(ctx context.Context, at Cursor) error {
 	walk := Map(map[string]*firestorepb.Value{cursorPage: String(at.Page), cursorDone: String(at.Done)})
 	_, err := db.Commit(ctx, []*firestorepb.Write{Update(db.Cursor(), nil,

@@ -18,22 +18,22 @@ const (
 	// Conflict: not applied, because a precondition does not hold (NOT_FOUND, ALREADY_EXISTS,
 	// FAILED_PRECONDITION).
 	Conflict
-	// Contention: not applied, because too many want the same document (ABORTED). The same commit
-	// may go again after a while.
+	// Contention: not applied, because too many want the same document (ABORTED). The same commit may
+	// succeed later.
 	Contention
-	// Doubtful: it may have been applied or not. RESOURCE_EXHAUSTED is among these: a quota says it
-	// before it applies anything, but gRPC also makes it of a torn HTTP/2 stream
-	// (ENHANCE_YOUR_CALM) and of an answer that is too large.
+	// Doubtful: nobody knows whether it was applied. RESOURCE_EXHAUSTED is doubtful, too: a quota answers
+	// it before anything is applied, but gRPC also reports a torn HTTP/2 stream (ENHANCE_YOUR_CALM)
+	// and an answer that is too large like that.
 	Doubtful
 )
 
-// IsTooLarge reports whether Firestore refuses a commit for what it would write: a document beyond
-// its megabyte, above all.
+// IsTooLarge reports whether Firestore refuses a commit because of what it would write, such as a
+// document of over a megabyte.
 func IsTooLarge(err error) bool {
 	return status.Code(err) == codes.InvalidArgument && KindOf(err) == Permanent
 }
 
-// KindOf tells what err, of [DB.Commit] or of a commit within [DB.Transact], says about the commit.
+// KindOf says whether a commit was applied, by its error.
 func KindOf(err error) Kind {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return Doubtful
@@ -53,17 +53,16 @@ func KindOf(err error) Kind {
 	case codes.ResourceExhausted, codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.Canceled:
 		return Doubtful
 	case codes.InvalidArgument:
-		// A transaction's commit that was sent twice, the first answer lost: Firestore no longer
-		// knows the transaction ("has expired", googleapis/nodejs-firestore#1347; "is invalid or
-		// closed", says the official emulator). Whatever else such a message means, running the
-		// transaction again tells.
+		// If a transaction's commit is sent twice because the first answer was lost, Firestore doesn't
+		// know the transaction any more ("has expired", googleapis/nodejs-firestore#1347; "is invalid or
+		// closed" in the official emulator). Running the transaction again tells what happened.
 		switch message := strings.ToLower(s.Message()); {
 		case strings.Contains(message, "transaction"):
 			return Doubtful
 		case strings.Contains(message, "base version"):
-			// A document is older than the version that a commit is on condition of: the database
-			// was restored from a backup, or an emulator reset. As with any other version than
-			// that, reading again tells.
+			// The document is older than the version in the commit's condition: the database was
+			// restored from a backup, or an emulator was reset. Reading again tells, as with any other
+			// changed version.
 			return Conflict
 		}
 	}

@@ -10,34 +10,34 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// Note says that a counter must be reconciled: events of it are acknowledged that could not be
-// counted, for a reason of its counter's own. It lies apart from the counter, whose documents may be
-// that reason, and lasts until a reconcile has covered all who rely on it.
+// Note says that a counter must be reconciled: some of its events couldn't be counted because of the
+// counter itself, and were acknowledged. The note lies apart from the counter, because the counter's
+// documents may be the cause. It stays until a reconcile has covered everybody who relies on it.
 //
-// Whoever acknowledges an event for a note has read it after the event came, and found it there and
-// not begun. Whoever reconciles says first that this has begun, and takes the note away afterwards
-// only as it was then. So what is acknowledged for a note is covered by a snapshot that is newer
-// than the note's last word.
+// Whoever acknowledges an event for a note has read the note after the event came, and found that it
+// hasn't begun. Whoever reconciles first marks the note as begun, and deletes it afterwards only if it
+// hasn't changed since. So a snapshot that is newer than the acknowledgement covers the event.
 type Note struct {
 	Counter string
 	Why     string
-	Since   time.Time // it is there
-	Due     time.Time // to be looked at, again
-	Tries   int64     // reconciles that have begun
-	// keys of the definitions whose queries have to be asked: see [layout.Field.Key]. A revision that
-	// doesn't know one of them can't cover what one that does has acknowledged.
+	Since   time.Time // when it was made
+	Due     time.Time // when to look at it next
+	Tries   int64     // how many reconciles have begun
+	// Asked are keys of fields whose queries must be asked: see [layout.Field.Key]. A revision that
+	// doesn't have one of these fields can't cover events that another revision acknowledged.
 	Asked []string
-	// Left: all is covered but for the queries in Asked, which a revision is to ask that knows them
+	// Left says that everything is covered except the queries in Asked, and that a revision which has
+	// those fields must ask them.
 	Left   bool
 	LeftAt time.Time
-	// Begun: nothing more may be acknowledged for the note, until whoever wants to takes this back
+	// Begun says that a reconcile has begun. Nobody may rely on the note before taking this back.
 	Begun bool
 
 	version time.Time // of its document
 }
 
-// Fields of a note's document. They keep the indexes that every field has: a query looks for what is
-// due, another for what is left, and there are few notes, each written about once a minute at most.
+// Fields of a note's document. They keep their automatic indexes: one query looks for what is due,
+// another for what is left. There are few notes, each written about once a minute at most.
 const (
 	noteSince   = "since"
 	noteCounter = "counter"
@@ -52,7 +52,7 @@ const (
 // maxWhy is how many bytes of a reason are kept.
 const maxWhy = 1000
 
-// NoteOf is the note of a counter, as of the time that it returns; nil where there is none.
+// NoteOf is the note of a counter, at the time that it returns; nil if there is none.
 func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, error) {
 	docs, now, err := db.Get(ctx, db.Note(counter))
 	if err != nil || docs[0] == nil {
@@ -62,14 +62,14 @@ func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, err
 	return &n, now, nil
 }
 
-// Notes are the notes that are due by a time, or all where that is zero, those first that are due
-// first; limit at most.
+// Notes are at most limit notes that are due by a time, or all if that is zero. Those that are due
+// first come first.
 func (db *DB) Notes(ctx context.Context, until time.Time, limit int) ([]Note, error) {
 	return db.notesBy(ctx, noteDue, until, limit)
 }
 
-// LeftNotes are the same of those that are left, for a revision that may know their queries. For others
-// they are due later: many may wait for long, and would hide what is due.
+// LeftNotes is [DB.Notes] of those that are left, for a revision that may have their fields. For other
+// revisions they are due later: many may wait for long, and would hide what is due.
 func (db *DB) LeftNotes(ctx context.Context, until time.Time, limit int) ([]Note, error) {
 	return db.notesBy(ctx, noteLeft, until, limit)
 }
@@ -102,8 +102,8 @@ func noteOf(doc *firestorepb.Document) Note {
 	}
 }
 
-// Unasked are the keys of this revision's fields whose queries a note doesn't say are to be asked, and
-// unknown those that it does say, of fields that this revision doesn't have.
+// Unasked are the keys of this revision's fields that a note's Asked lacks. Unknown are the keys in
+// Asked that this revision doesn't have.
 func (db *DB) Unasked(n Note) (unasked, unknown []string) {
 	unknown = slices.Clone(n.Asked)
 	for _, field := range db.Counted {
@@ -117,8 +117,8 @@ func (db *DB) Unasked(n Note) (unasked, unknown []string) {
 	return unasked, unknown
 }
 
-// EnsureNote sees to it that a counter has a note that may be relied on, which is due after a while
-// where it is made. Whoever has begun with one doesn't take it away any more.
+// EnsureNote makes a note of a counter, or changes the existing one, so that the caller may rely on it.
+// A new note is due after a while. Whoever has begun with an old one can't delete it any more.
 func (db *DB) EnsureNote(ctx context.Context, counter, why string, due time.Duration) (made bool, err error) {
 	_, err = db.CommitIf(ctx, Patience{Conflicts: 8, Doubts: 6}, func(ctx context.Context) ([]*firestorepb.Write, error) {
 		n, now, err := db.NoteOf(ctx, counter)
@@ -130,13 +130,13 @@ func (db *DB) EnsureNote(ctx context.Context, counter, why string, due time.Dura
 		}
 		unasked, _ := db.Unasked(*n)
 		if made {
-			why := strings.ToValidUTF8(why[:min(len(why), maxWhy)], "") // half a character at the end could not be sent
+			why := strings.ToValidUTF8(why[:min(len(why), maxWhy)], "") // gRPC refuses half a character at the end
 			return []*firestorepb.Write{Create(db.Note(counter), map[string]*firestorepb.Value{
 				noteCounter: String(counter), noteWhy: String(why), noteSince: Time(now), noteDue: Time(now.Add(due)), noteTries: Int(0), noteAsked: texts(unasked),
 			})}, nil
 		}
-		// One that is begun may have its snapshot from before the events, and one of a revision that asks
-		// for less doesn't cover them.
+		// If a reconcile has begun, its snapshot may be older than the events. If the note asks for fewer
+		// queries than this revision has, it doesn't cover them.
 		if n.Begun || n.Left || len(unasked) > 0 {
 			fields := map[string]*firestorepb.Value{noteAsked: texts(append(n.Asked, unasked...))}
 			if n.Left {
@@ -157,8 +157,8 @@ func texts(list []string) *firestorepb.Value {
 	return Array(values...)
 }
 
-// BeginNote says that a reconcile of the counter begins, and when the note is due again where that
-// fails. It reports false where the note has changed meanwhile: another has begun, or relies on it.
+// BeginNote marks that a reconcile of the counter begins, and when the note is due again if that fails.
+// It reports false if the note has changed meanwhile: another has begun, or relies on it.
 func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note, ok bool, err error) {
 	n.Tries, n.Due, n.Begun = n.Tries+1, due, true
 	resp, err := db.Commit(ctx, []*firestorepb.Write{Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
@@ -174,8 +174,9 @@ func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note,
 	return n, false, fmt.Errorf("begin with a note: %w", err)
 }
 
-// LeaveNote leaves a note that was begun, and is covered but for these queries, from a time on to a
-// revision that knows them, until it is due for any, unless others rely on it by now.
+// LeaveNote leaves a begun note to another revision, one that has the fields of the queries in asked.
+// All else is covered. From the time at on, such a revision may take it; at due, any may. LeaveNote
+// does nothing if others rely on the note by now.
 func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, at, due time.Time) error {
 	_, err := db.Commit(ctx, []*firestorepb.Write{Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
 		noteAsked: texts(asked), noteLeft: Time(at), noteDue: Time(due),
@@ -186,8 +187,8 @@ func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, at, due tim
 	return fmt.Errorf("leave a note: %w", err)
 }
 
-// RemoveNote takes a note away that was begun, unless others rely on it by now. Where that fails the
-// note stays, and is due again.
+// RemoveNote deletes a begun note, unless others rely on it by now. If that fails, the note stays, and
+// is due again.
 func (db *DB) RemoveNote(ctx context.Context, n Note) error {
 	_, err := db.Commit(ctx, []*firestorepb.Write{DeleteIf(db.Note(n.Counter), UpdatedAtTime(n.version))})
 	if err == nil || KindOf(err) == Conflict {

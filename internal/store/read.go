@@ -23,28 +23,28 @@ import (
 type Query struct {
 	Collection string    // resource name, as of [Layout]
 	Group      bool      // all collections of that id, however deep below the same parent
-	After      string    // resource name of a document of it; those behind that one
+	After      string    // resource name of a document: only those after it
 	Limit      int       // at most this many; 0 is all
-	At         time.Time // as they were then, within the last hour; the zero time is now
-	Names      bool      // only their names, without a field
+	At         time.Time // as they were at this time, within the last hour; the zero time is now
+	Names      bool      // only their names, without fields
 	Fields     []string  // only the fields at these paths; none is all
 	By         string    // a field that holds a time; only documents that have it
-	Until      time.Time // those with a time By that is no later; the zero time is all
+	Until      time.Time // only those whose By is no later; the zero time is all
 }
 
-// reader reads, within a transaction where it has one.
+// reader reads, within a transaction if it has one.
 type reader struct {
 	db          *DB
 	transaction []byte
 }
 
-// Get reads the named documents, in the order of the names, all as of the time that it returns; a
-// missing one is nil.
+// Get reads the named documents, in the order of the names, all at the time that it returns. A missing
+// one is nil.
 func (r reader) Get(ctx context.Context, names ...string) ([]*firestorepb.Document, time.Time, error) {
 	return r.GetPaths(ctx, nil, names...)
 }
 
-// GetPaths is [DB.Get] of the fields at these paths alone; nil is of all.
+// GetPaths is [DB.Get] of only the fields at these paths; nil is all.
 func (r reader) GetPaths(ctx context.Context, paths []string, names ...string) ([]*firestorepb.Document, time.Time, error) {
 	var readTime time.Time
 	docs := make([]*firestorepb.Document, len(names))
@@ -82,7 +82,7 @@ func (r reader) GetPaths(ctx context.Context, paths []string, names ...string) (
 	return docs, readTime, nil
 }
 
-// Documents reads the documents that a query asks for. In a transaction, At is not taken.
+// Documents reads the documents that a query asks for. A transaction ignores At.
 func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document, error) {
 	parent, collection := split(q.Collection)
 	query := &firestorepb.StructuredQuery{
@@ -141,14 +141,14 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 	return docs, nil
 }
 
-// List lists the ids of a page of counters, which may be empty though others follow. Token is empty
-// for the first page, and next is for the last.
+// List lists the ids of a page of counters. A page may be empty although others follow. The first page
+// has an empty token, and the last returns an empty next.
 //
-// Where all counters are in one collection, those without a document are listed too: a snippet may
-// have made shards only. Where they are not, and where their documents are the app's own, most of
-// which may count nothing, they are found by their ledgers: one that has none yet is not listed.
+// If all counters are in one collection, List includes those without a document: a snippet may have
+// made only shards. If they aren't, or if the documents are the app's own, most of which may count
+// nothing, it finds counters by their ledgers, and misses those without one.
 func (db *DB) List(ctx context.Context, size int, token string) (ids []string, next string, err error) {
-	if db.Path.Whole() { // whether there is anything of it, reading it tells
+	if db.Path.Whole() { // reading the counter tells whether it exists
 		path := db.Path.String()
 		id, _ := db.Path.ID(path)
 		return []string{id}, "", nil
@@ -175,8 +175,8 @@ func (db *DB) List(ctx context.Context, size int, token string) (ids []string, n
 	return ids, next, err
 }
 
-// listLedgers is List by ledgers. Its token is the name of the last one. Other deployments' ledgers
-// are in the same collection group, and each may have a megabyte: only their names are read.
+// listLedgers is List by ledgers. Its token is the name of the last one. It reads only names: a ledger
+// may have a megabyte, and other deployments' ledgers are in the same collection group.
 func (db *DB) listLedgers(ctx context.Context, size int, token string) (ids []string, next string, err error) {
 	docs, err := db.Documents(ctx, Query{Collection: db.Document(layout.Rollup), Group: true, Names: true, Limit: size, After: token})
 	if err != nil {
@@ -193,10 +193,10 @@ func (db *DB) listLedgers(ctx context.Context, size int, token string) (ids []st
 	return ids, next, nil
 }
 
-// Watch yields a document as it is, nil while it doesn't exist, and again with every change, as
-// long as ctx and the loop last. Changes that follow each other quickly may come as one. Only its
-// fields of the simple types are there: numbers, strings, booleans, times and maps of these. It
-// ends with an error of the client library's; when ctx ends it just ends.
+// Watch yields a document, nil while it doesn't exist, and yields it again after every change, until ctx
+// or the loop ends. Quick changes may come as one. The document has only fields of simple types:
+// numbers, strings, booleans, times and maps of these. Watch ends with an error of the client library,
+// or without one when ctx ends.
 func (db *DB) Watch(ctx context.Context, name string) iter.Seq2[*firestorepb.Document, error] {
 	return func(yield func(*firestorepb.Document, error) bool) {
 		client, err := db.watching()
@@ -228,7 +228,7 @@ func (db *DB) Watch(ctx context.Context, name string) iter.Seq2[*firestorepb.Doc
 	}
 }
 
-// simple are the fields of the types that [DB.Watch] tells.
+// simple are the fields of the types that [DB.Watch] yields.
 func simple(data map[string]any) map[string]*firestorepb.Value {
 	fields := make(map[string]*firestorepb.Value, len(data))
 	for name, value := range data {
@@ -250,7 +250,7 @@ func simple(data map[string]any) map[string]*firestorepb.Value {
 	return fields
 }
 
-// receive reads a stream to its end: one that is left early lives on until its context ends.
+// receive reads a stream to its end: an abandoned one stays open until its context ends.
 func receive[T any](recv func() (T, error), each func(T)) error {
 	for {
 		message, err := recv()
@@ -267,7 +267,7 @@ func receive[T any](recv func() (T, error), each func(T)) error {
 // IDOf is the id of the document of that resource name.
 func IDOf(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// split is the parent of a collection, and its id.
+// split returns the parent of a collection, and its id.
 func split(collection string) (parent, id string) {
 	at := strings.LastIndexByte(collection, '/')
 	return collection[:at], collection[at+1:]

@@ -1,14 +1,13 @@
-// Package store is the one way to Firestore: how documents are read and written. What ledgers and
-// counters' documents hold, package book knows.
+// Package store is the only way to Firestore: it reads and writes documents. Package book knows what
+// is in ledgers and counters' documents.
 //
-// A commit is sent exactly once. The official client's own commits go through a generated layer
-// that resends them on UNAVAILABLE and RESOURCE_EXHAUSTED, and a resent increment counts twice. So
-// no client of the library is handed out: [DB.Commit] and [DB.Transact] use the generated client
-// (firestore/apiv1) with its retries switched off, and the caller decides what a failure means, by
-// [KindOf]. Reading is idempotent, and made again here.
+// A commit is sent exactly once. The official client resends commits on UNAVAILABLE and
+// RESOURCE_EXHAUSTED, and an increment that is sent again counts twice. So this package hands out no
+// client: [DB.Commit] and [DB.Transact] use the generated client (firestore/apiv1) with its retries
+// switched off, and the caller decides by [KindOf] what a failure means. Reads are idempotent, and
+// this package repeats them.
 //
-// Documents are protocol buffers everywhere, and named by their whole resource names, which
-// [Layout] makes.
+// Documents are protocol buffers, named by their whole resource names, which [Layout] makes.
 package store
 
 import (
@@ -43,14 +42,13 @@ type DB struct {
 
 	newWatcher func() (*firestore.Client, error)
 	mu         sync.Mutex
-	// only for [DB.Watch]: its listeners reconnect by themselves; nil until it is needed
+	// only for [DB.Watch], because its listeners reconnect by themselves; nil until it is needed
 	watcher *firestore.Client
 	closed  bool
 }
 
-// Open connects to a database; opts are the official client's. With FIRESTORE_EMULATOR_HOST set,
-// that is where everything goes, unless opts bring a connection of their own: then everything goes
-// there. Nothing is sent yet.
+// Open connects to a database, with the official client's options. If FIRESTORE_EMULATOR_HOST is set,
+// everything goes there, unless opts have a connection of their own. Open sends nothing yet.
 func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*DB, error) {
 	names, err := cfg.Layout()
 	if err != nil {
@@ -61,7 +59,7 @@ func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*
 	db.reader.db = db
 	project, database := cmp.Or(cfg.Project, os.Getenv("GOOGLE_CLOUD_PROJECT")), cmp.Or(cfg.Database, firestore.DefaultDatabaseID)
 	if project == "" && emulator != "" {
-		project = layout.DefaultProject // or the library would take one of its own
+		project = layout.DefaultProject // otherwise the library takes one of its own
 	}
 	db.newWatcher = func() (*firestore.Client, error) {
 		options, err := clientOptions(emulator, opts)
@@ -86,7 +84,7 @@ func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*
 		}
 		api, err := apiv1.NewClient(context.WithoutCancel(ctx), options...)
 		if err == nil {
-			*api.CallOptions = apiv1.CallOptions{} // or it would send again what fails
+			*api.CallOptions = apiv1.CallOptions{} // otherwise it sends again what fails
 		}
 		return api, err
 	})
@@ -96,8 +94,8 @@ func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*
 	return db, nil
 }
 
-// watching is the high-level client, which is made when it is needed: it has
-// connections of its own.
+// watching is the high-level client. It has its own connections, so it is made only when it is
+// needed.
 func (db *DB) watching() (*firestore.Client, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -119,8 +117,7 @@ func (db *DB) Close() error {
 	defer db.mu.Unlock()
 	db.closed = true
 	if db.watcher != nil {
-		// Where both clients share a connection that was given, the second close finds it closed,
-		// which is what was asked for.
+		// If both clients share a given connection, the second close finds it closed already.
 		_ = db.watcher.Close()
 	}
 	return err
@@ -133,7 +130,7 @@ func (db *DB) outgoing(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", db.Database)
 }
 
-// clientOptions are the options of a client: those that were given, and what they leave open.
+// clientOptions are the given options of a client, and defaults for what they leave open.
 func clientOptions(emulator string, given []option.ClientOption) ([]option.ClientOption, error) {
 	dial := dialOptions()
 	if emulator == "" {
@@ -147,22 +144,21 @@ func clientOptions(emulator string, given []option.ClientOption) ([]option.Clien
 	if err != nil {
 		return nil, fmt.Errorf("connect to FIRESTORE_EMULATOR_HOST=%s: %w", emulator, err)
 	}
-	// First, so that a connection among those given wins, for both clients alike. Left to itself
-	// the high-level client would go to the emulator, and the generated one to production.
+	// Ours comes first, so that a given connection wins for both clients. By itself, the high-level
+	// client would go to the emulator, and the generated one to production.
 	return slices.Concat([]option.ClientOption{option.WithGRPCConn(conn)}, given), nil
 }
 
-// dialOptions are what every connection needs to be rid of one that went silent, and to come back
-// soon after Firestore does.
+// dialOptions let every connection notice soon that it went silent, and reconnect soon after Firestore
+// is back.
 func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
-		// Without keepalive a silent connection burns every call's deadline until TCP gives up,
-		// after about 15 minutes. Google's front ends allow a ping each 30 s; gRPC also gives the
-		// timeout to the kernel (TCP_USER_TIMEOUT), so that data which is never acknowledged ends
-		// the connection after 5 s.
+		// Without keepalive, every call over a silent connection waits until its deadline, until TCP
+		// gives up after about 15 minutes. Google's front ends allow a ping each 30 s. gRPC also gives
+		// the timeout to the kernel (TCP_USER_TIMEOUT): if sent data isn't acknowledged within 5 s, the
+		// connection ends.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}),
-		// By default the pauses between attempts to connect grow to 120 s, which an
-		// instance would sit out.
+		// By default the pauses between attempts to connect grow to 120 s.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 5 * time.Second,

@@ -27,8 +27,7 @@ func Null() *firestorepb.Value {
 	return &firestorepb.Value{ValueType: &firestorepb.Value_NullValue{}}
 }
 
-// Float is the double that a number comes to; false is no number. Integers beyond ±2⁵³ come to the
-// double that is nearest.
+// Float is a number as a double; false if it isn't a number. Beyond ±2⁵³ it is the nearest double.
 func Float(v *firestorepb.Value) (float64, bool) {
 	switch n := v.GetValueType().(type) {
 	case *firestorepb.Value_IntegerValue:
@@ -39,8 +38,8 @@ func Float(v *firestorepb.Value) (float64, bool) {
 	return 0, false
 }
 
-// Number is a number as a pointer to a double, for JSON, which has neither NaN nor the infinities:
-// nil for these, and for what is no number.
+// Number is a number as a pointer to a double, for JSON. It is nil for what JSON lacks, NaN and the
+// infinities, and for what isn't a number.
 func Number(v *firestorepb.Value) *float64 {
 	if f, ok := Float(v); ok && !math.IsNaN(f) && !math.IsInf(f, 0) {
 		return &f
@@ -48,18 +47,18 @@ func Number(v *firestorepb.Value) *float64 {
 	return nil
 }
 
-// ErrNotInteger says that something else than a whole number is there, or a double from ±2⁵³ on.
+// ErrNotInteger says that a value is not a whole number, or is a double from ±2⁵³ on.
 var ErrNotInteger = errors.New("not an integer")
 
-// IsInteger reports whether a value is an integer, and no double that stands for one.
+// IsInteger reports whether a value has the type integer: a double such as 5.0 hasn't.
 func IsInteger(v *firestorepb.Value) bool {
 	_, is := v.GetValueType().(*firestorepb.Value_IntegerValue)
 	return is
 }
 
-// Integer is the integer that a value stands for, and 0 where there is none. A whole double within
-// ±2⁵³ is the integer that it is: one client's increment(1.0) makes a field a double for good. One of
-// 2⁵³ may stand for 2⁵³ + 1, which no double is. It reports false for that, and for anything else.
+// Integer is the integer that a value stands for; 0 if there is no value. A whole double within ±2⁵³
+// counts, because one client's increment(1.0) makes a field a double for good. From 2⁵³ on a double
+// may stand for two integers. For those, and for anything else, Integer reports false.
 func Integer(v *firestorepb.Value) (int64, bool) {
 	switch n := v.GetValueType().(type) {
 	case nil:
@@ -137,8 +136,8 @@ func Create(name string, fields map[string]*firestorepb.Value, transforms ...*fi
 	}
 }
 
-// Update is the write that sets fields, of a map each of its entries, takes away what is at the
-// paths that are removed (as of [FieldPath]), applies transforms, and leaves everything else in the
+// Update is the write that sets fields, deletes the fields at the paths in removed (see [FieldPath]),
+// and applies transforms. It sets each entry of a map by itself, and leaves everything else in the
 // document as it is.
 func Update(name string, condition *firestorepb.Precondition, fields map[string]*firestorepb.Value, removed []string, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
 	mask := slices.Clone(removed)
@@ -153,7 +152,7 @@ func Update(name string, condition *firestorepb.Precondition, fields map[string]
 	}
 	return &firestorepb.Write{
 		Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: name, Fields: fields}},
-		// Present even when empty: an absent mask would replace the whole document.
+		// Present even if empty: without a mask, the write would replace the whole document.
 		UpdateMask:       &firestorepb.DocumentMask{FieldPaths: mask},
 		UpdateTransforms: transforms,
 		CurrentDocument:  condition,
@@ -165,8 +164,8 @@ func Delete(name string) *firestorepb.Write {
 	return &firestorepb.Write{Operation: &firestorepb.Write_Delete{Delete: name}}
 }
 
-// DeleteIf is the write that deletes a document that meets a condition, and fails otherwise. Of a
-// document that is not to exist it changes nothing, and is there for that condition.
+// DeleteIf is the write that deletes a document if it meets a condition, and fails otherwise. With the
+// condition that the document doesn't exist, it changes nothing, and only checks that.
 func DeleteIf(name string, condition *firestorepb.Precondition) *firestorepb.Write {
 	w := Delete(name)
 	w.CurrentDocument = condition
