@@ -15,44 +15,43 @@ import (
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
-// Where the keys are that sign tokens.
+// URLs of the keys that sign tokens.
 const (
 	firebaseKeys = "https://www.googleapis.com/service_accounts/v1/jwk/securetoken@system.gserviceaccount.com"
 	appCheckKeys = "https://firebaseappcheck.googleapis.com/v1/jwks"
 )
 
-// How keys are fetched. All requests that need them wait for the same fetch: if it hung, so would
-// they.
+// Limits of fetching keys. All requests that need keys wait for the same fetch, so it must not hang.
 const (
 	keysTimeout = 5 * time.Second
-	// keysEvery is the least time between two fetches. Whoever sends a token that names an unknown key
-	// causes one; Google publishes a key long before it signs with it.
+	// keysEvery is the least time between two fetches. Any caller can cause a fetch, with a token that
+	// names an unknown key. Google publishes a key long before it signs with it.
 	keysEvery = 30 * time.Second
-	// keysRetry is the least time after a fetch that failed while no keys are there, and so no caller
-	// gets in.
+	// keysRetry is the least time after a failed fetch while there are no keys: no caller gets in until
+	// there are.
 	keysRetry = time.Second
 )
 
-// remoteKeys are keys of a URL, fetched when a token names one that isn't known, and no more often
-// than every so long.
+// remoteKeys are the keys at a URL. They are fetched when a token names an unknown key, and at most
+// once in the time every.
 func remoteKeys(ctx context.Context, url string, timeout, every time.Duration) oidc.KeySet {
 	client := &http.Client{Timeout: timeout, Transport: &seldom{every: every, retry: min(keysRetry, every), next: http.DefaultTransport}}
 	return oidc.NewRemoteKeySet(oidc.ClientContext(ctx, client), url)
 }
 
-// errFetchedLately says that keys are not fetched, because they were a moment ago.
+// errFetchedLately says that keys were not fetched, because they had been a moment ago.
 var errFetchedLately = errors.New("the keys have just been fetched")
 
-// seldom lets requests through that are far enough apart. In between it returns what the last one
-// came to: its error, or else [errFetchedLately].
+// seldom lets requests through that are far enough apart. In between it returns the last one's error,
+// or [errFetchedLately].
 type seldom struct {
 	next         http.RoundTripper
 	every, retry time.Duration
 
 	mu      sync.Mutex
-	allowed time.Time // when the next request is
-	any     bool      // one has succeeded
-	err     error     // of the last one
+	allowed time.Time // when the next request may go
+	any     bool      // a request has succeeded
+	err     error     // of the last request
 }
 
 func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -78,18 +77,18 @@ func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// tokens says which tokens are asked for, and how they are checked.
+// tokens says which tokens callers need, and how they are checked.
 type tokens struct {
 	issuer, audience string
 	keys             oidc.KeySet
-	of               func(*http.Request) string // the request's token, "" where it has none
+	of               func(*http.Request) string // the request's token; "" if it has none
 	kind             string                     // of callers: user or app
-	shared           bool                       // a caller is many people, and not limited as one
-	unsigned         bool                       // they are the Auth emulator's, which signs none
+	shared           bool                       // many people share one caller, so it isn't limited as one
+	unsigned         bool                       // from the Auth emulator, which doesn't sign tokens
 	scheme           string                     // for WWW-Authenticate
 }
 
-// firebaseTokens are Firebase Authentication's ID tokens of a project.
+// firebaseTokens are a project's ID tokens of Firebase Authentication.
 func firebaseTokens(project string, keys oidc.KeySet) *tokens {
 	return &tokens{
 		issuer:   "https://securetoken.google.com/" + project,
@@ -107,16 +106,16 @@ func firebaseTokens(project string, keys oidc.KeySet) *tokens {
 	}
 }
 
-// emulatorTokens are those of Firebase's Auth emulator: as [firebaseTokens], and nobody signs them.
-// [settings.Parse] refuses it on Cloud Run.
+// emulatorTokens are those of Firebase's Auth emulator. They are like [firebaseTokens], but nobody signs
+// them. [settings.Parse] refuses them on Cloud Run.
 func emulatorTokens(project string) *tokens {
 	t := firebaseTokens(project, nil)
 	t.unsigned = true
 	return t
 }
 
-// appCheckTokens are Firebase App Check's tokens of a project, which is named by its number. They
-// name the app, and no user of it.
+// appCheckTokens are a project's tokens of Firebase App Check. They name the project by its number, and
+// the app, but no user.
 func appCheckTokens(projectNumber string, keys oidc.KeySet) *tokens {
 	return &tokens{
 		issuer:   "https://firebaseappcheck.googleapis.com/" + projectNumber,
@@ -129,7 +128,7 @@ func appCheckTokens(projectNumber string, keys oidc.KeySet) *tokens {
 	}
 }
 
-// tokensFor are the tokens that the settings ask for, nil for none.
+// tokensFor are the tokens that the settings ask for; nil if they ask for none.
 func tokensFor(ctx context.Context, s settings.Settings, project string) *tokens {
 	switch s.Auth {
 	case "firebase":
@@ -143,7 +142,7 @@ func tokensFor(ctx context.Context, s settings.Settings, project string) *tokens
 	return nil
 }
 
-// signature is a key set that remembers its error: the verifier makes text of it.
+// signature is a key set that remembers its error, because the verifier turns errors into text.
 type signature struct {
 	oidc.KeySet
 	err error
@@ -154,14 +153,14 @@ func (s *signature) VerifySignature(ctx context.Context, jwt string) (payload []
 	return payload, s.err
 }
 
-// unchecked reports whether a signature could not be checked, for want of keys. The key set wraps
-// an error where it can't fetch them, and nowhere else.
+// unchecked reports whether a signature could not be checked because there were no keys. The key set
+// wraps an error only if it can't fetch keys.
 func (s *signature) unchecked() bool {
 	return errors.Unwrap(s.err) != nil && !errors.Is(s.err, errFetchedLately)
 }
 
-// verify returns who a request comes from, such as "user:" and the user's id. Errors:
-// [*unauthorized] and errNoKeys.
+// verify returns the caller of a request, such as "user:" with the user's id. Errors: [*unauthorized]
+// and errNoKeys.
 func (t *tokens) verify(r *http.Request) (string, error) {
 	raw := t.of(r)
 	if raw == "" {
@@ -174,7 +173,7 @@ func (t *tokens) verify(r *http.Request) (string, error) {
 	}
 	token, err := oidc.NewVerifier(t.issuer, keys, config).Verify(r.Context(), raw)
 	switch {
-	case err != nil && t.unsigned: // on a developer's machine, who has to know what to change
+	case err != nil && t.unsigned: // on a developer's machine: say what to change
 		return "", &unauthorized{t.scheme + ` realm="counters", error="invalid_token"`,
 			fmt.Sprintf("the token is not one of the Auth emulator's for project %s; start both with this project: %v", t.audience, err)}
 	case keys.unchecked():
@@ -185,10 +184,9 @@ func (t *tokens) verify(r *http.Request) (string, error) {
 	return t.kind + ":" + token.Subject, nil
 }
 
-// require lets requests with a valid token through, and those that are public. Those with another
-// one are limited by the address that they come from, and only those: whoever shares that address,
-// or is behind the same proxy, is none the worse. Telling them apart takes a look at each token;
-// keys that sign none are fetched seldom, whatever is asked.
+// require lets public requests through, and those with a valid token. It limits requests with an invalid
+// token by their address. That doesn't affect valid ones from the same address or proxy. So it must
+// check every token, but it seldom fetches keys.
 func (t *tokens) require(public func(*http.Request) bool, limit *limiter, proxies int, log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if public(r) {
@@ -197,7 +195,7 @@ func (t *tokens) require(public func(*http.Request) bool, limit *limiter, proxie
 		}
 		caller, err := t.verify(r)
 		if _, refused := errors.AsType[*unauthorized](err); refused {
-			// Counted apart from requests that are let through.
+			// Counted separately from requests that get through.
 			if limited := limit.take("refused:" + addressOf(r, proxies)); limited != nil {
 				err = limited
 			}
@@ -215,7 +213,7 @@ const userPrefix = "user:"
 
 type callerKey struct{}
 
-// callerOf is who a request comes from, "" where no token said so.
+// callerOf is the caller of a request by its token; "" if it had none.
 func callerOf(ctx context.Context) string {
 	caller, _ := ctx.Value(callerKey{}).(string)
 	return caller

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// boundBodies ends the reading of a request's body after timeout, and at once when ending is: who
-// sends one byte a minute would hold an instance up otherwise, and its end.
+// boundBodies stops reading a request's body after timeout, and at once when ending is done. Otherwise
+// a caller who sends one byte a minute could occupy an instance, and keep it from ending.
 func boundBodies(timeout time.Duration, ending context.Context, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
@@ -20,7 +20,7 @@ func boundBodies(timeout time.Duration, ending context.Context, next http.Handle
 			return
 		}
 		b := &boundedBody{ReadCloser: r.Body, connection: http.NewResponseController(w), ending: ending}
-		// A writer without deadlines, which is a test's, has no connection that could be slow.
+		// Only a test's writer has no deadlines, and no slow connection.
 		_ = b.connection.SetReadDeadline(time.Now().Add(timeout))
 		stop := context.AfterFunc(ending, b.cut)
 		defer stop()
@@ -29,7 +29,7 @@ func boundBodies(timeout time.Duration, ending context.Context, next http.Handle
 	})
 }
 
-// boundedBody is a body whose connection has a deadline, until it has been read.
+// boundedBody is a body whose connection has a deadline until the body has been read.
 type boundedBody struct {
 	io.ReadCloser
 	connection *http.ResponseController
@@ -39,7 +39,7 @@ type boundedBody struct {
 	read bool // to its end
 }
 
-// Read reads on. Its errors are errSlowBody and errEnding too.
+// Read reads. Its errors include errSlowBody and errEnding.
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == nil {
@@ -49,9 +49,9 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	if err == io.EOF && !b.read {
 		b.read = true
-		// What the connection is read for from here on is to see whether the client is still there. After
-		// any other error the deadline stays: the server reads on for what is left of the body before it
-		// closes the connection, and would wait for good.
+		// From here on, the server reads the connection only to see whether the client is still there.
+		// After other errors the deadline stays: the server reads the rest of the body before it closes
+		// the connection, and could wait forever.
 		_ = b.connection.SetReadDeadline(time.Time{})
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -62,7 +62,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cut ends a read that waits.
+// cut ends a waiting read.
 func (b *boundedBody) cut() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// allowOrigins lets web pages of these origins call next, and of no other; "*" is any. With every
-// request that could change something a browser says which page sent it, and a plain POST needs no
-// preflight. Callers other than browsers send no Origin.
+// allowOrigins lets only web pages of these origins call next; "*" is any. It checks every request, not
+// only preflights, because a browser sends a plain POST without one. Browsers name the page's origin in
+// every request that could change something. Other callers send no Origin.
 func allowOrigins(origins []string, log *slog.Logger, next http.Handler) http.Handler {
 	every := slices.Contains(origins, "*")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

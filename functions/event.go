@@ -17,21 +17,21 @@ import (
 // maxEvent bounds an event's body. Firestore events are at most 512 KB; as JSON they may take more.
 const maxEvent = 4 << 20
 
-// eventTypes is how the types of all document events begin: written, created, updated and deleted,
-// each also with authentication context.
+// eventTypes begins the types of all document events: written, created, updated and deleted, each also
+// with authentication context.
 const eventTypes = "google.cloud.firestore.document.v1."
 
-// documentEvent is what a request says of a document's change.
+// documentEvent is a document's change, as a request has it.
 type documentEvent struct {
 	id, subject string // for logs
-	path        string // of the document, relative to the database's root: the event's own word, for want of data
+	path        string // of the document, relative to the database's root, for an event without data
 	contentType string
-	data        []byte // none where the document was too large to come along (firebase-functions#1370)
+	data        []byte // empty if the document was too large for an event (firebase-functions#1370)
 }
 
-// readEvent reads a CloudEvent of a document. Its errors are [rollup.ErrPoison], and those of a
-// body that did not arrive, whose event is to come again. What is known of the event is there in
-// any case, to look for it.
+// readEvent reads a CloudEvent of a document. Its errors are [rollup.ErrPoison], and those of a body
+// that did not arrive, whose event must come again. With an error it also returns what it knows of the
+// event, for the log.
 func readEvent(w http.ResponseWriter, r *http.Request) (documentEvent, error) {
 	e := documentEvent{id: r.Header.Get("Ce-Id"), subject: r.Header.Get("Ce-Subject")}
 	body, err := readBody(w, r, maxEvent)
@@ -40,7 +40,7 @@ func readEvent(w http.ResponseWriter, r *http.Request) (documentEvent, error) {
 	case errors.As(err, &large):
 		return e, fmt.Errorf("%w: %w", rollup.ErrPoison, err)
 	case err != nil:
-		return e, err // cut off half-way
+		return e, err // only a part arrived
 	}
 	header := r.Header.Clone()
 	if header.Get("Ce-Type") == "" {
@@ -48,10 +48,10 @@ func readEvent(w http.ResponseWriter, r *http.Request) (documentEvent, error) {
 			header, body = attributes, data
 		}
 	}
-	// In binary mode the content type is HTTP's own header. The official emulator sends it as an
-	// attribute besides, which the CloudEvents library refuses.
+	// In binary mode the content type is HTTP's own header. The official emulator also sends it as an
+	// attribute, which the CloudEvents library refuses.
 	header.Del("Ce-Datacontenttype")
-	header.Del("Ce-") // on which it panics
+	header.Del("Ce-") // the library panics on it
 	ce, err := cloudevents.NewEventFromHTTPRequest(&http.Request{Method: r.Method, Header: header, Body: io.NopCloser(bytes.NewReader(body))})
 	if err != nil {
 		return e, fmt.Errorf("%w: not a CloudEvent: %w", rollup.ErrPoison, err)
@@ -63,9 +63,9 @@ func readEvent(w http.ResponseWriter, r *http.Request) (documentEvent, error) {
 	return e, nil
 }
 
-// unwrap takes an event out of a Pub/Sub message. Pub/Sub does that itself, and makes headers of
-// the attributes, unless one of them can't be a header: the path of a document whose id ends in a
-// space (firebase-functions#1922).
+// unwrap takes an event out of a Pub/Sub message. Usually Pub/Sub does that, and turns the attributes
+// into headers. It doesn't if one of them can't be a header, such as the path of a document whose id
+// ends in a space (firebase-functions#1922).
 func unwrap(body []byte) (http.Header, []byte, bool) {
 	var pushed struct {
 		Message struct {

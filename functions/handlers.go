@@ -10,11 +10,11 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// The handlers, for a caller that makes and closes the clients itself, and serves several instances
-// in one process.
+// These are the handlers for a caller that makes and closes the clients itself, and serves several
+// instances in one process.
 
-// GuardedIncrementHandler is the function Increment over a client, for the callers whom AUTH lets in. It fetches the
-// keys that sign tokens by [http.DefaultTransport].
+// GuardedIncrementHandler is the function Increment over a client. It lets in the callers whom AUTH
+// allows. It fetches the keys that sign tokens by [http.DefaultTransport].
 func GuardedIncrementHandler(ctx context.Context, client *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
 	return newIncrementHandler(client, s, tokensFor(ctx, s, client.Project()), log)
 }
@@ -24,8 +24,8 @@ func RollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Sett
 	return newRollupHandler(client, roller, s, log)
 }
 
-// ReconcileHandler is the function Reconcile over a client. It removes the rest of counters that are
-// gone by means of counters; nil removes nothing.
+// ReconcileHandler is the function Reconcile over a client. It uses counters to remove what is left of
+// deleted counters; with nil it removes nothing.
 func ReconcileHandler(client *rollup.Client, counters *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
 	opts := reconcileOptions(s)
 	if counters != nil {

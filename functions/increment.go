@@ -38,7 +38,7 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 		AutoCreate: s.AutoCreate.On, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL, ReadCache: s.ReadCache,
 		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, CommitInterval: s.CommitInterval, MaxQueue: s.MaxQueue,
 		Logger: log,
-		// A batch ends before the request that began it, which so hears what became of it.
+		// A batch ends before the request that began it, so that the request can answer.
 		Timeout: s.RequestTimeout*9/10 - s.CommitInterval, Wait: s.RequestTimeout,
 	}
 }
@@ -50,16 +50,16 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 //	GET  /{counter}    the counter's document, up to READ_CACHE old; with ?exact=true its total is
 //	                   summed over the shards
 //	GET  /?counter=…   the same, for ids that a path can't carry; with &field=… for a page that
-//	                   watches that field: 400 where it isn't counted, 204 where there is no counter
+//	                   watches that field: 400 if it isn't counted, 204 if there is no counter
 //
-//	POST /{counter}/reset   sets it back to 0; who may, RESET says
+//	POST /{counter}/reset   sets it back to 0; RESET says who may
 //
-//	PUT    /{counter}/{field}/{member}   counts a member once; whom a caller may name, MEMBERS says
+//	PUT    /{counter}/{field}/{member}   counts a member once; MEMBERS says whom a caller may name
 //	DELETE /{counter}/{field}/{member}   takes it off again
 //	GET    /{counter}/{field}/{member}   says whether it is counted
 //
-// An increment is answered after its commit. With an Idempotency-Key a request may be repeated, and
-// counts once. With tokens, callers need one.
+// It answers an increment after its commit. A request with an Idempotency-Key may be repeated, and
+// counts once. If t isn't nil, callers need a token.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	limit := newLimiter(s.RateLimit)
 	increments := &incrementHandler{client: client, tokens: t, limit: limit, creations: newCreations(s), most: s.MaxIncrement, fields: s.Fields, first: firstOf(s.Fields), timeout: s.RequestTimeout,
@@ -74,7 +74,7 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 	var h http.Handler = increments
 	if t != nil {
 		_, counted := s.Fields.Split()
-		public := func(r *http.Request) bool { // who has joined is private, and to count documents costs by what there is
+		public := func(r *http.Request) bool { // members are private, and counting documents costs a read per 1,000
 			return s.PublicReads && r.Method == http.MethodGet && !increments.isMember(r) && (len(counted) == 0 || exactOf(r) != "true")
 		}
 		h = t.require(public, limit, s.TrustedProxies, log, h)
@@ -90,8 +90,8 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 	}))
 }
 
-// firstOf is the name of the field that an increment is of which names none; "" where there is
-// nothing to increment.
+// firstOf is the name of the field that an increment without a field goes to; "" if there is nothing to
+// increment.
 func firstOf(fields layout.Fields) string {
 	for _, field := range fields {
 		if field.Counted == nil {
@@ -105,10 +105,10 @@ type incrementHandler struct {
 	client *shards.Client
 	tokens *tokens // nil for none
 	limit  *limiter
-	// creations bounds how many counters each caller may make; nil for no bound, or where none are
+	// creations bounds how many counters each caller may make; nil if there is no bound, or if none are
 	// made.
 	creations *limiter
-	proxies   int   // how many addresses at the end of X-Forwarded-For are proxies' own
+	proxies   int   // how many addresses at the end of X-Forwarded-For are of proxies
 	most      int64 // largest increment of a request
 	fields    layout.Fields
 	first     string // field that is counted when none is named
@@ -116,22 +116,22 @@ type incrementHandler struct {
 	cache     caching
 	log       *slog.Logger
 
-	unmade    string // why a counter that isn't there is not made; "" where it is
-	members   string // whom a caller may name as one
-	resets    string // whose counters one may set back
+	unmade    string // why a missing counter is not made; "" if it is
+	members   string // whom a caller may name as a member
+	resets    string // whose counters a caller may reset
 	wildcards []string
 	partsOfID int // how many parts a counter's id has
 }
 
 func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost { // an increment has its deadline from its client: see rest
+	if r.Method != http.MethodPost { // an increment gets its deadline from its client: see rest
 		ctx, cancel := context.WithTimeout(r.Context(), h.timeout)
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
 	answer, err := h.serve(w, r)
 	if watched(r) != "" && errors.Is(err, shards.ErrNotFound) {
-		// A page shows 0 there. To answer 404 would be an error in its console, every two seconds.
+		// The page shows 0. An answer of 404 would be an error in its console, every two seconds.
 		w.Header().Set("Cache-Control", "no-store") // it may be made in a moment
 		w.WriteHeader(http.StatusNoContent)
 		return
@@ -151,7 +151,7 @@ func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body = append(body, '\n')
 	w.Header().Set("Content-Type", "application/json")
 	if w.Header().Get("ETag") != "" {
-		// Answers 304 to who has this already.
+		// This answers 304 if the caller has the body already.
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 		return
 	}
@@ -185,9 +185,8 @@ func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, e
 	return h.addOne(w, r, counter, limited)
 }
 
-// limitedAs is whose rate a request counts against: the user's that its token names, else the
-// address's; nobody's where nothing has a limit. What comes with an app's token is told from what
-// comes without one.
+// limitedAs is whose rate a request counts against: the user in its token, or else its address; ""
+// if there is no limit. An address with an app's token counts separately from the same address without.
 func (h *incrementHandler) limitedAs(r *http.Request) string {
 	if h.limit == nil && h.creations == nil {
 		return ""
@@ -199,13 +198,13 @@ func (h *incrementHandler) limitedAs(r *http.Request) string {
 	return caller + " address:" + addressOf(r, h.proxies)
 }
 
-// mayMake counts those of the counters that are yet to be made against their caller. Errors:
-// [*rateLimited], with which nothing is made, and those of a read.
+// mayMake counts the missing ones of these counters against the caller who would make them. Errors:
+// [*rateLimited], and then nothing is made, and those of a read.
 func (h *incrementHandler) mayMake(ctx context.Context, caller string, counters ...string) error {
 	if h.creations == nil {
 		return nil
 	}
-	// Reads for what is refused are counted apart, and as creations are. One alone costs what a GET does.
+	// Reads for refused creations count separately, with the same rate. A single one costs as much as a GET.
 	refused := "refused:" + caller
 	if h.client.Unread(counters...) > 1 {
 		if err := h.creations.owes(refused); err != nil {
@@ -223,8 +222,8 @@ func (h *incrementHandler) mayMake(ctx context.Context, caller string, counters 
 	return err
 }
 
-// rest bounds an increment by what is left of its request's time. That is nearly all of it, and the
-// client's own bound, unless its body was slow to come or counters were looked for.
+// rest bounds an increment by the rest of its request's time. Usually that is nearly all of it, which
+// the client bounds by itself. It is less if the body was slow, or if counters were looked up.
 func (h *incrementHandler) rest(r *http.Request, began time.Time) (context.Context, context.CancelFunc) {
 	took := time.Since(began)
 	if took < h.timeout/100 {
@@ -237,7 +236,7 @@ func (h *incrementHandler) rest(r *http.Request, began time.Time) (context.Conte
 type added struct {
 	Counter  string `json:"counter"`
 	By       amount `json:"by"`
-	Replayed bool   `json:"replayed,omitempty"` // counted by an earlier request with the same key
+	Replayed bool   `json:"replayed,omitempty"` // an earlier request with the same key was counted
 }
 
 func (h *incrementHandler) addOne(w http.ResponseWriter, r *http.Request, id, limited string) (any, error) {
@@ -295,7 +294,7 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request, limit
 	if err != nil {
 		return nil, err
 	}
-	if err := h.limit.charge(limited, len(increments)-1); err != nil { // each of them counts, and one has
+	if err := h.limit.charge(limited, len(increments)-1); err != nil { // each counts, and the first has counted
 		return nil, err
 	}
 	ids := make([]string, len(increments))
@@ -314,8 +313,8 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request, limit
 	return addedMany{Increments: increments, Replayed: replayed}, nil
 }
 
-// read reads a counter: from memory, unless it is to be exact, and with what caches between the
-// caller and here need.
+// read reads a counter, from memory unless the read is exact. It sets the headers that caches on the way
+// need.
 func (h *incrementHandler) read(w http.ResponseWriter, r *http.Request, id, limited string) (any, error) {
 	exact := false
 	switch value := exactOf(r); value {
@@ -357,8 +356,8 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *http.Request, id, limi
 	return snapshot, nil
 }
 
-// watched is the field that a web page watches, as GET /?counter=…&field=… names it. Such a page is
-// told when the field isn't counted, and a counter that isn't there is no error for it.
+// watched is the field that a web page watches, from GET /?counter=…&field=…. It is an error for such a
+// page if the field isn't counted, but not if the counter doesn't exist.
 func watched(r *http.Request) string {
 	if r.Method != http.MethodGet || strings.TrimPrefix(r.URL.EscapedPath(), "/") != "" {
 		return ""
@@ -366,13 +365,13 @@ func watched(r *http.Request) string {
 	return r.URL.Query().Get("field")
 }
 
-// exactOf is what a request says on whether the total is to be exact.
+// exactOf is the request's parameter exact.
 func exactOf(r *http.Request) string { return r.URL.Query().Get("exact") }
 
 // caching says how long a total may be kept, here and on its way.
 type caching struct {
-	kept    time.Duration // 0: it is asked for again with every read
-	private bool          // it takes a token to read it, and so it is nothing for shared caches
+	kept    time.Duration // 0: every read asks again
+	private bool          // reading takes a token, so shared caches must not keep it
 }
 
 // control is the header Cache-Control of an answer.
@@ -380,14 +379,14 @@ func (c caching) control() string {
 	seconds := int64(c.kept / time.Second)
 	switch {
 	case seconds == 0:
-		return "no-cache" // may be kept, and asked for with its ETag
+		return "no-cache" // a cache may keep it, and must ask with its ETag
 	case c.private:
 		return fmt.Sprintf("private, max-age=%d", seconds)
 	}
 	return fmt.Sprintf("public, max-age=%d", seconds)
 }
 
-// etagOf names what an answer has: when the total was written last, and what else there is.
+// etagOf identifies an answer: the last write of the total, and what else the answer has.
 func etagOf(s shards.Snapshot) string {
 	tag := fmt.Appendf(nil, `"%x-%x-%x`, s.UpdatedAt.UnixMicro(), s.Total, s.NumShards)
 	for _, name := range slices.Sorted(maps.Keys(s.Totals)) {

@@ -23,8 +23,8 @@ const (
 	maxBodyMany = 1 << 20 // of POST /
 )
 
-// counterOf is the counter that a request names in its path, percent-decoded once, or in the
-// parameter counter. "" is none.
+// counterOf is the counter that a request names in its path, percent-decoded once, or in the parameter
+// counter; "" if it names none.
 func counterOf(u *url.URL) (string, error) {
 	path := strings.TrimPrefix(u.EscapedPath(), "/")
 	if path == "" {
@@ -41,8 +41,8 @@ func counterOf(u *url.URL) (string, error) {
 	return id, nil
 }
 
-// partsOf are the n parts of a path, as it came; nil where there are more or fewer. Every request
-// is looked at so, and most have one part: they are counted before anything is made of them.
+// partsOf are the n parts of a path, still encoded; nil if there are more or fewer. It runs for every
+// request, and most have one part, so it counts the parts before it allocates anything.
 func partsOf(u *url.URL, n int) []string {
 	path := strings.TrimPrefix(u.EscapedPath(), "/")
 	if strings.Count(path, "/") != n-1 {
@@ -51,16 +51,16 @@ func partsOf(u *url.URL, n int) []string {
 	return strings.Split(path, "/")
 }
 
-// surrogates finds escapes of half a surrogate pair, its first group, among those that are whole,
-// and backslashes that are escaped themselves.
+// surrogates matches escapes of half a surrogate pair in its first group. It also matches whole pairs and
+// escaped backslashes, to skip them.
 var surrogates = regexp.MustCompile(`(?i)\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(\\ud[89a-f][0-9a-f]{2})`)
 
-// notUnicode refuses what encoding/json would replace, and so count for another counter.
+// notUnicode refuses text that encoding/json would replace: it would count for another counter.
 func notUnicode(body []byte) error {
 	if !utf8.Valid(body) {
 		return bad("the body is not UTF-8")
 	}
-	if !bytes.Contains(body, []byte(`\u`)) { // hardly any has one
+	if !bytes.Contains(body, []byte(`\u`)) { // hardly any body has one
 		return nil
 	}
 	for _, found := range surrogates.FindAllSubmatch(body, -1) {
@@ -71,10 +71,10 @@ func notUnicode(body []byte) error {
 	return nil
 }
 
-// amount is what is asked to be added to a counter.
+// amount is what a request adds to a counter.
 type amount struct {
-	by     int64            // to the first field that is counted
-	fields map[string]int64 // or to these; nil without them
+	by     int64            // for the first counted field
+	fields map[string]int64 // or for these fields; may be nil
 }
 
 func (a amount) MarshalJSON() ([]byte, error) {
@@ -84,7 +84,7 @@ func (a amount) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, a.by, 10), nil
 }
 
-// of are the increments of a counter, in the order of the fields' names.
+// of is the amount as increments of a counter, in the order of the fields' names.
 func (a amount) of(counter string) []shards.Increment {
 	if a.fields == nil {
 		return []shards.Increment{{Counter: counter, By: a.by}}
@@ -188,15 +188,15 @@ func each(increments []increment) (list []shards.Increment) {
 	return list
 }
 
-// notBeyond makes sure that no field of a counter gets more than most, up or down, by several
-// increments. first is the name of the field that an increment without one is of.
+// notBeyond makes sure that several increments together add at most most, up or down, to a field of a
+// counter. first is the name of the field that an increment without a field goes to.
 func notBeyond(most int64, first string, increments []increment) error {
 	type place struct{ counter, field string }
 	sums := make(map[place]int64, len(increments))
 	for _, i := range each(increments) {
 		at := place{i.Counter, cmp.Or(i.Field, first)}
 		sum := sums[at]
-		if sum > 0 && i.By > most-sum || sum < 0 && i.By < -most-sum { // without overflow: sum is within most already
+		if sum > 0 && i.By > most-sum || sum < 0 && i.By < -most-sum { // no overflow: sum is within most already
 			return bad("the increments of %q add up to more than %d, up or down", i.Counter, most)
 		}
 		sums[at] = sum + i.By
@@ -204,8 +204,8 @@ func notBeyond(most int64, first string, increments []increment) error {
 	return nil
 }
 
-// decoder reads JSON token by token. Into structs, encoding/json would overlook the case of names,
-// names that come twice, and null.
+// decoder reads JSON token by token. With structs, encoding/json would ignore the case of names, accept
+// names that come twice, and accept null.
 type decoder struct{ json *json.Decoder }
 
 func newDecoder(body []byte) decoder {
@@ -292,8 +292,7 @@ func (d decoder) truth(want string) (bool, error) {
 	return is, err
 }
 
-// by reads what is to be added: an integer other than 0, at most most up or down, or an object of
-// such integers.
+// by reads an amount: an integer other than 0, at most most up or down, or an object of such integers.
 func (d decoder) by(most int64) (amount, error) {
 	t, err := d.token()
 	if err != nil {
@@ -305,7 +304,7 @@ func (d decoder) by(most int64) (amount, error) {
 	}
 	a := amount{fields: map[string]int64{}}
 	err = d.members(func(name string) error {
-		if name == "" { // which would be the first field
+		if name == "" { // it would mean the first field
 			return bad("by has a field without a name")
 		}
 		t, err := d.token()
@@ -340,8 +339,8 @@ func integer(name string, t json.Token, most int64) (int64, error) {
 	return by, nil
 }
 
-// whole is the integer that a number of JSON stands for, by its digits: a double of 0.999… may be 1.
-// 1.0 and 1e2 are integers, too, since clients send what they hold as doubles so. Errors:
+// whole is the integer that a JSON number stands for. It goes by the digits, because 0.999… as a double
+// may be 1. 1.0 and 1e2 are integers, too: clients that hold doubles send them like that. Errors:
 // [strconv.ErrSyntax] for a fraction, [strconv.ErrRange] beyond 64 bits.
 func whole(number string) (int64, error) {
 	mantissa, exponent := number, ""
@@ -353,9 +352,9 @@ func whole(number string) (int64, error) {
 	if digits == "" || digits == "-" {
 		return 0, nil
 	}
-	power, _ := strconv.ParseInt(exponent, 10, 32) // beyond 32 bits the nearest, which no body has digits for
+	power, _ := strconv.ParseInt(exponent, 10, 32) // beyond 32 bits it is the nearest: no body has so many digits
 	power += int64(len(integer) - len(digits))
-	switch { // it is digits·10^power, and the last digit is not 0
+	switch { // the number is digits·10^power, and the last digit is not 0
 	case power < 0:
 		return 0, strconv.ErrSyntax
 	case power > 18:
@@ -372,7 +371,7 @@ func (d decoder) end() error {
 	return nil
 }
 
-// describe names a token that should not be there.
+// describe names an unexpected token.
 func describe(t json.Token) string {
 	switch t := t.(type) {
 	case nil:

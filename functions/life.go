@@ -5,16 +5,15 @@ import (
 	"sync"
 )
 
-// life is a process's, from the point of view of its requests: they begin and are done, until it
-// ends. It is no [sync.WaitGroup], which panics when a request begins while the last one is waited
-// for.
+// life counts the requests of a process until it ends. A [sync.WaitGroup] would panic if a request began
+// during the wait for the last one.
 type life struct {
-	ending   context.Context // done once no further request begins
+	ending   context.Context // done once no further request may begin
 	stop     context.CancelFunc
-	answered chan struct{} // closed once, besides, every request is done
+	answered chan struct{} // closed once, after that, every request is done
 
 	mu   sync.Mutex
-	open int // requests that have begun, and are not done
+	open int // requests that have begun and are not done
 }
 
 func newLife() *life {
@@ -23,7 +22,7 @@ func newLife() *life {
 	return l
 }
 
-// begin begins a request. It reports false when none may begin any more.
+// begin begins a request. It reports false if none may begin any more.
 func (l *life) begin() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,7 +33,7 @@ func (l *life) begin() bool {
 	return true
 }
 
-// done says that a request is answered.
+// done ends a request.
 func (l *life) done() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +41,7 @@ func (l *life) done() {
 	l.tell()
 }
 
-// end lets no further request begin. What it returns is closed once those under way are answered.
+// end lets no further request begin. The returned channel is closed once those under way are answered.
 func (l *life) end() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,8 +52,7 @@ func (l *life) end() <-chan struct{} {
 	return l.answered
 }
 
-// tell closes answered when it is time. It is called once with the last request, or with the end:
-// whichever comes later.
+// tell closes answered. It is called once: at the end, or with the last request after it.
 func (l *life) tell() {
 	if l.ending.Err() != nil && l.open == 0 {
 		close(l.answered)

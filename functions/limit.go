@@ -15,8 +15,8 @@ import (
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
-// limitedCallers is how many callers are told apart. One takes about 200 bytes; of more, those that
-// were quiet longest are forgotten, and start afresh.
+// limitedCallers is how many callers are remembered, of about 200 bytes each. If there are more, those
+// that were quiet longest are forgotten, and start afresh.
 const limitedCallers = 20_000
 
 // limiter bounds what each caller may do: perSecond increments or reads a second, with bursts of
@@ -38,8 +38,8 @@ func newLimiter(perSecond float64) *limiter {
 	return newBuckets(perSecond, int(math.Ceil(perSecond)))
 }
 
-// newCreations bounds what AUTO_CREATE lets each caller make: nil where that has no bound, or
-// nothing is made.
+// newCreations bounds how many counters AUTO_CREATE lets each caller make. It is nil if there is no
+// bound, or if none are made.
 func newCreations(s settings.Settings) *limiter {
 	perMinute := s.NewCounters()
 	if !s.AutoCreate.On || perMinute == 0 {
@@ -51,7 +51,7 @@ func newCreations(s settings.Settings) *limiter {
 func newBuckets(perSecond float64, burst int) *limiter {
 	callers, err := lru.New[string, *rate.Limiter](limitedCallers)
 	if err != nil {
-		panic(err) // only for a size below one
+		panic(err) // not possible: only for a size below one
 	}
 	return &limiter{perSecond: perSecond, burst: burst, callers: callers}
 }
@@ -68,7 +68,7 @@ func (l *limiter) of(caller string) *rate.Limiter {
 	return bucket
 }
 
-// take counts one against a caller. When the caller has none left it counts nothing, and returns a
+// take counts one against a caller. If the caller has none left, it counts nothing, and returns a
 // [*rateLimited].
 func (l *limiter) take(caller string) error {
 	if l == nil {
@@ -77,8 +77,8 @@ func (l *limiter) take(caller string) error {
 	return l.takeAll(caller, 1)
 }
 
-// takeAll counts n against a caller. When the caller has not so many left it counts nothing, and
-// returns a [*rateLimited].
+// takeAll counts n against a caller. If the caller has fewer left, it counts nothing, and returns a
+// [*rateLimited].
 func (l *limiter) takeAll(caller string, n int) error {
 	if n == 0 {
 		return nil
@@ -97,9 +97,9 @@ func (l *limiter) takeAll(caller string, n int) error {
 	return nil
 }
 
-// charge counts n more against a caller, who may come to owe them: a request with many increments
-// is let through once, however many they are, and paid for by the pause after it. Who owes already
-// is not let through: it counts nothing then, and returns a [*rateLimited].
+// charge counts n more against a caller, even if the caller then owes some. So a request with many
+// increments gets through once, and the caller must pause afterwards. If the caller owes some already,
+// charge counts nothing, and returns a [*rateLimited].
 func (l *limiter) charge(caller string, n int) error {
 	if l == nil || n == 0 {
 		return nil
@@ -130,7 +130,7 @@ func (l *limiter) owe(caller string, n int) {
 	l.add(caller, n)
 }
 
-// owed is owes where the lock is held, as it is for add.
+// owed is owes, for callers that hold the lock, and so is add.
 func (l *limiter) owed(caller string) error {
 	if owed := -l.of(caller).TokensAt(time.Now()); owed > 0 {
 		return &rateLimited{after: time.Duration(owed / l.perSecond * float64(time.Second))}
@@ -141,19 +141,19 @@ func (l *limiter) owed(caller string) error {
 func (l *limiter) add(caller string, n int) {
 	now, bucket := time.Now(), l.of(caller)
 	for n > 0 {
-		some := min(n, bucket.Burst()) // more at once would not be counted at all
+		some := min(n, bucket.Burst()) // the bucket ignores more at once
 		bucket.ReserveN(now, some)
 		n -= some
 	}
 }
 
-// addressOf is where a request comes from, as far as that is known. Each proxy on the way appends
-// to X-Forwarded-For who asked it: Cloud Run does, and what stands before that, anybody may have
-// written. Google's load balancers append the address of the client and then their own. So proxies,
-// the setting TRUSTED_PROXIES, is how many addresses at the end are proxies' own.
+// addressOf is the address that a request comes from, as far as we know. Each proxy on the way appends
+// its caller's address to X-Forwarded-For. Cloud Run does, too, and anybody may have written what
+// stands before that. Google's load balancers append the client's address and then their own. So
+// proxies, the setting TRUSTED_PROXIES, is how many addresses at the end are of proxies.
 //
-// One who has IPv6 has 2^64 addresses at least, and a customer's network mostly 2^8 or 2^16 times as
-// many: those that share 56 bits are counted together.
+// A host with IPv6 has at least 2^64 addresses, and a customer's network mostly 2^8 or 2^16 times as
+// many. So addresses that share 56 bits count as one.
 func addressOf(r *http.Request, proxies int) string {
 	var hops []string
 	for _, header := range r.Header.Values("X-Forwarded-For") {

@@ -5,11 +5,10 @@ import (
 	"log/slog"
 )
 
-// LogPoison is the message of an event that can never be counted. A metric and an alert look for
-// it.
+// LogPoison is the message of an event that can never be counted. A metric and an alert look for it.
 const LogPoison = "poison event"
 
-// newLogHandler writes one JSON object a line, with the field names that Cloud Logging takes apart.
+// newLogHandler writes one JSON object a line, with the field names that Cloud Logging understands.
 func newLogHandler(w io.Writer, level slog.Level) slog.Handler {
 	return slog.NewJSONHandler(w, &slog.HandlerOptions{
 		Level: level,

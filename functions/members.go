@@ -13,9 +13,8 @@ import (
 // memberPath is /{counter}/{field}/{member}.
 type memberPath struct{ counter, field, member string }
 
-// memberPathOf takes a path apart, as it came, with each of its parts percent-decoded by itself. It
-// reports false for one that has not two parts more than a counter's id. An encoded slash makes of
-// the counter an id that no counter has.
+// memberPathOf parses a path, and percent-decodes each part by itself. It reports false if the path
+// hasn't two parts more than a counter's id. An encoded slash leads to an id that no counter has.
 func memberPathOf(u *url.URL, partsOfID int) (p memberPath, is bool, err error) {
 	parts := partsOf(u, partsOfID+2)
 	if parts == nil {
@@ -29,8 +28,8 @@ func memberPathOf(u *url.URL, partsOfID int) (p memberPath, is bool, err error) 
 	return memberPath{counter: strings.Join(parts[:partsOfID], "/"), field: parts[partsOfID], member: parts[partsOfID+1]}, true, nil
 }
 
-// isMember reports whether a request is about a member. A POST never is: it is one that takes a
-// document's path for an id.
+// isMember reports whether a request is about a member. A POST never is: its caller took a document's
+// path for an id.
 func (h *incrementHandler) isMember(r *http.Request) bool {
 	_, is, _ := memberPathOf(r.URL, h.partsOfID)
 	return is && r.Method != http.MethodPost
@@ -38,23 +37,23 @@ func (h *incrementHandler) isMember(r *http.Request) bool {
 
 // Whom a caller may name as a member: the setting MEMBERS.
 const (
-	membersOwn = "own" // the user that its token names
-	membersAny = "any" // whomever it likes
+	membersOwn = "own" // only the user of its token
+	membersAny = "any" // anybody
 )
 
 var (
-	// errNotOwn: a caller names a member that it is not.
+	// errNotOwn: a caller names another member than itself.
 	errNotOwn = errors.New("you can only join or leave as yourself: the member is the user of your token, or me")
-	// errNoMembers: MEMBERS says that no member may be named here.
+	// errNoMembers: MEMBERS allows no members here.
 	errNoMembers = errors.New("members are off here: set AUTH=firebase, with which users join as themselves, or MEMBERS=any, with which a backend may name anybody")
-	// errMember marks what failed while a member joined or left. Asking again is always safe.
+	// errMember marks an error while a member joined or left. Asking again is always safe.
 	errMember = errors.New("member")
 )
 
-// me is the member that is the caller.
+// me names the caller as a member.
 const me = "me"
 
-// memberNamed is the member that a request is about.
+// memberNamed is the member that a request names.
 func (h *incrementHandler) memberNamed(r *http.Request, member string) (string, error) {
 	switch h.members {
 	case membersAny:

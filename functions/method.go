@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// allowMethods refuses what a function does not know, before anything else is asked of the caller.
+// allowMethods refuses methods that a function doesn't have, before it checks anything else.
 func allowMethods(log *slog.Logger, next http.Handler, methods ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(methods, r.Method) {

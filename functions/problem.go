@@ -19,23 +19,23 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// Errors of requests on which nothing was done. [problemOf] says how each is answered.
+// Errors of requests that changed nothing. [problemOf] says how each is answered.
 var (
-	// errNoKeys: a token could not be checked. That is not the caller's fault.
+	// errNoKeys: a token could not be checked, which is not the caller's fault.
 	errNoKeys = errors.New("the keys that sign tokens can't be fetched")
-	// errOrigin: a web page of a site that may not call.
+	// errOrigin: the web page's site may not call.
 	errOrigin = errors.New("pages of this origin may not call; see ALLOWED_ORIGINS")
 	// errSlowBody: the body did not arrive within REQUEST_TIMEOUT.
 	errSlowBody = errors.New("the body took too long to arrive")
-	// errEnding: the process has got SIGTERM, and takes no further requests.
+	// errEnding: the process got SIGTERM, and takes no further requests.
 	errEnding = errors.New("this instance is ending")
 	// errStart: the function's clients could not be made.
 	errStart = errors.New("the function could not start")
-	// errNotCounted: an event is to be delivered again.
+	// errNotCounted: an event must be delivered again.
 	errNotCounted = errors.New("not counted yet")
 )
 
-// badRequest is a request that can't be read.
+// badRequest is an invalid request.
 type badRequest struct{ detail string }
 
 func (e *badRequest) Error() string { return e.detail }
@@ -47,40 +47,40 @@ type tooLarge struct{ limit int64 }
 
 func (e *tooLarge) Error() string { return fmt.Sprintf("the body has more than %d bytes", e.limit) }
 
-// wrongMethod is a request by a method other than those allowed, such as "GET, POST".
+// wrongMethod is a request with another method than those allowed, such as "GET, POST".
 type wrongMethod struct{ allow string }
 
 func (e *wrongMethod) Error() string { return "want " + e.allow }
 
-// unauthorized is a request without a token, or with one that is not valid. What is wrong with it,
-// its owner can find out, and the answer doesn't say.
+// unauthorized is a request without a valid token. The answer doesn't say what is wrong with a token:
+// its owner can find out.
 type unauthorized struct{ challenge, detail string }
 
 func (e *unauthorized) Error() string { return e.detail }
 
-// rateLimited is a request beyond the caller's rate; after that long there is room again.
+// rateLimited is a request beyond the caller's rate, and how long to wait.
 type rateLimited struct {
 	after  time.Duration
-	detail string // what there was too much of; requests unless it says otherwise
+	detail string // of what there was too much; empty for requests
 }
 
 func (e *rateLimited) Error() string {
 	return cmp.Or(e.detail, "too many requests of one caller, or of new counters in them; nothing was counted")
 }
 
-// problem is an answer that is an error, as of RFC 9457.
+// problem is an error as an answer, by RFC 9457.
 type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 
-	retryAfter time.Duration // 0 where repeating the request as it is would not help, or not be safe
+	retryAfter time.Duration // 0 if repeating the same request can't succeed, or isn't safe
 	header     [2]string     // one more header: name and value
-	close      bool          // the connection: the rest of the body is not waited for, or no further request is taken
+	close      bool          // close the connection: don't wait for the rest of the body or another request
 }
 
-// problemOf is the one place that says which error is answered how. Errors that the caller can do
-// nothing about keep their details for the log.
+// problemOf is the only place that turns errors into answers. If the caller can do nothing about an
+// error, its details are only in the log.
 func problemOf(err error) problem {
 	var (
 		malformed *badRequest
@@ -90,7 +90,7 @@ func problemOf(err error) problem {
 		limited   *rateLimited
 	)
 	switch {
-	case errors.Is(err, errNotCounted): // whatever else it is
+	case errors.Is(err, errNotCounted): // first, whatever else it is
 		return problem{Status: http.StatusServiceUnavailable, Detail: errNotCounted.Error() + ": deliver it again", retryAfter: time.Second,
 			close: errors.Is(err, errSlowBody) || errors.Is(err, errEnding)}
 	case errors.As(err, &malformed):
@@ -133,7 +133,7 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusUnprocessableEntity, Detail: "this Idempotency-Key came with another request before"}
 	case errors.Is(err, shards.ErrUnknown) && errors.Is(err, errMember):
 		return problem{Status: http.StatusGatewayTimeout, Detail: "whether this was counted is unknown; asking again is safe"}
-	case errors.Is(err, shards.ErrUnknown): // before ErrBusy and ErrNotFound: doubt outweighs them
+	case errors.Is(err, shards.ErrUnknown): // before ErrBusy and ErrNotFound, because doubt outweighs them
 		return problem{Status: http.StatusGatewayTimeout, Detail: "whether this was counted is unknown; with an Idempotency-Key it is safe to try again"}
 	case errors.Is(err, shards.ErrNotFound):
 		return problem{Status: http.StatusNotFound, Detail: err.Error()}
@@ -151,9 +151,9 @@ func problemOf(err error) problem {
 	return problem{Status: http.StatusInternalServerError}
 }
 
-// reconcileProblem is what a call of Reconcile answers beside its summary, which is there whatever
-// became of it: what the walk has done is done, and whoever calls is to see that something failed,
-// or that there is no such counter. It is nil where nothing is wrong.
+// reconcileProblem is the error in an answer of Reconcile, beside its summary. The summary is always
+// there, because the walk's work is done. The error tells the caller that something failed, or that
+// there is no such counter. It is nil if nothing is wrong.
 func reconcileProblem(a reconcileAnswer, err error) *problem {
 	gone := slices.IndexFunc(a.Counters, func(r rollup.Report) bool { return r.Gone })
 	switch {
@@ -167,10 +167,10 @@ func reconcileProblem(a reconcileAnswer, err error) *problem {
 	return nil
 }
 
-// errRead marks what failed while a counter was read. Reading again is always safe.
+// errRead marks an error while a counter was read. Reading again is always safe.
 var errRead = errors.New("read")
 
-// during is an error with a mark of what was under way, which its words say already.
+// during adds to an error a mark of what was under way. It doesn't change the text.
 type during struct {
 	error
 	mark error
@@ -178,10 +178,10 @@ type during struct {
 
 func (d during) Unwrap() []error { return []error{d.error, d.mark} }
 
-// passes reports whether an error of Firestore's may be gone when the same is asked again.
+// passes reports whether an error of Firestore may be gone at the next attempt.
 func passes(err error) bool {
 	if _, ok := status.FromError(err); !ok && !errors.Is(err, context.DeadlineExceeded) {
-		return false // not of Firestore's
+		return false // not from Firestore
 	}
 	kind := store.KindOf(err)
 	return kind == store.Doubtful || kind == store.Contention
@@ -202,12 +202,12 @@ func (p problem) write(w http.ResponseWriter) {
 		header.Set("Connection", "close")
 	}
 	header.Set("Content-Type", "application/problem+json")
-	header.Set("Cache-Control", "no-store") // what is not found now may be made in a moment
+	header.Set("Cache-Control", "no-store") // what is missing now may be made in a moment
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the client may be gone
 }
 
-// fail answers with err, and logs it with attrs when it is not the caller's fault.
+// fail answers with err. If that isn't the caller's fault, it logs it with attrs.
 func fail(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error, attrs ...any) {
 	p := problemOf(err)
 	level := slog.LevelWarn

@@ -29,10 +29,10 @@ func buildReconcile(ctx context.Context, s settings.Settings, log *slog.Logger) 
 	return ReconcileHandler(client, counters, s, log), nil, nil
 }
 
-// reconcileOptions are what the settings say of it.
+// reconcileOptions are the options of a reconcile, by the settings.
 func reconcileOptions(s settings.Settings) rollup.ReconcileOptions {
 	if s.RecountReads == 0 {
-		s.RecountReads = -1 // none, where 0 would be the package's default
+		s.RecountReads = -1 // none; 0 would be the package's default
 	}
 	return rollup.ReconcileOptions{
 		Parallel: s.ReconcileParallel, Resume: true, CleanupAfter: s.CleanupAfter, RecountAge: s.RecountAge, RecountReads: s.RecountReads,
@@ -41,7 +41,7 @@ func reconcileOptions(s settings.Settings) rollup.ReconcileOptions {
 
 // reconcileRequest is the body of a call, which may be empty.
 type reconcileRequest struct {
-	Counters []string // these; all counters when there are none
+	Counters []string // empty for all counters
 	DryRun   bool
 }
 
@@ -49,13 +49,12 @@ type reconcileRequest struct {
 type reconcileAnswer struct {
 	*problem
 	rollup.Summary
-	Counters []rollup.Report `json:"counters,omitempty"` // of the counters that were asked for by name
+	Counters []rollup.Report `json:"counters,omitempty"` // of the counters that the request names
 }
 
-// newReconcileHandler answers calls that reconcile counters: those named, or all of them, going on
-// where the last call ran out of time. It answers 200 with a summary, 500 when a counter could not
-// be reconciled, so that whoever calls on a schedule sees it, and 404 when one that is named isn't
-// there.
+// newReconcileHandler reconciles the counters that a call names, or all of them. A walk over all goes on
+// where the last call ran out of time. It answers 200 with a summary, 500 if a counter could not be
+// reconciled, so that the scheduler sees it, and 404 if a named counter doesn't exist.
 func newReconcileHandler(client *rollup.Client, path layout.Path, deadline time.Duration, opts rollup.ReconcileOptions, log *slog.Logger) http.Handler {
 	return allowMethods(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		req, err := decodeReconcile(w, r, path)
@@ -127,7 +126,7 @@ func decodeReconcile(w http.ResponseWriter, r *http.Request, path layout.Path) (
 				req.Counters = append(req.Counters, id)
 				return nil
 			})
-			if err == nil && len(req.Counters) == 0 { // a script that found nothing to do wants no walk over all
+			if err == nil && len(req.Counters) == 0 { // a script that found nothing to do doesn't want a walk over all
 				err = bad("counters names none: leave it out for all of them")
 			}
 			return err

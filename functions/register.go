@@ -38,7 +38,7 @@ func Register(around ...func(http.Handler) http.Handler) {
 	})
 }
 
-// known is whether the framework has the functions: it ends the process that names one twice.
+// known registers the functions once: the framework ends a process that registers one twice.
 var known sync.Once
 
 var functionsByName = map[string]builder{"Increment": buildIncrement, "Rollup": buildRollup, "Reconcile": buildReconcile}
@@ -49,16 +49,16 @@ func Names() []string { return slices.Sorted(maps.Keys(functionsByName)) }
 // builder returns a function's handler, with clients of its own.
 type builder func(context.Context, settings.Settings, *slog.Logger) (http.Handler, drain, error)
 
-// drain answers at once the requests that a function holds back, when the process is to end. It is
-// nil where none are: requests that are under way are waited for in any case. Connections are left
-// to the end of the process, for one of them might still need its.
+// drain answers the requests that a function holds back, at once, before the process ends. It is nil if
+// the function holds none back: the process waits for requests under way in any case. It closes no
+// connections, because a request might still need one.
 type drain func(context.Context) error
 
 // grace is how long a process may go on after SIGTERM. Cloud Run sends SIGKILL after ten seconds.
 const grace = 9 * time.Second
 
-// prepare is for the process that is to serve a function: bad settings stop the start with a
-// message for whoever deployed it, and the garbage collector gets settings that suit functions.
+// prepare prepares the process that serves a function. If settings are wrong, it ends the process with
+// a message for whoever deployed it. It also sets up the garbage collector for functions.
 func prepare(name string) {
 	if _, err := settings.Parse(os.Environ()); err != nil {
 		fmt.Fprintf(os.Stderr, "%s does not start: %v\n", name, err)
@@ -67,8 +67,8 @@ func prepare(name string) {
 	collectSeldom(os.LookupEnv, limitFiles)
 }
 
-// function is one entry point of this process. Its clients are made once, with the first request; a
-// failure to make them is answered, and tried again with the next.
+// function is one entry point of this process. The first request makes its clients. If that fails, the
+// request is answered with the error, and the next one tries again.
 type function struct {
 	build builder
 
@@ -122,14 +122,14 @@ func (f *function) endOnSignal(drain drain) {
 		<-ctx.Done()
 		os.Exit(1)
 	}()
-	answered := f.life.end() // first: what comes from here on is refused, so that there is an end
+	answered := f.life.end() // first: from here on requests are refused, so that there is an end
 	if drain != nil {
 		if err := drain(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "shutdown:", err)
 		}
 	}
 	<-answered
-	// A handler that has returned has not been flushed to its connection yet.
+	// A handler may have returned before its answer is on the connection.
 	time.Sleep(100 * time.Millisecond)
 	os.Exit(0)
 }

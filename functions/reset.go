@@ -12,24 +12,24 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// Who may set a counter back to 0: the setting RESET.
+// Who may reset a counter to 0: the setting RESET.
 const (
 	resetOwn = "own" // the user whom the counter's path names
 	resetAny = "any" // whoever may call
 )
 
 var (
-	// errNotOwned: a caller sets a counter back that is another user's.
+	// errNotOwned: a caller resets another user's counter.
 	errNotOwned = errors.New("you can only reset your own counter: that of the user of your token")
-	// errNoReset: RESET says that no counter may be set back here.
+	// errNoReset: RESET allows no resets here.
 	errNoReset = errors.New("resets are off here: set AUTH=firebase and RESET=own, with which users reset their own counters, or RESET=any, with which a backend may reset any")
-	// errReset marks what failed while a counter was set back.
+	// errReset marks an error during a reset.
 	errReset = errors.New("reset")
 )
 
-// resetOf is the counter of POST /{counter}/reset, the one method there. It reports false for
-// another request: one with a part more than a counter's id, and no such last one, takes a
-// document's path for an id.
+// resetOf is the counter of POST /{counter}/reset. It reports false for other requests. If a path has
+// one part more than a counter's id, and the last isn't reset, the caller took a document's path for an
+// id.
 func resetOf(r *http.Request, partsOfID int) (counter string, is bool, err error) {
 	parts := partsOf(r.URL, partsOfID+1)
 	if parts == nil || parts[partsOfID] != "reset" {
@@ -73,7 +73,7 @@ func (h *incrementHandler) serveReset(w http.ResponseWriter, r *http.Request, id
 	return reset{Counter: id, Reset: true}, nil
 }
 
-// mayReset says why a caller may not set a counter back.
+// mayReset is an error if a caller may not reset a counter.
 func (h *incrementHandler) mayReset(r *http.Request, id string) error {
 	switch h.resets {
 	case resetAny:

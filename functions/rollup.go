@@ -35,19 +35,18 @@ func RollerOptions(s settings.Settings) rollup.RollerOptions {
 }
 
 const (
-	// recountTime is how long an event may wait beyond RECOUNT_MAX: for one recount in flight, and its
+	// recountTime is how long an event may wait beyond RECOUNT_MAX, for a recount in flight and then its
 	// own.
 	recountTime = 15 * time.Second
-	// longestEvent is how long any event may take: Rollup's requests are ended after 60 s.
+	// longestEvent is how long any event may take: Cloud Run ends Rollup's requests after 60 s.
 	longestEvent = 55 * time.Second
 )
 
-// newRollupHandler answers document events: 204 once an event is counted or can never be, 503 when
-// it is to be delivered again.
+// newRollupHandler answers document events: 204 once an event is counted or can never be, 503 if it must
+// be delivered again.
 //
-// It decodes the CloudEvent itself, instead of being registered as a CloudEvent function: the
-// receiver that the framework would put in front strands requests when more than one is in flight
-// (cloudevents/sdk-go#1224).
+// It is no CloudEvent function of the framework, and decodes the CloudEvent itself. The framework's
+// receiver strands requests when more than one is in flight (cloudevents/sdk-go#1224).
 func newRollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Settings, log *slog.Logger) http.Handler {
 	return allowMethods(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var changes []rollup.Change
@@ -59,13 +58,13 @@ func newRollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.S
 				changes, err = client.Named(event.path)
 			}
 		}
-		var change rollup.Change // whatever is logged is of the first
+		var change rollup.Change // the first, for the log
 		if len(changes) > 0 {
 			change = changes[0]
 		}
-		if err == nil && len(changes) > 0 { // a document that names no counter concerns nobody
+		if err == nil && len(changes) > 0 { // a document that names no counter concerns none
 			timeout := s.RequestTimeout
-			if change.Collection != "" { // it may wait until counting is worth its price
+			if change.Collection != "" { // the event may wait until counting is worth its price
 				timeout = max(timeout, min(s.RecountMax+recountTime, longestEvent))
 			}
 			ctx, cancel := context.WithTimeout(r.Context(), timeout)
@@ -74,7 +73,7 @@ func newRollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.S
 		}
 		switch {
 		case errors.Is(err, rollup.ErrPoison):
-			// Delivering it again for a day would not help; reconcile covers what it carried.
+			// Another delivery would fail, too. A reconcile covers what the event carried.
 			log.ErrorContext(r.Context(), LogPoison, "event_id", event.id, "subject", event.subject, "counter", change.Counter, "shard", change.Shard, "collection", change.Collection, "error", err)
 		case err != nil:
 			fail(w, r, log, fmt.Errorf("%w: %w", errNotCounted, err), "event_id", event.id, "counter", change.Counter, "shard", change.Shard, "collection", change.Collection)
