@@ -20,7 +20,7 @@ var ofLedger = []mutant{
 	},
 	{
 		"a deletion that a full ledger has no room for is passed over", "internal/ledger",
-		"d.Full = append(d.Full, key) // a deletion too", "if s.Gone {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\td.Full = append(d.Full, key) // a deletion too", testIn("rollup", "TestALedgerFullOfShardsThatAreThere"),
+		"d.Full = append(d.Full, key) // a deletion, too", "if s.Gone {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\td.Full = append(d.Full, key) // a deletion, too", testIn("rollup", "TestALedgerFullOfShardsThatAreThere"),
 	},
 	{
 		"a ledger of another format is read as if it were of this one", "internal/book",
