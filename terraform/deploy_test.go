@@ -246,7 +246,7 @@ func TestDeployPrintsAPlan(t *testing.T) {
 		"--location=us-central1 --no-invoker-check --set=AUTH=firebase --set=COUNTERS=posts/{post}": {
 			"counters   posts/{post}\n", "may call   the whole internet (AUTH=firebase)\n",
 		},
-		"--location=us-central1 --web-app=https://app.example --web-app=https://www.app.example": {
+		"--location=us-central1 --web-app=https://app.example --web-app=https://www.app.example --set=HOSTED=true --set=COUNTERS=posts/{post}": {
 			"may call   the whole internet (AUTH=firebase); web pages: https://app.example,https://www.app.example (--web-app)\n",
 		},
 		"--location=asia-east1": {`no source for the prices of "asia-east1"`, "So there is no estimate."},
