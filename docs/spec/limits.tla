@@ -116,18 +116,14 @@ Look(r) ==
 
 Room(k) == [s \in Shards |-> IF s \in k.docs THEN k.share[s] - k.count[s] ELSE 0]
 
+Parts(n, most) == {f \in [Shards -> 0..n] : Sum(f) = n /\ \A s \in Shards : f[s] <= most[s]}
+
 TakePlans(k, n) ==
   LET room == Room(k)
       one == {s \in Shards \cap k.docs : room[s] >= n}
   IN IF one # {} THEN {[count |-> [Zero EXCEPT ![s] = n], share |-> Zero] : s \in one}
-     ELSE IF ~Rule("room is moved") THEN {}
-     ELSE \* others give room to one shard, in the commit that takes it
-       {[count |-> [Zero EXCEPT ![p[1]] = n], share |-> [s \in Shards |-> IF s = p[1] THEN Sum(p[2]) ELSE -p[2][s]]] :
-          p \in {q \in Shards \X [Shards -> 0..n] :
-                   /\ q[2][q[1]] = 0 /\ \A s \in Shards : q[2][s] <= room[s]
-                   /\ Sum(q[2]) = n - room[q[1]]}}
-
-Parts(n, most) == {f \in [Shards -> 0..n] : Sum(f) = n /\ \A s \in Shards : f[s] <= most[s]}
+     ELSE IF ~Rule("spread over shards") THEN {}
+     ELSE {[count |-> f, share |-> Zero] : f \in Parts(n, room)} \* one commit takes it from several
 
 Plans(r) ==
   LET k == req[r].knows n == N(r) IN

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // mutants are the rules, one of them left out in each.
-var mutants = slices.Concat(bySimulation, ofLedger, ofRollup, ofSpeaking, ofCounted, ofCommands, ofWrites, ofFunctions)
+var mutants = slices.Concat(bySimulation, ofLedger, ofRollup, ofSpeaking, ofCounted, ofCommands, ofWrites, ofFunctions, ofLimits)
 
 // bySimulation are mutants that a simulation catches, most of them, and some others.
 var bySimulation = []mutant{

@@ -1,0 +1,317 @@
+//go:build all
+
+package spec
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/firestore-counters/counters/internal/escrow"
+)
+
+// In each state in which the specification has a request decide, [escrow] decides one of its actions, and
+// what that leads to is one of the states that it leads to there. So what is shown of limits.tla is shown
+// of what is built on escrow, as far as that keeps to its other rules: conditions, markers and settling.
+func TestEscrowDecidesAsSpecified(t *testing.T) {
+	seen := map[string]int{}
+	for _, scenario := range []string{"takes", "gives", "back", "change"} {
+		needsTLC(t)
+		file := filepath.Join(t.TempDir(), scenario)
+		if out, code := run(t, "limits", scenario, "none", "", "-dump", "dot,actionlabels", file); code != 0 {
+			t.Fatalf("TLC ends with %d:\n%s", code, out)
+		}
+		states, next := graph(t, file+".dot")
+		decisions := 0
+		for id, s := range states {
+			for name := range s["req"].(record) {
+				action, want := decided(s, scenario, name)
+				if action == "" {
+					continue
+				}
+				decisions++
+				seen[action]++
+				if !next[id][action][want.String()] {
+					t.Fatalf("%s: %s decides to %s, and the specification doesn't, in\n%v\nfor\n%v\nbut goes on to %v", scenario, name, action, s, want, slices.Collect(maps.Keys(next[id][action])))
+				}
+			}
+		}
+		t.Logf("%s: %d decisions in %d states", scenario, decisions, len(states))
+	}
+	for _, action := range []string{"Look", "Send", "Refuse"} {
+		if seen[action] < 100 {
+			t.Errorf("%d decisions are to %s", seen[action], action)
+		}
+	}
+	t.Log(seen)
+}
+
+// asks are the requests of the scenarios: kind and amount.
+var asks = map[string]map[string]struct {
+	kind string
+	n    int64
+}{
+	"takes":  {"two": {"take", 2}, "one": {"take", 1}},
+	"gives":  {"one": {"take", 1}, "other": {"take", 1}, "back": {"give", 1}},
+	"back":   {"back": {"give", 1}, "also": {"give", 1}},
+	"change": {"one": {"take", 1}, "less": {"lower", 1}, "more": {"raise", 1}},
+}
+
+// decided is what a request does by escrow in a state, and the state that this leads to; "" is nothing.
+func decided(s record, scenario, name string) (action string, after record) {
+	ask, r := asks[scenario][name], s["req"].(record)[name].(record)
+	if r["at"] != "asked" {
+		return "", nil
+	}
+	knows := r["knows"].(record)
+	docs, since := knows["docs"].(set), knows["since"].(set)
+	var names []string // of the shards that are known
+	var known []escrow.Held
+	for _, shard := range []string{"0", "1"} {
+		if docs[strconv.Quote(shard)] {
+			names = append(names, shard)
+			known = append(known, escrow.Held{Count: knows["count"].(record)[shard].(int64), Share: knows["share"].(record)[shard].(int64)})
+		}
+	}
+	looked := len(since) == 3
+	count, share := record{"0": int64(0), "1": int64(0)}, record{"0": int64(0), "1": int64(0)}
+	on := set{}
+	look, refused := false, false
+	switch ask.kind {
+	case "take", "give":
+		by := ask.n
+		if ask.kind == "give" {
+			by = -by
+		}
+		d := escrow.Decide(map[string][]escrow.Held{"": known}, looked, []escrow.Request[string]{{"": escrow.By(by, false)}}, func(int) int { return 0 })
+		look, refused = d.Look, len(d.Refused) > 0
+		for _, c := range d.Plan[""] {
+			count[names[c.Shard]] = c.Count
+			on[strconv.Quote(names[c.Shard])] = true
+		}
+	default:
+		limit := escrow.Sum(known...).Share + ask.n
+		if ask.kind == "lower" {
+			limit -= 2 * ask.n
+		}
+		shares, ok := escrow.Limit(known, limit)
+		look, refused = !ok && !looked, !ok
+		for i, n := range shares {
+			share[names[i]] = n
+			if n < 0 {
+				on[strconv.Quote(names[i])] = true
+			}
+		}
+	}
+	after = maps.Clone(s)
+	r = maps.Clone(r)
+	after["req"] = maps.Clone(s["req"].(record))
+	after["req"].(record)[name] = r
+	all := set{`"0"`: true, `"1"`: true, `"seat"`: true}
+	zero := record{"0": int64(0), "1": int64(0)}
+	nothing := record{"docs": set{}, "since": set{}, "fresh": set{}, "count": zero, "share": zero, "seat": "none"}
+	switch {
+	case look:
+		action = "Look"
+		r["knows"] = record{"docs": all, "since": all, "fresh": all, "count": s["count"], "share": s["share"], "seat": s["seat"]}
+	case refused:
+		action = "Refuse"
+		r["at"], r["knows"] = "refused", nothing
+	default:
+		action = "Send"
+		r["at"], r["knows"] = "sent", nothing
+		commit := record{
+			"r": name, "try": r["try"], "count": count, "share": share, "seat": "same",
+			"on": on, "none": false, "fresh": knows["fresh"],
+		}
+		marked := s["markers"].(record)[name].(set)[fmt.Sprint(r["try"])]
+		stale := slices.ContainsFunc(slices.Collect(maps.Keys(on)), func(doc string) bool { return !knows["fresh"].(set)[doc] })
+		if !marked && !stale { // or it can't be applied any more
+			net := maps.Clone(s["net"].(set))
+			net[commit.String()] = true
+			after["net"] = net
+		}
+	}
+	// Whoever still waits and has no room at this moment is noted.
+	full := maps.Clone(s["full"].(set))
+	taken, limit := sum(s["count"]), sum(s["share"])
+	for other, state := range after["req"].(record) {
+		of := asks[scenario][other]
+		room := limit-taken >= of.n
+		if of.kind == "give" {
+			room = taken >= of.n
+		}
+		if at := state.(record)["at"]; !room && (at == "asked" || at == "sent" || at == "doubt") {
+			full[strconv.Quote(other)] = true
+		}
+	}
+	after["full"] = full
+	return action, after
+}
+
+func sum(v any) (n int64) {
+	for _, part := range v.(record) {
+		n += part.(int64)
+	}
+	return n
+}
+
+// record is a record of TLA+, or a function of strings; its other values are set, int64, string and bool.
+type record map[string]any
+
+// set holds its members as they are printed.
+type set map[string]bool
+
+func (r record) String() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		fmt.Fprintf(&b, "%s:%s ", name, printed(r[name]))
+	}
+	return "[" + b.String() + "]"
+}
+
+func (s set) String() string {
+	return "{" + strings.Join(slices.Sorted(maps.Keys(s)), ", ") + "}"
+}
+
+func printed(v any) string {
+	if s, ok := v.(string); ok {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprint(v)
+}
+
+var (
+	node = regexp.MustCompile(`^(-?\d+) \[label="(.*?[^\\])"[,\]]`)
+	edge = regexp.MustCompile(`^(-?\d+) -> (-?\d+) \[label="(\w+)"`)
+)
+
+// graph reads what TLC dumps: states, and by state and action where that leads to.
+func graph(t *testing.T, name string) (states map[string]record, next map[string]map[string]map[string]bool) {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	states = map[string]record{}
+	var edges [][3]string
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if m := edge.FindStringSubmatch(lines.Text()); m != nil {
+			edges = append(edges, [3]string(m[1:]))
+		} else if m := node.FindStringSubmatch(lines.Text()); m != nil {
+			if _, known := states[m[1]]; !known {
+				states[m[1]] = parse(t, strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n").Replace(m[2]))
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if len(states) < 100 || len(edges) < 100 {
+		t.Fatalf("TLC dumps %d states and %d steps", len(states), len(edges))
+	}
+	printed := map[string]string{}
+	for id, s := range states {
+		printed[id] = s.String()
+	}
+	next = map[string]map[string]map[string]bool{}
+	for _, e := range edges {
+		from, to, action := e[0], e[1], e[2]
+		if next[from] == nil {
+			next[from] = map[string]map[string]bool{}
+		}
+		if next[from][action] == nil {
+			next[from][action] = map[string]bool{}
+		}
+		next[from][action][printed[to]] = true
+	}
+	return states, next
+}
+
+var token = regexp.MustCompile(`/\\|\|->|:>|@@|<<|>>|"[^"]*"|-?\w+|[=\[\]{}(),]`)
+
+// parse reads a state as TLC prints it.
+func parse(t *testing.T, text string) record {
+	t.Helper()
+	p := &parser{t: t, text: text, tokens: token.FindAllString(text, -1)}
+	s := record{}
+	for len(p.tokens) > 0 {
+		p.want(`/\`)
+		name := p.next()
+		p.want("=")
+		s[name] = p.value()
+	}
+	return s
+}
+
+type parser struct {
+	t      *testing.T
+	text   string
+	tokens []string
+}
+
+func (p *parser) next() string {
+	if len(p.tokens) == 0 {
+		p.t.Fatalf("a state ends early: %s", p.text)
+	}
+	first := p.tokens[0]
+	p.tokens = p.tokens[1:]
+	return first
+}
+
+func (p *parser) want(token string) {
+	if got := p.next(); got != token {
+		p.t.Fatalf("%q where %q is expected: %s", got, token, p.text)
+	}
+}
+
+func (p *parser) value() any {
+	switch first := p.next(); {
+	case first == "[":
+		r := record{}
+		for end := ","; end != "]"; end = p.next() {
+			name := p.next()
+			p.want("|->")
+			r[name] = p.value()
+		}
+		return r
+	case first == "(": // a function
+		r := record{}
+		for end := "@@"; end != ")"; end = p.next() {
+			name := p.value().(string)
+			p.want(":>")
+			r[name] = p.value()
+		}
+		return r
+	case first == "{":
+		s := set{}
+		if p.tokens[0] == "}" {
+			p.next()
+			return s
+		}
+		for end := ","; end != "}"; end = p.next() {
+			s[printed(p.value())] = true
+		}
+		return s
+	case first[0] == '"':
+		return strings.Trim(first, `"`)
+	case first == "TRUE" || first == "FALSE":
+		return first == "TRUE"
+	default:
+		n, err := strconv.ParseInt(first, 10, 64)
+		if err != nil {
+			p.t.Fatalf("%q is no value: %s", first, p.text)
+		}
+		return n
+	}
+}

@@ -1,0 +1,230 @@
+package escrow
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// first has no choice fall to chance.
+func first(int) int { return 0 }
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	type request = Request[string]
+	one := func(n Net) request { return request{"a": n} }
+	take, give := func(n int64) request { return one(By(n, false)) }, func(n int64) request { return one(By(-n, false)) }
+	join, leave := one(By(1, true)), one(By(-1, true))
+	shards := func(held ...Held) map[string][]Held { return map[string][]Held{"a": held} }
+	plan := func(changes ...Change) map[string][]Change { return map[string][]Change{"a": changes} }
+	none := map[string][]Change{}
+	for _, test := range []struct {
+		name     string
+		known    map[string][]Held
+		looked   bool
+		requests []request
+		want     Decision[string]
+	}{
+		{"nothing is known", nil, false, []request{take(1)}, Decision[string]{Look: true}},
+		{"a shard has room", shards(Held{Share: 2}), false, []request{take(2)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, 2, 0})}},
+		{"there may be more elsewhere", shards(Held{Share: 2}), false, []request{take(3)}, Decision[string]{Look: true}},
+		{"there is no more", shards(Held{Share: 2}), true, []request{take(3)}, Decision[string]{Refused: []int{0}, Plan: none}},
+		{"another shard has room", shards(Held{Count: 1, Share: 1}, Held{Share: 1}), false, []request{take(1)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, 1, 0})}},
+		{"shards have room together", shards(Held{Share: 1}, Held{Count: 1, Share: 3}), true, []request{take(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, 2, 0}, Change{0, 1, 0})}},
+		{"who finds no room beside others waits", shards(Held{Share: 1}), true, []request{take(1), take(1), take(2)}, Decision[string]{Refused: []int{2}, Taken: []int{0}, Plan: plan(Change{0, 1, 0})}},
+		{"who finds none beside others looks first", shards(Held{Share: 1}), false, []request{take(1), take(1)}, Decision[string]{Look: true}},
+		{"a smaller one fits", shards(Held{Share: 3}), true, []request{take(2), take(2), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, 3, 0})}},
+		{"what is given back makes room", shards(Held{Count: 2, Share: 3}), true, []request{take(1), take(1), give(1)}, Decision[string]{Taken: []int{2, 0, 1}, Plan: plan(Change{0, 1, 0})}},
+		{"what is taken where it is given back is on a condition too", shards(Held{Count: 1, Share: 2}), true, []request{take(1), give(1)}, Decision[string]{Taken: []int{1, 0}, Plan: plan(Change{0, 0, 0})}},
+		{"what was full at the time of the look is refused", shards(Held{Count: 1, Share: 1}), true, []request{take(1), give(1)}, Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Change{0, -1, 0})}},
+		{"never below 0", shards(Held{Count: 1, Share: 5}), true, []request{give(2)}, Decision[string]{Refused: []int{0}, Plan: none}},
+		{"shards give back together", shards(Held{Count: 1, Share: 5}, Held{Count: 2, Share: 2}), true, []request{give(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, -2, 0}, Change{0, -1, 0})}},
+		{"a member's is not a caller's to give back", shards(Held{Count: 1, Members: 1, Share: 5}), true, []request{give(1)}, Decision[string]{Refused: []int{0}, Plan: none}},
+		{"a caller's is not a member's", shards(Held{Count: 1, Share: 5}), true, []request{leave}, Decision[string]{Refused: []int{0}, Plan: none}},
+		{"a member leaves as another joins", shards(Held{Count: 2, Members: 1, Share: 3}), true, []request{join, leave}, Decision[string]{Taken: []int{1, 0}, Plan: plan(Change{0, 0, 0})}},
+		{"a member joins", shards(Held{Share: 1}), false, []request{join}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, 1, 1})}},
+		{"all places or none", map[string][]Held{"a": {{Share: 1}}, "b": {{Count: 1, Share: 1}}}, true, []request{{"a": {Take: 1}, "b": {Take: 1}}, take(1)},
+			Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Change{0, 1, 0})}},
+		{"beyond an int64", shards(Held{Count: 1, Share: math.MaxInt64}), true, []request{take(math.MaxInt64), give(math.MinInt64), {"a": {Take: math.MaxInt64, Join: 1}}},
+			Decision[string]{Refused: []int{0, 1, 2}, Plan: none}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := Decide(test.known, test.looked, test.requests, first); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("Decide = %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		shards []Held
+		limit  int64
+		want   []int64
+	}{
+		{"raised evenly", []Held{{Share: 1}, {Share: 1}}, 5, []int64{2, 1}},
+		{"as it is", []Held{{Count: 1, Share: 1}}, 1, []int64{0}},
+		{"lowered evenly", []Held{{Share: 5}, {Share: 5}}, 7, []int64{-2, -1}},
+		{"what one can't give, others do", []Held{{Count: 4, Share: 5}, {Share: 5}, {Count: 5, Share: 5}}, 10, []int64{-1, -4, 0}},
+		{"all that is free", []Held{{Count: 4, Share: 5}, {Share: 5}}, 4, []int64{-1, -5}},
+		{"more is taken", []Held{{Count: 4, Share: 5}, {Share: 5}}, 3, nil},
+		{"no shards", nil, 0, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := Limit(test.shards, test.limit)
+			if !slices.Equal(got, test.want) || ok != (test.want != nil) {
+				t.Errorf("Limit = %v, %t, want %v", got, ok, test.want)
+			}
+		})
+	}
+}
+
+var held = rapid.Custom(func(t *rapid.T) Held {
+	share := rapid.Int64Range(0, 6).Draw(t, "share")
+	count := rapid.Int64Range(0, share).Draw(t, "count")
+	return Held{Count: count, Members: rapid.Int64Range(0, count).Draw(t, "members"), Share: share}
+})
+
+// asked is a request of some of the places 0, 1 and 2.
+var asked = rapid.Custom(func(t *rapid.T) Request[int] {
+	r := Request[int]{}
+	for range rapid.IntRange(1, 3).Draw(t, "places") {
+		member := rapid.Bool().Draw(t, "member")
+		by := rapid.Int64Range(-4, 4).Filter(func(n int64) bool { return n != 0 }).Draw(t, "by")
+		r[rapid.IntRange(0, 2).Draw(t, "place")] = By(by, member)
+	}
+	return r
+})
+
+// Whatever is decided and then committed, no shard counts more than its share or less than nothing, shares
+// stay as they are, and the counts grow by what was taken. What is refused had no room; what isn't is
+// counted after a few looks.
+func TestDecideProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		known := map[int][]Held{}
+		for place := range 3 {
+			known[place] = rapid.SliceOfN(held, 1, 4).Draw(t, "shards")
+		}
+		requests := rapid.SliceOfN(asked, 1, 6).Draw(t, "requests")
+		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") }
+		for len(requests) > 0 {
+			looked := rapid.Bool().Draw(t, "looked")
+			d := Decide(known, looked, requests, pick)
+			if d.Look {
+				if looked || len(d.Taken)+len(d.Refused)+len(d.Plan) > 0 {
+					t.Fatalf("after a look: %+v", d)
+				}
+				looked = true
+				d = Decide(known, looked, requests, pick)
+			}
+			if !looked && len(d.Taken) < len(requests) {
+				t.Fatalf("without a look, not all are taken: %+v", d)
+			}
+			if len(d.Taken)+len(d.Refused) == 0 {
+				t.Fatalf("nothing is decided: %+v", d)
+			}
+			want := map[int]Held{}
+			for place, shards := range known {
+				want[place] = Sum(shards...)
+			}
+			for _, i := range d.Refused {
+				room := true
+				for place, n := range requests[i] {
+					room = room && want[place].Fits(n)
+				}
+				if room {
+					t.Fatalf("%v is refused, and there is room: %v", requests[i], known)
+				}
+			}
+			for _, i := range d.Taken {
+				for place, n := range requests[i] {
+					sum := want[place]
+					sum.Count += n.Take + n.Join - n.Give - n.Leave
+					sum.Members += n.Join - n.Leave
+					want[place] = sum
+				}
+			}
+			for place, changes := range d.Plan {
+				seen := map[int]bool{}
+				for _, c := range changes {
+					if seen[c.Shard] {
+						t.Fatalf("a shard is changed twice: %v", changes)
+					}
+					seen[c.Shard] = true
+					known[place][c.Shard].Count += c.Count
+					known[place][c.Shard].Members += c.Members
+				}
+			}
+			for place, shards := range known {
+				for _, s := range shards {
+					if !s.Valid() {
+						t.Fatalf("a shard holds %+v", s)
+					}
+				}
+				if got := Sum(shards...); got != want[place] {
+					t.Fatalf("shards hold %+v, want %+v", got, want[place])
+				}
+			}
+			var left []Request[int]
+			for i, r := range requests {
+				if !slices.Contains(d.Taken, i) && !slices.Contains(d.Refused, i) {
+					left = append(left, r)
+				}
+			}
+			requests = left
+		}
+	})
+}
+
+// The shares add up to the new limit, whatever it is, and no shard counts more than its share. A limit
+// that is refused is less than what is taken.
+func TestLimitProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		shards := rapid.SliceOfN(held, 1, 6).Draw(t, "shards")
+		limit := rapid.Int64Range(0, 40).Draw(t, "limit")
+		shares, ok := Limit(shards, limit)
+		if taken := Sum(shards...).Count; ok != (limit >= taken) {
+			t.Fatalf("a limit of %d is taken: %t; %d is", limit, ok, taken)
+		}
+		if !ok {
+			return
+		}
+		for i := range shards {
+			if shards[i].Share += shares[i]; !shards[i].Valid() {
+				t.Fatalf("a shard holds %+v", shards[i])
+			}
+		}
+		if got := Sum(shards...).Share; got != limit {
+			t.Fatalf("the shares are %d together, want %d", got, limit)
+		}
+	})
+}
+
+// Parts differ by 1, add up, and grow with what is split: so shards that are made for what is taken and
+// for a limit have room for it.
+func TestEvenProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.IntRange(1, 9).Draw(t, "parts")
+		n := rapid.Int64Range(0, math.MaxInt64).Draw(t, "n")
+		less := Even(rapid.Int64Range(0, n).Draw(t, "less"), parts)
+		var sum int64
+		for i, part := range Even(n, parts) {
+			if sum += part; less[i] > part || part < n/int64(parts) || part > n/int64(parts)+1 {
+				t.Fatalf("part %d of %d is %d, and of less %d", i, n, part, less[i])
+			}
+		}
+		if sum != n {
+			t.Fatalf("parts of %d are %d", n, sum)
+		}
+	})
+}
