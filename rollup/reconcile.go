@@ -240,10 +240,9 @@ func (r *reconciling) snapshot(ctx context.Context, k *book.Book) error {
 	if l := k.Ledger; r.snap != nil && (l.Floor.After(k.At) || r.snap.At.After(l.Floor)) {
 		return nil
 	}
-	var shards book.Shards
-	shards, err := r.client.db.Documents(ctx, store.Query{Collection: r.client.db.ShardsOf(k.Counter), At: k.At})
+	shards, err := r.client.books.Shards(ctx, r.client.db, k.Counter, k.At)
 	if err != nil {
-		return fmt.Errorf("read shards: %w", err)
+		return err
 	}
 	r.snap = &ledger.Snapshot{At: k.At, States: shards.States(), Uneven: k.Ledger.Uneven}
 	r.odd = r.client.problemOf(shards)
@@ -362,11 +361,10 @@ func (r *reconciling) adopt(ctx context.Context, k *book.Book) (adopted bool, er
 
 // would reads the shards that a ledger would be made of, and sees what is wrong with them.
 func (r *reconciling) would(ctx context.Context, k *book.Book) (shards book.Shards, err error) {
-	if shards, err = r.client.db.Documents(ctx, store.Query{Collection: r.client.db.ShardsOf(k.Counter)}); err != nil {
-		return nil, fmt.Errorf("read shards: %w", err)
+	if shards, err = r.client.books.Shards(ctx, r.client.db, k.Counter, time.Time{}); err == nil {
+		r.odd = r.client.problemOf(shards)
 	}
-	r.odd = r.client.problemOf(shards)
-	return shards, nil
+	return shards, err
 }
 
 // rebuild is for a counter whose ledger can't be used. The queries are asked first: an answer that is

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
@@ -108,17 +106,8 @@ func (f *flushing) snapshot(ctx context.Context, k *book.Book) *ledger.Snapshot 
 	if !f.affords(k) {
 		return nil
 	}
-	doc, at := k.Doc, k.At
-	if at.IsZero() {
-		var docs []*firestorepb.Document
-		var err error
-		docs, at, err = db.Get(ctx, db.Counter(k.Counter))
-		if f.reads++; err != nil || at.Before(l.Updated) {
-			return nil
-		}
-		doc = docs[0]
-	}
-	if doc == nil || l.Ending || book.Deleting(db.Layout, doc) {
+	at, reads, lives := k.Lives(ctx)
+	if f.reads += reads; !lives {
 		return nil
 	}
 	allowed := f.batch.reads - f.reads
@@ -127,7 +116,7 @@ func (f *flushing) snapshot(ctx context.Context, k *book.Book) *ledger.Snapshot 
 	if err != nil || len(shards) > allowed {
 		return nil
 	}
-	s := &ledger.Snapshot{At: at, States: book.ShardStates(shards)}
+	s := &ledger.Snapshot{At: at, States: book.Shards(shards).States()}
 	if f.diff.Uneven.IsZero() { // or the batch has just said so
 		s.Uneven = l.Uneven
 	}

@@ -45,7 +45,7 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 		return err
 	}
 	return c.client.once(ctx, func(ctx context.Context, tx *store.Tx, _ int) error {
-		books, _, err := c.client.books.Get(ctx, tx.Get, []string{c.id})
+		books, _, err := c.client.books.Get(ctx, tx, []string{c.id})
 		if err != nil {
 			return err
 		}

@@ -80,13 +80,13 @@ func (r *removal) run(ctx context.Context, progress func(removed int)) error {
 	defer r.client.known.Remove(r.id)
 	db := r.client.db
 	return r.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, try int) (going int, more bool, err error) {
-		books, docs, err := r.client.books.Get(ctx, tx.Get, []string{r.id}, db.EndingOf(r.id))
+		books, docs, err := r.client.books.Get(ctx, tx, []string{r.id}, db.EndingOf(r.id))
 		if err != nil {
 			return 0, false, err
 		}
-		var shards book.Shards
-		if shards, err = tx.Documents(ctx, store.Query{Collection: db.ShardsOf(r.id)}); err != nil {
-			return 0, false, fmt.Errorf("read shards: %w", err)
+		shards, err := r.client.books.Shards(ctx, tx, r.id, time.Time{})
+		if err != nil {
+			return 0, false, err
 		}
 		k, last := books[0], docs[0]
 		marked, ending, now := book.Deleting(db.Layout, k.Doc), k.Ending(), k.Life()
@@ -149,7 +149,7 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, k *book.Book, shards b
 		return 0, false, k.Unusable // its deletion would take what they have counted along
 	}
 	r.learn(shards, k.Ledger)
-	members, err := r.someMembers(ctx, r.fields, maxWrites, time.Time{}, tx.Documents)
+	members, err := r.someMembers(ctx, r.fields, maxWrites, time.Time{}, tx)
 	if err != nil {
 		return 0, false, err
 	}

@@ -55,8 +55,8 @@ func (c Counter) inSteps(ctx context.Context, progress func(removed int), step f
 
 // existing reads the counter's book, whose document must be there, and other documents after it, all
 // as of one time.
-func (c Counter) existing(ctx context.Context, get book.Getter, others ...string) (s Snapshot, k *book.Book, docs book.Shards, err error) {
-	books, docs, err := c.client.books.Get(ctx, get, []string{c.id}, others...)
+func (c Counter) existing(ctx context.Context, from book.Reader, others ...string) (s Snapshot, k *book.Book, docs book.Shards, err error) {
+	books, docs, err := c.client.books.Get(ctx, from, []string{c.id}, others...)
 	if err != nil {
 		return s, nil, nil, err
 	}
@@ -66,24 +66,19 @@ func (c Counter) existing(ctx context.Context, get book.Getter, others ...string
 
 func (c Counter) shardName(id string) string { return c.client.db.Shard(c.id, id) }
 
-// shardDocuments reads all shards there are, whatever the counter's document says of their number,
-// as they were at a time; the zero time is now.
-func (c Counter) shardDocuments(ctx context.Context, at time.Time) (book.Shards, error) {
-	docs, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.ShardsOf(c.id), At: at})
-	if err != nil {
-		return nil, fmt.Errorf("read shards: %w", err)
-	}
-	return docs, nil
+// shards reads the counter's shards as they were at a time; the zero time is now.
+func (c Counter) shards(ctx context.Context, at time.Time) (book.Shards, error) {
+	return c.client.books.Shards(ctx, c.client.db, c.id, at)
 }
 
 // someMembers reads memberships of fields, at most that many, as they were at a time; the zero time is
 // now.
-func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int, at time.Time, read func(context.Context, store.Query) ([]*firestorepb.Document, error)) (docs []*firestorepb.Document, err error) {
+func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int, at time.Time, from book.Reader) (docs []*firestorepb.Document, err error) {
 	for _, field := range fields {
 		if len(docs) == most {
 			break
 		}
-		of, err := read(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field.Name), Limit: most - len(docs), At: at})
+		of, err := from.Documents(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field.Name), Limit: most - len(docs), At: at})
 		if err != nil {
 			return nil, fmt.Errorf("read members: %w", err)
 		}

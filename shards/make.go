@@ -60,7 +60,7 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 		counters = append(counters, sum.counter)
 	}
 	began := time.Now()
-	books, _, err := c.books.Get(ctx, tx.Get, counters)
+	books, _, err := c.books.Get(ctx, tx, counters)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -56,14 +56,14 @@ func (c Counter) decideReset(ctx context.Context, k *book.Book, opts ResetOption
 	if opts.RemoveMembers {
 		most = math.MaxInt32 // all, or their counts would go without them
 	}
-	members, err := c.someMembers(ctx, db.Fields, most, k.At, db.Documents)
+	members, err := c.someMembers(ctx, db.Fields, most, k.At, db)
 	switch {
 	case err != nil:
 		return err
 	case len(members) > 0 && !opts.RemoveMembers:
 		return ErrHasMembers
 	}
-	shards, err := c.shardDocuments(ctx, k.At)
+	shards, err := c.shards(ctx, k.At)
 	if err != nil {
 		return err
 	}
@@ -91,11 +91,11 @@ func (c Counter) decideReset(ctx context.Context, k *book.Book, opts ResetOption
 func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) error {
 	db := c.client.db
 	return c.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, _ int) (int, bool, error) {
-		_, k, _, err := c.existing(ctx, tx.Get)
+		_, k, _, err := c.existing(ctx, tx)
 		if err != nil {
 			return 0, false, err
 		}
-		members, err := c.someMembers(ctx, db.Fields, atOnce, time.Time{}, tx.Documents)
+		members, err := c.someMembers(ctx, db.Fields, atOnce, time.Time{}, tx)
 		if err != nil || len(members) <= fewMembers {
 			return 0, false, err
 		}
@@ -131,7 +131,7 @@ func (c Counter) rebase(ctx context.Context, totals map[string]int64) error {
 		}
 	}
 	return c.command(ctx, func(ctx context.Context, k *book.Book) error {
-		shards, err := c.shardDocuments(ctx, k.At)
+		shards, err := c.shards(ctx, k.At)
 		if err != nil {
 			return err
 		}

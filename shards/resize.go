@@ -41,7 +41,7 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 	if err := c.setShards(ctx, n, func(int) int { return n }); err != nil {
 		return err
 	}
-	shards, err := c.shardDocuments(ctx, time.Time{})
+	shards, err := c.shards(ctx, time.Time{})
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 // settles on a number.
 func (c Counter) setShards(ctx context.Context, from int, change func(was int) int) error {
 	return c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		s, k, _, err := c.existing(ctx, tx.Get)
+		s, k, _, err := c.existing(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (c Counter) setShards(ctx context.Context, from int, change func(was int) i
 // between.
 func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
 	db := c.client.db
-	s, k, docs, err := c.existing(ctx, tx.Get, append([]string{to}, from...)...)
+	s, k, docs, err := c.existing(ctx, tx, append([]string{to}, from...)...)
 	if err != nil {
 		return err
 	}

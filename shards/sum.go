@@ -86,7 +86,7 @@ func (p parts) total() int64 { return ledger.Add(append(p.shards, p.base)...) }
 // time.
 func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []parts, err error) {
 	db := c.client.db
-	s, k, _, err := c.existing(ctx, db.Get)
+	s, k, _, err := c.existing(ctx, db)
 	if k != nil {
 		s.Reads, at = 2, k.At
 	}
@@ -123,7 +123,7 @@ func (c Counter) sumField(ctx context.Context, field layout.Field, at time.Time)
 	// The server gives a double where a shard is one, which a client's increment(1.0) makes of it,
 	// and where the sum is beyond an int64. It is exact only up to 2⁵³, so the shards are read as
 	// they were at that time.
-	docs, err := c.shardDocuments(ctx, at)
+	docs, err := c.shards(ctx, at)
 	reads = 1 + int64(len(docs))
 	if err != nil {
 		return nil, reads, err

@@ -80,7 +80,7 @@ func (l lag) String() string {
 
 // lagOf compares a counter's ledger with its shards, as of one moment.
 func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error) {
-	books, _, err := book.Of(db).Get(ctx, db.Get, []string{id})
+	books, _, err := book.Of(db).Get(ctx, db, []string{id})
 	if err == nil {
 		err = books[0].Unusable
 	}

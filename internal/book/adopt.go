@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
@@ -55,8 +56,8 @@ func (b Books) Adopt(ctx context.Context, counter string, anyway bool) (l *ledge
 // counter's document, which may be nil, that the totals take the place of are kept: an import in
 // place needs them.
 func (b Books) adopt(ctx context.Context, tx *store.Tx, counter string, doc *firestorepb.Document) (k *Book, shards Shards, err error) {
-	if shards, err = tx.Documents(ctx, store.Query{Collection: b.db.ShardsOf(counter)}); err != nil {
-		return nil, nil, fmt.Errorf("read shards: %w", err)
+	if shards, err = b.Shards(ctx, tx, counter, time.Time{}); err != nil {
+		return nil, nil, err
 	}
 	k = &Book{Counter: counter, Ledger: ledger.New(shards.States()), Doc: doc, books: b, state: made}
 	if n := k.Ledger.Numbers(); n > ledger.MaxNumbers {

@@ -63,8 +63,11 @@ const (
 	remade               // it can't be used, and is written as a whole
 )
 
-// Getter reads documents as of one time: [store.DB.Get], or a transaction's.
-type Getter = func(ctx context.Context, names ...string) ([]*firestorepb.Document, time.Time, error)
+// Reader reads documents: a [store.DB], or a transaction's [store.Tx].
+type Reader interface {
+	Get(ctx context.Context, names ...string) ([]*firestorepb.Document, time.Time, error)
+	Documents(ctx context.Context, q store.Query) ([]*firestorepb.Document, error)
+}
 
 // Shards are the documents of a counter's shards.
 type Shards []*firestorepb.Document
@@ -129,12 +132,12 @@ func (b Books) HasImported(ctx context.Context, counter, source string) (bool, e
 }
 
 // Get reads the books of several counters, and other documents after them, all as of one time.
-func (b Books) Get(ctx context.Context, get Getter, counters []string, others ...string) (books []*Book, docs Shards, err error) {
+func (b Books) Get(ctx context.Context, from Reader, counters []string, others ...string) (books []*Book, docs Shards, err error) {
 	names := make([]string, 0, 2*len(counters)+len(others))
 	for _, counter := range counters {
 		names = append(names, b.db.Counter(counter), b.db.LedgerOf(counter))
 	}
-	all, at, err := get(ctx, append(names, others...)...)
+	all, at, err := from.Get(ctx, append(names, others...)...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,6 +145,16 @@ func (b Books) Get(ctx context.Context, get Getter, counters []string, others ..
 		books = append(books, b.open(counter, all[2*i+1], all[2*i], at))
 	}
 	return books, all[2*len(counters):], nil
+}
+
+// Shards reads all shards of a counter, whatever its document says of their number: as they were at a
+// time, or now where that is zero or in a transaction.
+func (b Books) Shards(ctx context.Context, from Reader, counter string, at time.Time) (Shards, error) {
+	docs, err := from.Documents(ctx, store.Query{Collection: b.db.ShardsOf(counter), At: at})
+	if err != nil {
+		return nil, fmt.Errorf("read shards: %w", err)
+	}
+	return docs, nil
 }
 
 // open is a counter's book, of documents that were read at a time, either of which may be nil.
@@ -208,6 +221,20 @@ func (k *Book) names() layout.Layout { return k.books.db.Layout }
 
 // Missing reports whether the counter's document was looked for, and is missing.
 func (k *Book) Missing() bool { return k.Doc == nil && !k.At.IsZero() }
+
+// Lives reports as of when the counter's document is there, and isn't being deleted. That of a
+// [Books.Held] book has to be read for that. It reports false, too, where that isn't known.
+func (k *Book) Lives(ctx context.Context) (at time.Time, reads int, lives bool) {
+	doc, at := k.Doc, k.At
+	if at.IsZero() {
+		docs, now, err := k.books.db.Get(ctx, k.names().Counter(k.Counter))
+		if reads = 1; err != nil || now.Before(k.Ledger.Updated) {
+			return now, reads, false
+		}
+		doc, at = docs[0], now
+	}
+	return at, reads, doc != nil && !k.Ledger.Ending && !Deleting(k.names(), doc)
+}
 
 // Deleting reports whether the counter's deletion is under way, or was cut short.
 func (k *Book) Deleting() bool {

@@ -320,12 +320,3 @@ func kindOf(v *firestorepb.Value) (n int64, kind ledger.Kind) {
 	}
 	return 0, ledger.Blank
 }
-
-// ShardStates are what documents of shards hold.
-func ShardStates(docs []*firestorepb.Document) []ledger.State {
-	states := make([]ledger.State, len(docs))
-	for i, doc := range docs {
-		states[i] = ShardState(doc)
-	}
-	return states
-}

@@ -2,7 +2,6 @@ package book
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -68,8 +67,8 @@ func (k *Book) begin(ctx context.Context, tx *store.Tx, total int64, floor time.
 		if _, k.At, err = tx.Get(ctx, k.raw.GetName()); err != nil {
 			return nil, err
 		}
-		if shards, err = tx.Documents(ctx, store.Query{Collection: names.ShardsOf(k.Counter)}); err != nil {
-			return nil, fmt.Errorf("read shards: %w", err)
+		if shards, err = k.books.Shards(ctx, tx, k.Counter, time.Time{}); err != nil {
+			return nil, err
 		}
 		if err := k.Enter(shards); err != nil {
 			return nil, err

@@ -36,7 +36,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a deletion reads shards outside of its transaction", "shards",
-		"if shards, err = tx.Documents(ctx, store.Query{Collection: db.ShardsOf(r.id)})", "if shards, err = db.Documents(ctx, store.Query{Collection: db.ShardsOf(r.id)})", simulation,
+		"books.Shards(ctx, tx, r.id,", "books.Shards(ctx, db, r.id,", simulation,
 	},
 	{
 		"a large deletion is not marked", "shards",

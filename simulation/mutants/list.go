@@ -92,7 +92,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a reset reads a page of memberships outside of its transaction", "shards",
-		"c.someMembers(ctx, db.Fields, atOnce, time.Time{}, tx.Documents)", "c.someMembers(ctx, db.Fields, atOnce, time.Time{}, db.Documents)", test("TestLeavingBesideAResetOfManyMembers"),
+		"c.someMembers(ctx, db.Fields, atOnce, time.Time{}, tx)", "c.someMembers(ctx, db.Fields, atOnce, time.Time{}, db)", test("TestLeavingBesideAResetOfManyMembers"),
 	},
 	{
 		"a member's turn ends when its caller goes", "shards",
@@ -100,7 +100,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a resize reads shards outside of its transaction", "shards",
-		"c.existing(ctx, tx.Get, append(", "c.existing(ctx, db.Get, append(", test("TestIncrementsBesideAMove"),
+		"c.existing(ctx, tx, append(", "c.existing(ctx, db, append(", test("TestIncrementsBesideAMove"),
 	},
 	{
 		"a command doesn't look for its own id", "internal/book",
@@ -233,7 +233,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a reset reads members at another time than shards", "shards",
-		"c.someMembers(ctx, db.Fields, most, k.At, db.Documents)", "c.someMembers(ctx, db.Fields, most, time.Time{}, db.Documents)", simulation,
+		"c.someMembers(ctx, db.Fields, most, k.At, db)", "c.someMembers(ctx, db.Fields, most, time.Time{}, db)", simulation,
 	},
 	{
 		"a reset sets shards to zero", "shards",

@@ -228,7 +228,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"adoption reads the shards before its transaction", "internal/book",
-		"if shards, err = tx.Documents(ctx, store.Query{Collection: b.db.ShardsOf(counter)})", "if shards, err = b.db.Documents(ctx, store.Query{Collection: b.db.ShardsOf(counter)})", testIn("rollup", "TestAdoptionIsIsolated"),
+		"b.Shards(ctx, tx, counter,", "b.Shards(ctx, b.db, counter,", testIn("rollup", "TestAdoptionIsIsolated"),
 	},
 	{
 		"a counter that is being deleted is adopted", "internal/book",

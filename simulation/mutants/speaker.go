@@ -7,8 +7,8 @@ var ofSpeaking = []mutant{
 		"	if now.IsZero() {\n		now = f.snap.At // on", "	if true {\n		now = f.snap.At // on", test("TestASnapshotFromBeforeAnothersFlush"),
 	},
 	{
-		"a snapshot is taken before the ledger was", "rollup",
-		"err != nil || at.Before(l.Updated) {\n			return nil\n		}\n		doc = docs[0]", "err != nil {\n			return nil\n		}\n		doc, at = docs[0], at.Add(-time.Second)", test("TestAFlushSpeaksForAll"),
+		"a snapshot is taken before the ledger was", "internal/book",
+		"err != nil || now.Before(k.Ledger.Updated) {\n			return now, reads, false\n		}\n		doc, at = docs[0], now", "err != nil {\n			return now, reads, false\n		}\n		doc, at = docs[0], now.Add(-time.Second)", testIn("rollup", "TestAFlushSpeaksForAll"),
 	},
 	{
 		"a follower takes what it holds for counted", "rollup",
@@ -47,8 +47,8 @@ var ofSpeaking = []mutant{
 		"return len(s.Odd)+len(s.Blank) > 0 }) {", "return false }) {", test("TestWhatASnapshotIsNotFor"),
 	},
 	{
-		"a counter that is being deleted is read", "rollup",
-		"if doc == nil || l.Ending || book.Deleting(db.Layout, doc) {", "if doc == nil {", test("TestWhatASnapshotIsNotFor"),
+		"a counter that is being deleted is read", "internal/book",
+		"doc != nil && !k.Ledger.Ending && !Deleting(k.names(), doc)", "doc != nil", testIn("rollup", "TestWhatASnapshotIsNotFor"),
 	},
 	{
 		"a snapshot is counted for which the ledger has no room", "internal/ledger",

@@ -91,7 +91,7 @@ func firstIDs(ctx context.Context, db *store.DB, n int) (ids []string, more bool
 // readCounter reads everything about one counter as of one time. It returns nil for what is left of
 // a deleted one, and for a document of the app's own that nothing was counted of yet.
 func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error) {
-	books, _, err := book.Of(db).Get(ctx, db.Get, []string{id})
+	books, _, err := book.Of(db).Get(ctx, db, []string{id})
 	if err != nil {
 		return nil, err
 	}
