@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/firestore-counters/counters/shards"
 )
 
 // memberPath is /{counter}/{field}/{member}.
@@ -104,9 +102,7 @@ func (h *incrementHandler) serveMember(w http.ResponseWriter, r *http.Request, l
 	w.Header().Set("Cache-Control", "no-store")
 	if r.Method == http.MethodGet {
 		there, since, err := counter.Joined(r.Context(), path.field, member)
-		// A counter that isn't there has no members: a page asks before anybody has liked it, and an
-		// answer of 404 would be a red line in its console.
-		if err != nil && !errors.Is(err, shards.ErrNotFound) {
+		if err != nil {
 			return nil, during{err, errRead}
 		}
 		answer := joined{Counter: path.counter, Field: path.field, Member: member, Joined: there}

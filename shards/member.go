@@ -130,8 +130,10 @@ func (c Counter) countsMembers(field string) error {
 }
 
 // Joined reports whether a member is counted in a field of the counter, and since when. It costs
-// one read, and another one where this client has not read the counter lately. Errors:
-// [ErrNotFound], [ErrInvalidField], [ErrInvalidMember], or the client library's.
+// one read, and another one where this client has not read the counter lately. A counter that isn't
+// there counts nobody; but somebody whom an app's deleted document still has below it is neither
+// counted nor gone: that is [ErrNotFound]. Other errors: [ErrInvalidField], [ErrInvalidMember], or
+// the client library's.
 func (c Counter) Joined(ctx context.Context, field, member string) (there bool, since time.Time, err error) {
 	err = c.call("look for a member of "+field+" of", func() error {
 		name, err := c.membershipName(field, member)
@@ -139,17 +141,18 @@ func (c Counter) Joined(ctx context.Context, field, member string) (there bool, 
 			return err
 		}
 		missing, err := c.client.resolve(ctx, c.id)
-		if err == nil && len(missing) > 0 {
-			err = ErrNotFound
-		}
 		if err != nil {
 			return err
 		}
 		docs, _, err := c.client.db.Get(ctx, name)
-		if err == nil && docs[0] != nil {
-			there, since = true, memberOf(docs[0]).At
+		switch {
+		case err != nil || docs[0] == nil:
+			return err
+		case len(missing) > 0: // It is a member again once the document is back.
+			return ErrNotFound
 		}
-		return err
+		there, since = true, memberOf(docs[0]).At
+		return nil
 	})
 	return there, since, err
 }

@@ -374,12 +374,18 @@ func TestMembersMakeWhatIsMissing(t *testing.T) {
 	if leave(t, c, "u") {
 		t.Error("a leave of a counter that isn't there is counted")
 	}
+	if there, _, err := c.Joined(t.Context(), "total", "u"); there || err != nil {
+		t.Errorf("joined where no counter is: %v, %v", there, err)
+	}
 	left := w.fs.Doc("counters/a/total_members/left") // below a document that is gone, and may come back
 	if _, err := left.Create(t.Context(), map[string]any{"member": "left"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Leave(t.Context(), "total", "left"); !errors.Is(err, shards.ErrNotFound) {
 		t.Errorf("leave of a member below a document that is gone: %v, want ErrNotFound", err)
+	}
+	if _, _, err := c.Joined(t.Context(), "total", "left"); !errors.Is(err, shards.ErrNotFound) {
+		t.Errorf("a look at a member below a document that is gone: %v, want ErrNotFound", err)
 	}
 	if _, err := left.Delete(t.Context()); err != nil {
 		t.Fatal(err)
