@@ -680,7 +680,7 @@ func TestAChangeOfAuthChangesWhoseKeyItIs(t *testing.T) {
 		}
 	}
 	operations, err := os.ReadFile("../docs/operations.md")
-	if err != nil || !strings.Contains(string(operations), "A change of `AUTH` changes whose key it is") {
+	if err != nil || !strings.Contains(string(operations), "A change of `AUTH` changes [whose key it is]") {
 		t.Errorf("docs/operations.md doesn't say so (%v)", err)
 	}
 }
