@@ -55,7 +55,7 @@ func (k *counter) enters(shard string, was State, asOf int64) map[entered]bool {
 		}
 		for w := range ways {
 			switch {
-			case v.blank && w.other:
+			case v.odd && w.other:
 				w.count = 0
 			case v.blank:
 				w.moved.add(w.count)

@@ -136,6 +136,21 @@ func (w *world) oddWrite(r *rand.Rand, id string) {
 	_ = w.commit(newLink(w.plan.Seed, "odd"), write)
 }
 
+// oddShard has a client make a shard of a counter that is there, such as one that a resize has removed,
+// with what is no integer.
+func (w *world) oddShard(r *rand.Rand, id string, n int) {
+	fields := w.plan.Fields()
+	odd := fields[r.IntN(len(fields))]
+	w.rec.add(Odd{Counter: id, Field: odd})
+	w.rec.fault("no integer in a shard made again")
+	values := map[string]*firestorepb.Value{}
+	for _, field := range fields {
+		values[cmp.Or(field, "count")] = store.Int(0)
+	}
+	values[cmp.Or(odd, "count")] = []*firestorepb.Value{store.String("many"), store.Null(), store.Double(0.5)}[r.IntN(3)]
+	_ = w.commit(newLink(w.plan.Seed, "odd"), store.Update(counterName(id), store.Exists(true), nil, nil), store.Create(shardName(id, n), values))
+}
+
 // createBySnippet makes a counter as Google's Web and Node.js snippets do, whether there was one or
 // not.
 func (w *world) createBySnippet(r *rand.Rand, id string) {

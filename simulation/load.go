@@ -138,9 +138,13 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			all.Go(func() { w.read(r, id, Read) })
 		case is(m.Resize):
 			all.Go(func() {
+				n, keep := 1+r.IntN(8), w.plan.SDK && r.IntN(2) == 0
 				w.command(r, Resize, id, func(ctx context.Context, c shards.Counter) error {
-					return c.Resize(ctx, 1+r.IntN(8), shards.ResizeOptions{KeepShards: w.plan.SDK && r.IntN(2) == 0})
+					return c.Resize(ctx, n, shards.ResizeOptions{KeepShards: keep})
 				})
+				if m.Odd > 0 {
+					w.oddShard(r, id, n)
+				}
 			})
 		case is(m.Reset):
 			all.Go(func() { w.reset(r, id) })

@@ -61,6 +61,9 @@ func TestReached(t *testing.T) {
 					return ch.Doc.Kind == "ledger" && ch.Before != nil && ch.After != nil && ch.Before.Base != ch.After.Base && len(ch.Before.Ops) == len(ch.After.Ops)
 				})
 			},
+			"a shard that is made with one": func(what any) bool {
+				return changed(what, func(ch Change) bool { return ch.Doc.Kind == "shard" && ch.Before == nil && documentOr(ch.After).Odd })
+			},
 			"an integer again": func(what any) bool {
 				return changed(what, func(ch Change) bool { return documentOr(ch.Before).Odd && ch.After != nil && !ch.After.Odd })
 			},

@@ -22,6 +22,7 @@ const (
 	LedgerBase     = "base"     // :: field of the shards → integer
 	LedgerReplaced = "replaced" // :: shown field → integer
 	LedgerFloor    = "floor"    // where it is not the document's create time
+	LedgerMade     = "made_at"  // long before the document's create time in one that was restored
 	LedgerGone     = "gone_at"
 	LedgerEnding   = "ending"
 	LedgerSums     = "sums" // :: layout.Field.Key → integer
@@ -37,6 +38,10 @@ const (
 	// of a field that is no integer, in the place of value: a double, or null
 	answerDouble = "double"
 )
+
+// restoredAfter is how much later than it says a document was made that is a restored one: longer than
+// the commit of a transaction takes. One of before ledgers said it is taken for restored.
+const restoredAfter = 5 * time.Minute
 
 // LedgerBack are the paths of what a ledger says of a document that was missing, and that whoever
 // finds it there takes away.
@@ -231,6 +236,7 @@ func Decode(shards string, doc *firestorepb.Document) (*ledger.Ledger, error) {
 		Created:  doc.GetCreateTime().AsTime(),
 		Updated:  doc.GetUpdateTime().AsTime(),
 	}
+	l.Restored = l.Created.Sub(d.time(fields[LedgerMade])) > restoredAfter
 	if l.Floor.IsZero() {
 		l.Floor = l.Created
 	}

@@ -57,6 +57,9 @@ func TestLedgerRoundTrip(t *testing.T) {
 		want.Sums = counts.Draw(t, "sums")
 		fields := encode(want)
 		setIntegers(fields, LedgerSums, want.Sums)
+		age := rapid.SampledFrom([]time.Duration{0, restoredAfter, restoredAfter + time.Microsecond}).Draw(t, "made before")
+		fields[LedgerMade], want.Restored = store.Time(created.Add(-age)), age > restoredAfter
+		sign(fields, "shards") // as whoever writes that one does
 		for key := range fields[LedgerStates].GetMapValue().GetFields() {
 			if strings.HasPrefix(key, "__") && strings.HasSuffix(key, "__") {
 				t.Fatalf("%q is a field name of Firestore's own", key)

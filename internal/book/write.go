@@ -117,11 +117,12 @@ func (k *Book) ledger() *firestorepb.Write {
 	sign(fields, k.names().Shards)
 	switch k.state {
 	case made:
-		return store.Create(name, fields)
+		return store.Create(name, fields, store.ServerTime(LedgerMade))
 	case remade: // whole: without a mask
 		return &firestorepb.Write{
-			Operation:       &firestorepb.Write_Update{Update: &firestorepb.Document{Name: name, Fields: fields}},
-			CurrentDocument: store.Exists(true),
+			Operation:        &firestorepb.Write_Update{Update: &firestorepb.Document{Name: name, Fields: fields}},
+			UpdateTransforms: []*firestorepb.DocumentTransform_FieldTransform{store.ServerTime(LedgerMade)},
+			CurrentDocument:  store.Exists(true),
 		}
 	}
 	transforms := k.transforms

@@ -69,8 +69,12 @@ func (s State) Supersedes(old State) bool {
 
 // after is the entry for s, where known is the ledger's entry until now. Fields that are Odd keep
 // known's count. The counts of fields that became something else, such as a text, are
-// kept for the base.
-func (s State) after(known Entry) (e Entry, kept Counts) {
+// kept for the base. Neither is kept of an earlier document with the shard's name: its counts went with
+// it, perhaps to another shard, whatever the ledger has heard of that.
+func (l *Ledger) after(s State, known Entry) (e Entry, kept Counts) {
+	if s.Made.After(known.AsOf) && !(l.Restored && known.AsOf.Before(l.Created)) {
+		known.Counts = nil
+	}
 	e = Entry{AsOf: s.AsOf, Counts: s.Counts}
 	for _, name := range s.Odd {
 		if n := known.Counts[name]; n != 0 {
@@ -82,7 +86,7 @@ func (s State) after(known Entry) (e Entry, kept Counts) {
 	}
 	for _, name := range s.Blank {
 		n, told := s.Was[name]
-		if !told && !s.Made.After(known.AsOf) { // otherwise known is of an earlier document, and went with it
+		if !told {
 			n = known.Counts[name]
 		}
 		if n != 0 {
@@ -173,7 +177,10 @@ type Ledger struct {
 	Imported map[string]int64 // :: hash of an imported counter → how much of base comes from it; see [Unknown]
 
 	Created time.Time // the document's create time
-	Updated time.Time // the document's update time: every commit's precondition
+	// Restored: the document is the copy of a backup. So are its shards: they were made later than what was
+	// counted of them before, though nothing has deleted them.
+	Restored bool
+	Updated  time.Time // the document's update time: every commit's precondition
 }
 
 // New is a ledger of what the shards hold, all at one time.
@@ -276,7 +283,7 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 		}
 		// A deletion is entered at any time: an older snapshot, in which the shard still exists, may be
 		// on its way to the ledger.
-		e, kept := s.after(known)
+		e, kept := l.after(s, known)
 		more := e.numbers()
 		if ok {
 			more -= known.numbers()

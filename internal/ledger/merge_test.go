@@ -115,6 +115,7 @@ func TestMergeWhatIsNoIntegerAnyMore(t *testing.T) {
 	odd := State{Shard: "0", AsOf: at(300), Odd: []string{"count"}}
 	still := State{Shard: "0", AsOf: at(400), Odd: []string{"count"}}
 	gone := State{Shard: "0", AsOf: at(250), Gone: true}
+	again := State{Shard: "0", AsOf: at(400), Made: at(300), Odd: []string{"count"}}
 	for _, tt := range []struct {
 		name   string
 		states []State
@@ -131,6 +132,8 @@ func TestMergeWhatIsNoIntegerAnyMore(t *testing.T) {
 		{"nothing is known of when it was none", []State{odd, still}, map[string]Entry{"0": {at(200), Counts{"count": 24}}}, at(0), 24},
 		{"the shard was gone in between", []State{second, gone, odd}, map[string]Entry{"0": {at(200), Counts{"count": 24}}}, at(0), 0},
 		{"of an earlier life", []State{first, odd}, nil, at(150), 0},
+		{"the shard was made again, and nobody has heard that it was gone", []State{again}, map[string]Entry{"0": {at(200), Counts{"count": 24}}}, at(0), 0},
+		{"the same, of what was counted since", []State{again}, map[string]Entry{"0": {at(350), Counts{"count": 24}}}, at(0), 24},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -143,6 +146,34 @@ func TestMergeWhatIsNoIntegerAnyMore(t *testing.T) {
 	}
 	if len(odd.Counts) > 0 {
 		t.Errorf("the state itself was written to: %+v", odd)
+	}
+}
+
+// A ledger that was restored has counted of other documents, which were its shards in another database,
+// and of its shards since.
+func TestMergeIntoALedgerThatWasRestored(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		known time.Time
+		want  int64
+	}{
+		{"of before", at(200), 24},
+		{"of since", at(600), 0},
+	} {
+		for what, s := range map[string]State{"odd": {Odd: []string{"count"}}, "blank": {Blank: []string{"count"}}} {
+			s.Shard, s.Made, s.AsOf = "0", at(700), at(700)
+			for how, change := range map[string]func(l *Ledger) Diff{
+				"event":    func(l *Ledger) Diff { return l.Merge([]State{s}, nil) },
+				"snapshot": func(l *Ledger) Diff { return l.Correct(at(800), Snapshot{At: at(800), States: []State{s}}) },
+			} {
+				l := &Ledger{States: map[string]Entry{"0": {tt.known, Counts{"count": 24}}}, Floor: at(100), Created: at(500), Restored: true}
+				l.Apply(change(l))
+				if got, _ := l.Total(layout.Field{Shard: "count"}); got != tt.want {
+					t.Errorf("%s, %s, %s: the total is %d, want %d", tt.name, what, how, got, tt.want)
+				}
+			}
+		}
 	}
 }
 

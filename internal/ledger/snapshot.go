@@ -29,7 +29,7 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
 		key := Key(state.Shard)
 		there[key] = true
 		known, ok := l.States[key]
-		e, kept := state.after(known)
+		e, kept := l.after(state, known)
 		switch {
 		case ok && e.AsOf.Equal(known.AsOf) && maps.Equal(e.Counts, known.Counts):
 		case ok && !known.AsOf.After(now) && !s.At.Equal(now) && !known.olderThan(state):

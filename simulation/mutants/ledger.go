@@ -56,7 +56,7 @@ var ofLedger = []mutant{
 	},
 	{
 		"a snapshot takes a field that is no integer for 0", "internal/ledger",
-		"e, kept := state.after(known)\n", "e, kept := state.after(Entry{Counts: Counts{}})\n", test("TestCorrect"),
+		"e, kept := l.after(state, known)\n", "e, kept := l.after(state, Entry{Counts: Counts{}})\n", test("TestCorrect"),
 	},
 	{
 		"a snapshot overwrites what is newer", "internal/ledger",

@@ -116,15 +116,23 @@ var ofRollup = []mutant{
 	},
 	{
 		"what was counted before a text is what was heard of it", "internal/ledger",
-		"n, told := s.Was[name]\n\t\tif !told &&", "n, told := s.Was[name]\n\t\tif told = false; !told &&", test("TestMergeWhatIsBlank"),
+		"n, told := s.Was[name]\n\t\tif !told {", "n, told := s.Was[name]\n\t\tif told = false; !told {", test("TestMergeWhatIsBlank"),
 	},
 	{
 		"an event of a text after a text waits", "rollup",
 		"return len(s.Was) > 0", "return len(s.Blank) > 0", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
 	},
 	{
-		"a text in a shard that was made again keeps what was counted of the one before", "internal/ledger",
-		"if !told && !s.Made.After(known.AsOf) {", "if !told {", test("TestMergeWhatIsBlank"),
+		"what is no integer in a shard that was made again keeps what was counted of the one before", "internal/ledger",
+		"if s.Made.After(known.AsOf) && ", "if false && ", testIn("rollup", "TestNoIntegerInAShardThatIsMadeAgain"),
+	},
+	{
+		"a ledger that was restored keeps nothing of its shards' counts", "internal/ledger",
+		"&& !(l.Restored && known.AsOf.Before(l.Created)) {", "{", testIn("rollup", "TestNoIntegerInAShardThatIsRestored"),
+	},
+	{
+		"a ledger that was restored keeps what was counted of shards that are gone since", "internal/ledger",
+		"l.Restored && known.AsOf.Before(l.Created)", "l.Restored", test("TestMergeIntoALedgerThatWasRestored"),
 	},
 	{
 		"a note is taken away for an answer that the ledger has no room for", "rollup",
