@@ -33,14 +33,15 @@ type Change struct {
 	Counts map[string]int64 // what a shard holds: its integer fields, by their names, without zeros
 	Odd    []string         // its fields that are numbers and no integers, which no event can count
 	Blank  []string         // its fields that are no numbers: what was counted of them is kept
-	Was    map[string]int64 // what fields of Blank held just before, of those that held integers, where it is known
+	Was    map[string]int64 // what fields of Odd and Blank held just before, of those that held integers, where it is known
+	WasOdd bool             // one of Blank was in Odd just before
 	// Gone: the document was deleted; or it names its counter itself, and that is another now
 	Gone bool
 }
 
 // state is what the shard holds after the change.
 func (c Change) state() ledger.State {
-	return ledger.State{Shard: c.Shard, AsOf: c.AsOf, Made: c.Made, Counts: c.Counts, Odd: c.Odd, Blank: c.Blank, Was: c.Was, Gone: c.Gone}
+	return ledger.State{Shard: c.Shard, AsOf: c.AsOf, Made: c.Made, Counts: c.Counts, Odd: c.Odd, Blank: c.Blank, Was: c.Was, WasOdd: c.WasOdd, Gone: c.Gone}
 }
 
 // lookFor reads the document of a change of which it isn't known whom it concerns: the counter that

@@ -24,7 +24,7 @@ import (
 // states need not wait: the newer one is not acknowledged, so it comes again if this process dies,
 // and it covers them. That holds for strictly newer ones only. A duplicate waits with its twin:
 // they are the same event, and once one delivery of it is acknowledged, it does not come again.
-// An event that says what a field was that is no number any more waits, too: no newer state says it.
+// An event that says what a field was that is no integer any more waits, too: no newer state says it.
 type coalescer[W any] struct {
 	least, most time.Duration // in which a flush is earned
 	burst       int           // flushes that a full bucket holds, at least 1
@@ -124,7 +124,7 @@ func (h *held[W]) tells() bool { return tells(h.state) || slices.ContainsFunc(h.
 
 // tells reports whether no other event says the same: of a text that takes the place of a text nothing is
 // to be told, and a shard may have a time in each of its versions.
-func tells(s ledger.State) bool { return len(s.Was) > 0 }
+func tells(s ledger.State) bool { return len(s.Was) > 0 || s.WasOdd }
 
 func isBlank(s ledger.State) bool { return len(s.Blank) > 0 }
 

@@ -647,6 +647,8 @@ func TestStateOfAFieldThatIsNoNumberAnyMore(t *testing.T) {
 	other := ledger.State{Shard: "0", Blank: []string{"likes"}, AsOf: at(5)}
 	still := ledger.State{Shard: "0", Blank: []string{"likes"}, AsOf: at(6)}
 	three := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 3}, AsOf: at(7)}
+	half := ledger.State{Shard: "0", Odd: []string{"likes"}, Was: ledger.Counts{"likes": 7}, AsOf: at(2)}
+	mixed := ledger.State{Shard: "0", Blank: []string{"likes"}, WasOdd: true, AsOf: at(2).Add(500 * time.Nanosecond)}
 	for _, tt := range []struct {
 		states []ledger.State
 		waits  []int // of these, those whose events do
@@ -661,6 +663,9 @@ func TestStateOfAFieldThatIsNoNumberAnyMore(t *testing.T) {
 		{[]ledger.State{still, other}, []int{0}},
 		{[]ledger.State{seven, other, three}, []int{2}},
 		{[]ledger.State{three, still, seven, text, other}, []int{0, 3}},
+		{[]ledger.State{seven, half, mixed, one}, []int{1, 2, 3}},
+		{[]ledger.State{mixed, one}, []int{0, 1}},
+		{[]ledger.State{one, mixed, half}, []int{0, 1, 2}},
 	} {
 		c := newCoalescer(10, 1)
 		var done []int

@@ -79,13 +79,15 @@ func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
 	return c
 }
 
-// held notes what the shard held before of fields that are no numbers any more: whatever has been heard
+// held notes what the shard held before of fields that are no integers any more: whatever has been heard
 // of it, that was counted.
 func (c Change) held(before *firestorepb.Document) Change {
-	if before == nil {
+	if before == nil || len(c.Odd)+len(c.Blank) == 0 {
 		return c
 	}
-	for _, name := range c.Blank {
+	odd := book.ShardState(before).Odd
+	c.WasOdd = slices.ContainsFunc(c.Blank, func(name string) bool { return slices.Contains(odd, name) })
+	for _, name := range slices.Concat(c.Odd, c.Blank) {
 		n, ok := store.Integer(before.GetFields()[name]) // 0 of one that is missing
 		switch {
 		case !ok:

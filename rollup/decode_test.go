@@ -86,7 +86,7 @@ func TestDecode(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", contentType, err)
 				}
-				want := Change{Counter: "post-123", Shard: "7", AsOf: tt.want.AsOf, Made: tt.want.Made, Counts: tt.want.Counts, Odd: tt.want.Odd, Blank: tt.want.Blank, Was: tt.want.Was, Gone: tt.want.Gone}
+				want := Change{Counter: "post-123", Shard: "7", AsOf: tt.want.AsOf, Made: tt.want.Made, Counts: tt.want.Counts, Odd: tt.want.Odd, Blank: tt.want.Blank, Was: tt.want.Was, WasOdd: tt.want.WasOdd, Gone: tt.want.Gone}
 				if diff := cmp.Diff([]Change{want}, got); diff != "" {
 					t.Errorf("%s: (-want +got)\n%s", contentType, diff)
 				}
@@ -168,7 +168,11 @@ func TestDecodeSeveralFields(t *testing.T) {
 		{"one is not a number", doc(fields{"likes": double(math.NaN())}), nil, &ledger.State{Blank: []string{"likes"}}},
 		{"one is too large for a count", doc(fields{"likes": double(1e300)}), nil, &ledger.State{Blank: []string{"likes"}}},
 		{"one is no number any more", doc(fields{"likes": text("5"), "v": text("x"), "w": text("x")}), doc(fields{"likes": integer(4), "v": double(0.5)}),
-			&ledger.State{Blank: []string{"likes", "v", "w"}, Was: ledger.Counts{"likes": 4, "w": 0}}},
+			&ledger.State{Blank: []string{"likes", "v", "w"}, Was: ledger.Counts{"likes": 4, "w": 0}, WasOdd: true}},
+		{"one is not an integer any more", doc(fields{"likes": double(4.5), "v": integer(3)}), doc(fields{"likes": integer(4), "v": integer(3)}),
+			&ledger.State{Counts: ledger.Counts{"v": 3}, Odd: []string{"likes"}, Was: ledger.Counts{"likes": 4}}},
+		{"one was not an integer before either", doc(fields{"likes": double(4.5), "v": integer(3)}), doc(fields{"likes": double(0.5)}),
+			&ledger.State{Counts: ledger.Counts{"v": 3}, Odd: []string{"likes"}}},
 		{"one was no number before", doc(fields{"likes": text("5")}), doc(fields{"likes": text("4")}), &ledger.State{Blank: []string{"likes"}}},
 		{"one was not an integer", doc(fields{"likes": integer(2), "v": integer(3)}), doc(fields{"likes": text("x")}), &ledger.State{Counts: ledger.Counts{"likes": 2, "v": 3}}},
 		{"both are not integers", doc(fields{"likes": double(-0.5), "v": double(0.5)}), nil, nil},

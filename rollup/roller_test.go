@@ -35,7 +35,7 @@ func (w *world) roller(opts rollup.RollerOptions) *rollup.Roller {
 }
 
 func change(s ledger.State) rollup.Change {
-	return rollup.Change{Counter: "c", Shard: s.Shard, Counts: s.Counts, Odd: s.Odd, Blank: s.Blank, Was: s.Was, AsOf: s.AsOf, Made: s.Made, Gone: s.Gone}
+	return rollup.Change{Counter: "c", Shard: s.Shard, Counts: s.Counts, Odd: s.Odd, Blank: s.Blank, Was: s.Was, WasOdd: s.WasOdd, AsOf: s.AsOf, Made: s.Made, Gone: s.Gone}
 }
 
 // load writes shards until the context ends, about rate a second, and has every event counted by

@@ -27,8 +27,11 @@ type State struct {
 	// Blank are fields that can't be a count: a text, null, NaN, 1e300. An increment replaces a text or
 	// null, and begins from 0. So the field's last known count goes into the base.
 	Blank []string
-	Was   Counts // what fields of Blank held just before, if that is known and was an integer
-	Gone  bool   // the shard was deleted, and its counts are 0
+	Was   Counts // what fields of Odd and Blank held just before, if that is known and was an integer
+	// WasOdd: a field of Blank was Odd just before. No other state says that its last known count goes into
+	// the base.
+	WasOdd bool
+	Gone   bool // the shard was deleted, and its counts are 0
 }
 
 // Kind is what a field of a shard holds.
@@ -75,9 +78,15 @@ func (l *Ledger) after(s State, known Entry) (e Entry, kept Counts) {
 	if s.Made.After(known.AsOf) && !(l.Restored && known.AsOf.Before(l.Created)) {
 		known.Counts = nil
 	}
+	before := func(field string) int64 {
+		if n, told := s.Was[field]; told {
+			return n
+		}
+		return known.Counts[field]
+	}
 	e = Entry{AsOf: s.AsOf, Counts: s.Counts}
 	for _, name := range s.Odd {
-		if n := known.Counts[name]; n != 0 {
+		if n := before(name); n != 0 {
 			if e.Counts = maps.Clone(e.Counts); e.Counts == nil {
 				e.Counts = Counts{}
 			}
@@ -85,11 +94,7 @@ func (l *Ledger) after(s State, known Entry) (e Entry, kept Counts) {
 		}
 	}
 	for _, name := range s.Blank {
-		n, told := s.Was[name]
-		if !told {
-			n = known.Counts[name]
-		}
-		if n != 0 {
+		if n := before(name); n != 0 {
 			if kept == nil {
 				kept = Counts{}
 			}

@@ -32,11 +32,11 @@ var ofLedger = []mutant{
 	},
 	{
 		"a newer state keeps what it lacks", "internal/ledger",
-		"for _, name := range s.Odd {\n\t\tif n := known", "for name := range known.Counts {\n\t\tif n := known", test("TestMergeSeveralFields"),
+		"for _, name := range s.Odd {\n\t\tif n := before", "for name := range known.Counts {\n\t\tif n := before", test("TestMergeSeveralFields"),
 	},
 	{
 		"a field that is no integer any more counts nothing", "internal/ledger",
-		"for _, name := range s.Odd {\n		if n := known", "for _, name := range s.Odd[:0] {\n		if n := known", test("TestMerge|TestMergeSeveralFields|TestSet"),
+		"for _, name := range s.Odd {\n		if n := before", "for _, name := range s.Odd[:0] {\n		if n := before", test("TestMerge|TestMergeSeveralFields|TestSet"),
 	},
 	{
 		"what was counted of a field that becomes a text is forgotten", "internal/ledger",
