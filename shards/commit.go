@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -124,15 +125,18 @@ func (c *Client) pickedShard(f *batch, counter string) string {
 	return c.db.Shard(counter, layout.ShardID(f.picked[counter]))
 }
 
-// marks is the write that makes a marker, or takes the place of one that was made alone. It expires by
-// Firestore's clock: where that of this machine is slow, TTL might take it while a commit is in doubt.
+// marks is the write that makes a marker, or takes the place of one that was made alone. TTL must not take
+// it while a commit is in doubt. So it expires by the later of two clocks: Firestore's, because that of this
+// machine may be slow, and this machine's, because of an instance that was suspended what it knows of
+// Firestore's is as old as its last answer.
 func (c *Client) marks(id string, m marker) *firestorepb.Write {
 	ttl := c.cfg.KeyTTL
 	if m.asked == "" || ttl < batchMarkerTTL {
 		// a key's may be the only one that stands in the way of a late commit
 		ttl = batchMarkerTTL
 	}
-	w := store.Create(c.db.Request(id), m.fields(c.db.Now().Add(ttl)))
+	now := slices.MaxFunc([]time.Time{c.db.Now(), time.Now()}, time.Time.Compare)
+	w := store.Create(c.db.Request(id), m.fields(now.Add(ttl)))
 	if !m.at.IsZero() {
 		w.CurrentDocument = store.UpdatedAtTime(m.at)
 	}

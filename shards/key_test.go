@@ -343,27 +343,41 @@ func TestMarkersExpire(t *testing.T) {
 	}
 }
 
-// Markers expire by Firestore's clock, and not by that of a machine which is slow: TTL would take a
-// marker while its commit is in doubt, and the increment would count twice.
-func TestMarkersExpireByFirestoresClock(t *testing.T) {
+// TTL must not take a marker while its commit is in doubt, or the increment would count twice. So none
+// expires by the clock of a machine which is slow, nor by what an instance knows of Firestore's clock that
+// was suspended since Firestore's last answer.
+func TestMarkersExpireByTheLaterClock(t *testing.T) {
 	t.Parallel()
-	const slow = 90 * time.Minute
-	w := &world{Instance: emulator.StartWith(t, emulator.Options{Now: func() time.Time { return time.Now().Add(slow) }})}
-	w.fs = w.Client(t, "p")
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
-	began := time.Now().Add(slow)
-	for _, key := range []shards.Key{{}, {Value: "k"}} {
-		if _, err := c.AddOnce(t.Context(), 1, key); err != nil {
-			t.Fatal(err)
-		}
-	}
-	docs, err := w.fs.Collection("counter_requests").Documents(t.Context()).GetAll()
-	if err != nil || len(docs) != 3 {
-		t.Fatalf("%d markers, %v; want those of the creation and of two increments", len(docs), err)
-	}
-	for _, doc := range docs {
-		if at := doc.Data()["expire_at"].(time.Time); at.Before(began.Add(59 * time.Minute)) {
-			t.Errorf("a marker of %v expires at %v", doc.CreateTime, at)
+	const off = 90 * time.Minute
+	for name, tt := range map[string]struct{ first, then time.Duration }{ // how far Firestore's clock is ahead of the machine's
+		"the machine is slow":        {off, off},
+		"the instance was suspended": {-off, 0},
+	} {
+		for _, key := range []shards.Key{{}, {Value: "k"}} {
+			t.Run(name+key.Value, func(t *testing.T) {
+				t.Parallel()
+				var ahead atomic.Int64
+				ahead.Store(int64(tt.first))
+				w := &world{Instance: emulator.StartWith(t, emulator.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})}
+				w.fs = w.Client(t, "p")
+				c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+				if err := c.Add(t.Context(), 1); err != nil { // it is known from then on, and not read
+					t.Fatal(err)
+				}
+				ahead.Store(int64(tt.then))
+				if _, err := c.AddOnce(t.Context(), 1, key); err != nil {
+					t.Fatal(err)
+				}
+				docs, err := w.fs.Collection("counter_requests").Documents(t.Context()).GetAll()
+				if err != nil || len(docs) != 3 {
+					t.Fatalf("%d markers, %v; want those of the creation and of two increments", len(docs), err)
+				}
+				for _, doc := range docs {
+					if at := doc.Data()["expire_at"].(time.Time); at.Before(doc.CreateTime.Add(59 * time.Minute)) {
+						t.Errorf("a marker of %v expires at %v", doc.CreateTime, at)
+					}
+				}
+			})
 		}
 	}
 }

@@ -148,7 +148,11 @@ var bySimulation = []mutant{
 	},
 	{
 		"markers expire by the clock of their machine", "shards",
-		"m.fields(c.db.Now().Add(ttl))", "m.fields(time.Now().Add(ttl))", test("TestMarkersExpireByFirestoresClock"),
+		"[]time.Time{c.db.Now(), time.Now()}", "[]time.Time{time.Now()}", test("TestMarkersExpireByTheLaterClock"),
+	},
+	{
+		"the markers of an instance that was suspended expire at once", "shards",
+		"[]time.Time{c.db.Now(), time.Now()}", "[]time.Time{c.db.Now()}", test("TestMarkersExpireByTheLaterClock"),
 	},
 	{
 		"the markers of keys expire with those of batches", "shards",
