@@ -25,8 +25,8 @@ type speech struct {
 }
 
 // leaves leaves the batch to who has spoken, or may be about to, but for what is counted. It reports
-// false where the flush has something to do that nobody else does for it, and where all is counted.
-// Nothing is merged yet.
+// false where the flush has something to do that nobody else does for it, such as a deletion, which no
+// snapshot covers, and where all is counted. Nothing is merged yet.
 func (f *flushing) leaves(k *book.Book, spoken bool) bool {
 	if !f.batch.follows || !spoken && !f.hopes(k) || k.Changed() {
 		return false
@@ -38,6 +38,9 @@ func (f *flushing) leaves(k *book.Book, spoken bool) bool {
 	open := map[string]bool{}
 	for _, s := range f.batch.states {
 		if _, new := d.States[ledger.Key(s.Shard)]; new {
+			if s.Gone {
+				return false
+			}
 			open[s.Shard] = true
 		}
 	}

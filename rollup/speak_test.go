@@ -127,6 +127,28 @@ func TestAFollower(t *testing.T) {
 	w.total(4)
 }
 
+// A deletion is covered by no snapshot, because nothing tells which of the two was first. So whoever hears
+// of one flushes it, however many speak meanwhile: it would wait for as long as a crowd is there, and its
+// event would come to an end without an answer, which slows all counters down.
+func TestAFollowerOfADeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(3)
+	w.apply(w.arrived()...)
+	speaker, follower := w.open(), w.open()
+	w.inc(0, 1)
+	_, err := follower.Apply(w.ctx, w.id, w.arrived())
+	w.must(nil, err)
+	w.must(w.shard(2).Delete(w.ctx))
+	w.inc(1, 1)
+	events := w.arrived()
+	w.speak(speaker, 100, true, events[1])
+	if got := w.speak(follower, 100, true, events[0]); !got.Committed || len(got.Open) > 0 {
+		t.Errorf("%+v", got)
+	}
+	w.total(2)
+}
+
 // An instance that can't pay waits for one that can, where one could a moment ago.
 func TestAnInstanceThatCantPayWaits(t *testing.T) {
 	t.Parallel()

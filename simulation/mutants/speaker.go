@@ -15,6 +15,10 @@ var ofSpeaking = []mutant{
 		"			open[s.Shard] = true\n", "			open[\"another\"] = true\n", simulation,
 	},
 	{
+		"a follower waits with a deletion, which no snapshot covers", "rollup",
+		"			if s.Gone {\n				return false\n			}\n", "", test("TestAFollowerOfADeletion"),
+	},
+	{
 		"a follower waits with answers that nobody else has", "rollup",
 		"len(b.answered) == 0 && !c.draining", "!c.draining", test("TestCoalescerFlushesWhatNobodyElseCan"),
 	},
