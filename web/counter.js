@@ -53,8 +53,8 @@ export class Counters {
    *   unless given, see `overFirestore`
    * @param {string | (() => string | null | undefined)} [options.member] who the user is, now:
    *   what one has asked for is sent for nobody else. Unless given, users are told apart by their
-   *   `Authorization`, and their likes are those of `me`, the user whom the function knows by
-   *   that. A function that returns null: nobody has signed in
+   *   `Authorization`, and only increments that were sent once; likes are those of `me`, the user
+   *   whom the function knows by that. A function that returns null: nobody has signed in
    * @param {(changed: () => void) => () => void} [options.onUser] calls `changed` when another user has
    *   signed in, or out, until what it returns is called; see `signedIn`
    * @param {Storage | null} [options.storage] where increments and likes are kept until they are
