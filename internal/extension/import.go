@@ -56,9 +56,16 @@ type Source struct {
 }
 
 // key is what a ledger calls it.
-func (s Source) key() string {
+func (s Source) key() string { return s.keyOf("firestore-counter") }
+
+// copyKey is what the ledger calls it of the very document that it is in, where it was copied into another
+// field. In place, it is what the field holds: whatever was imported by one of the two must not be by the
+// other.
+func (s Source) copyKey() string { return s.keyOf("firestore-counter, copied") }
+
+func (s Source) keyOf(kind string) string {
 	hash := sha256.New()
-	for _, part := range []string{"firestore-counter", s.Path, s.Field} {
+	for _, part := range []string{kind, s.Path, s.Field} {
 		fmt.Fprintf(hash, "%d:%s", len(part), part)
 	}
 	return hex.EncodeToString(hash.Sum(nil))
@@ -137,6 +144,10 @@ func ImportWith(ctx context.Context, db *store.DB, counter string, source Source
 func (c importer) copyFrom(ctx context.Context, source Source) (Imported, error) {
 	var done Imported
 	into, key := c.db.Fields[0], source.key()
+	own := c.db.Document(source.Path) == c.db.Counter(c.counter)
+	if own {
+		key = source.copyKey()
+	}
 	if field, shown := c.db.Field(source.last()); shown {
 		into = field
 	}
@@ -146,6 +157,9 @@ func (c importer) copyFrom(ctx context.Context, source Source) (Imported, error)
 		value, err := c.value(ctx, source)
 		if err != nil {
 			return false, err
+		}
+		if _, ours := k.Ledger.Imported[source.key()]; own && ours {
+			return false, fmt.Errorf("%w: %s was taken over in place before, and holds what this counter has counted: show it in FIELDS by that name to import what has come since", ErrInvalidSource, source.Field)
 		}
 		before, again := k.Ledger.Imported[key]
 		found := Imported{Value: value, Added: ledger.Sub(value, before)}

@@ -125,6 +125,48 @@ func TestImportInPlaceOfAFieldThatIsShownLater(t *testing.T) {
 	}
 }
 
+// A field that was taken over in place is shown by another name from then on. What is left in its place is
+// what the counter has counted, and is imported into that no more; nor is a field taken over in place
+// whose number was imported into another one.
+func TestImportInPlaceAndIntoAnotherField(t *testing.T) {
+	t.Parallel()
+	i := emulator.Start(t)
+	place := layout.Place{Counters: "pages/{page}", Fields: "visits=n", Hosted: true}
+	renamed := place
+	renamed.Fields = "hits=n"
+	for _, first := range []layout.Place{place, renamed} {
+		second := place
+		if first == place {
+			second = renamed
+		}
+		id := "first-" + first.Fields[:4]
+		source := extension.Source{Path: "pages/" + id, Field: "visits"}
+		p := pagesOf(t, i)
+		page := p.fs.Doc(source.Path)
+		p.set(page, map[string]any{"visits": 1000})
+		p.set(page.Collection("_counter_shards_").Doc("a"), map[string]any{"visits": 22})
+		w := worldOf(t, i, first)
+		if got, err := w.imports(t, id, source); err != nil || got.Value != 1022 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if err := w.counter(t, id).Add(t.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		w.rollUp(t, id)
+		if got, err := worldOf(t, i, second).imports(t, id, source); !errors.Is(err, extension.ErrInvalidSource) {
+			t.Errorf("after %s: %+v, %v; want ErrInvalidSource", first.Fields, got, err)
+		}
+		p.set(page.Collection("_counter_shards_").Doc("b"), map[string]any{"visits": 3})
+		if got, err := w.imports(t, id, source); err != nil || got.Added != 3 {
+			t.Errorf("%s again: %+v, %v; want 3 more", first.Fields, got, err)
+		}
+		w.rollUp(t, id)
+		if total := w.document(t, source.Path)[w.db.Fields[0].Name]; total != int64(1030) {
+			t.Errorf("%s: %v, want 1030", first.Fields, total)
+		}
+	}
+}
+
 // A document with shards of ours, which nothing has rolled up: what its field holds may be what
 // these have come to.
 func TestImportInPlaceBesideShards(t *testing.T) {
