@@ -211,3 +211,17 @@ func TestATotalThatGrowsBeyondAnIncrement(t *testing.T) {
 		t.Errorf("%d commits, want one, and no drift:\n%s", commits, &log)
 	}
 }
+
+// A flush mends a field, too, that stays as it is while another one grows: its commit says what both of
+// them hold.
+func TestAFieldThatStaysAsItIsIsMended(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).hosted()
+	w.post(map[string]any{"title": "Hello"})
+	w.like(0, 1, 5)
+	w.apply(w.arrived()...)
+	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "views", Value: 77}}))
+	w.like(0, 1, 0)
+	w.apply(w.arrived()...)
+	w.has(map[string]any{"title": "Hello", "likes": int64(2), "views": int64(5)})
+}

@@ -224,7 +224,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a flush leaves out fields that stay as they are", "internal/book",
-		"\t\tif known && ledger.Add(was, k.Deltas[field.Name]) == total {\n", "\t\tif known && total == was {\n\t\t\tdelete(set, field.Name)\n\t\t} else if known {\n", simulation,
+		"\t\tif known && ledger.Add(was, k.Deltas[field.Name]) == total {\n", "\t\tif known && total == was {\n\t\t\tdelete(set, field.Name)\n\t\t} else if known {\n", testIn("rollup", "TestAFieldThatStaysAsItIsIsMended"),
 	},
 	{
 		"without its document a counter counts nothing", "rollup",
