@@ -13,6 +13,7 @@ var (
 	documentRoles = []string{"roles/datastore.user", "roles/datastore.owner", "roles/editor", "roles/owner"}
 	receiverRoles = []string{"roles/eventarc.eventReceiver", "roles/editor", "roles/owner"}
 	invokerRoles  = []string{"roles/run.invoker", "roles/run.servicesInvoker", "roles/run.developer", "roles/run.admin", "roles/editor", "roles/owner"}
+	agentRoles    = []string{"roles/eventarc.serviceAgent", "roles/editor", "roles/owner"}
 	tokenRoles    = []string{"roles/iam.serviceAccountTokenCreator", "roles/owner"}
 )
 
@@ -21,6 +22,9 @@ var agentsChanged = time.Date(2021, time.April, 9, 0, 0, 0, 0, time.UTC)
 
 // pubsubAgent matches Pub/Sub's own account in a project.
 var pubsubAgent = regexp.MustCompile(`^serviceAccount:service-[0-9]+@gcp-sa-pubsub\.iam\.gserviceaccount\.com$`)
+
+// eventarcAgent matches Eventarc's own account in a project.
+var eventarcAgent = regexp.MustCompile(`^serviceAccount:service-[0-9]+@gcp-sa-eventarc\.iam\.gserviceaccount\.com$`)
 
 // everybody are the members that stand for the whole internet; anybody can get a Google account.
 var everybody = []string{"allUsers", "allAuthenticatedUsers"}
@@ -76,6 +80,11 @@ func (f *findings) access(d *Deployment) {
 	if job := d.reconcileJob(); job != nil && job.Account != "" {
 		f.invoker(d, d.Functions.Reconcile, job.Account)
 	}
+	if len(d.Functions.all()) > 0 && d.Access != nil && !d.Access.has(agentRoles, eventarcAgent.MatchString, always) {
+		f.add("agent-role-missing", "Eventarc's service agent", "it does not have "+agentRoles[0],
+			line("gcloud", "projects", "add-iam-policy-binding", d.Target.Project, "--role="+agentRoles[0], "--condition=None")+
+				` --member="serviceAccount:service-`+d.number()+`@gcp-sa-eventarc.iam.gserviceaccount.com"`)
+	}
 	if member := "serviceAccount:service-" + d.number() + "@gcp-sa-pubsub.iam.gserviceaccount.com"; d.Access != nil && !d.Since.IsZero() && d.Since.Before(agentsChanged) &&
 		!d.Access.has(tokenRoles, pubsubAgent.MatchString, always) {
 		f.add("pubsub-agent-role-missing", "Pub/Sub's service agent", "the project is of "+d.Since.Format(time.DateOnly)+", and it does not have "+tokenRoles[0],
@@ -85,7 +94,7 @@ func (f *findings) access(d *Deployment) {
 
 // documents looks at a function's own account: it reads and writes documents.
 func (f *findings) documents(d *Deployment, function *Function) {
-	if d.Access == nil || function.Account == "" {
+	if d.Access == nil || function.Account == "" || d.Gone[function.Account] != "" {
 		return
 	}
 	member := "serviceAccount:" + function.Account
@@ -101,7 +110,7 @@ func (f *findings) documents(d *Deployment, function *Function) {
 // receiver looks at the trigger's account: it takes events.
 func (f *findings) receiver(d *Deployment, account string) {
 	member := "serviceAccount:" + account
-	if d.Access == nil || account == "" || d.Access.has(receiverRoles, is(member), always) {
+	if d.Access == nil || account == "" || d.Gone[account] != "" || d.Access.has(receiverRoles, is(member), always) {
 		return
 	}
 	f.add(roleFinding(d.Access.custom(member)), account, "it carries events to Rollup, and has no "+receiverRoles[0], d.grant(member, receiverRoles[0], ""))
@@ -111,7 +120,7 @@ func (f *findings) receiver(d *Deployment, account string) {
 // the project.
 func (f *findings) invoker(d *Deployment, function *Function, account string) {
 	member := "serviceAccount:" + account
-	if function.Invokers == nil || account == "" || function.Open {
+	if function.Invokers == nil || account == "" || d.Gone[account] != "" || function.Open {
 		return
 	}
 	may := is(append([]string{member}, everybody...)...)

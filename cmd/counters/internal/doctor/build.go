@@ -42,7 +42,7 @@ func (f *findings) builds(d *Deployment) {
 // builder looks at one of the roles that an account needs in the project.
 func (f *findings) builder(d *Deployment, account, does string, roles []string, condition string) {
 	member := "serviceAccount:" + account
-	if d.Access == nil || d.Access.has(roles, is(member), always) {
+	if d.Access == nil || d.Gone[account] != "" || d.Access.has(roles, is(member), always) {
 		return
 	}
 	if condition != "" {
@@ -69,7 +69,7 @@ func (f *findings) images(d *Deployment, function *Function) {
 		f.add("repository-missing", parts[3], fmt.Sprintf("there is no repository %s for the image of %s", function.Repository, function.Name), fix)
 		return
 	}
-	if function.BuildAccount == "" || function.Images.has(imageRoles, is(member), always) || d.Access.has(imageRoles, is(member), always) {
+	if function.BuildAccount == "" || d.Gone[path.Base(function.BuildAccount)] != "" || function.Images.has(imageRoles, is(member), always) || d.Access.has(imageRoles, is(member), always) {
 		return
 	}
 	f.add(buildFinding(d.Access == nil || d.Access.custom(member) || function.Images.custom(member)), path.Base(function.BuildAccount),

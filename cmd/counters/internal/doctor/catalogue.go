@@ -13,6 +13,8 @@ var catalogue = map[string]entry{
 
 	// Builds.
 	"build-role-missing": {Error, "A function is built with this account each time that it is deployed, and no build succeeds: neither the next deployment nor any command below that deploys one."},
+	"account-gone":       {Error, "Nothing can act as this account: what it runs, calls or builds is refused, or stands still. An account that is made again by its name has none of the roles of the one before; the command gives them back."},
+	"agent-role-missing": {Error, "Without it Eventarc refuses to make or change a trigger: a deployment of Rollup fails, and each command below that makes one."},
 	"repository-missing": {Error, "The functions run on, as long as their instances do. A build has nowhere to write its image to, and a new instance may find none."},
 
 	// The functions.
@@ -24,6 +26,7 @@ var catalogue = map[string]entry{
 	"runtime-deprecated":  {Warning, "The runtime gets no support any more, and can't be deployed once it is decommissioned."},
 	"concurrency-one": {Error,
 		"An instance takes one request at a time, which is the platform's default. No two increments share a commit and no two events share a roll-up, so that a busy counter needs an instance per request and its document is fought over."},
+	"traffic-pinned":  {Warning, "Requests go to an older revision: what is deployed since, settings included, answers none or not all of them."},
 	"timeout-short":   {Error, "Cloud Run hangs up on a call while the function is at work. An increment is answered 504, though it may be counted; an event comes again, and again; a walk of Reconcile never comes to its end."},
 	"concurrency-low": {Warning, "Increments share a commit, and events a roll-up, only within an instance: below 100 requests at a time there is little to share."},
 
@@ -52,6 +55,12 @@ var catalogue = map[string]entry{
 		"Rollup refuses events while Firestore does, and they are to come again for a day. With this policy they are laid aside after a few failures, and what they carried is missing from totals until Reconcile runs."},
 	"events-waiting": {Error,
 		"Totals are behind by what is in them. Rollup's log says why it refuses them, or that it never hears of them; docs/operations.md says what to do. They come again for 24 hours, and Reconcile counts what they carried in any case."},
+	"subscription-broken": {Error,
+		"Events are published, and never brought to Rollup: totals move only when Reconcile runs."},
+	"subscription-forgets": {Warning,
+		"An event that Rollup refuses for longer than that is dropped, and what it carried is missing from totals until Reconcile runs. Eventarc's subscriptions keep them for a day."},
+	"subscription-slow": {Warning,
+		"After one failure an event, and what it carries, is missing from its total for so long. Eventarc's subscriptions begin with 10 seconds."},
 	"subscription-expires": {Warning,
 		"Pub/Sub deletes a subscription through which nothing has gone for so long. After a quiet time no event comes any more, and totals move only when Reconcile runs."},
 	"upgrade-unfinished": {Error,
@@ -64,6 +73,7 @@ var catalogue = map[string]entry{
 	"auto-create-open":     {Warning, "Anybody on the internet can count, and make counters without bound: each is some 15 documents, and read hourly from then on, at your expense. Let AUTO_CREATE be a number, of new counters a minute and caller."},
 	"pubsub-agent-role-missing": {Error,
 		"In projects from before April 2021 Pub/Sub's service agent needs this role to call a function with a token. Without it no event is delivered, and totals move only when Reconcile runs."},
+	"increment-hidden":   {Warning, "Cloud Run answers 404 to whatever comes from the internet, so to every page of ALLOWED_ORIGINS. Where a load balancer stands before it, the setting is internal-and-gclb."},
 	"increment-open":     {Warning, "Anybody on the internet can count, as often as they like, at your expense. Should that be so, let AUTH ask for a token (firebase or appcheck)."},
 	"function-reachable": {Warning, "Only Eventarc and Scheduler call it, whose calls are internal traffic. What the internet can reach is one wrong grant away from being called by anybody."},
 	"function-open":      {Error, "Anybody on the internet can call it: a forged event becomes part of a total, and a reconcile of all counters costs a read of each."},
@@ -73,6 +83,7 @@ var catalogue = map[string]entry{
 	"scheduler-job-paused":  {Error, "Reconcile is not called while the job rests: an event that is lost stays missing from its total."},
 	"scheduler-job-target":  {Error, "The job calls another address than Reconcile's: an event that is lost stays missing from its total."},
 	"scheduler-job-token":   {Error, "Cloud Run refuses a call without a token for its own address: an event that is lost stays missing from its total."},
+	"scheduler-job-method":  {Error, "Reconcile takes POST, and answers everything else with 405: an event that is lost stays missing from its total."},
 	"scheduler-job-failed":  {Warning, "Reconcile did not finish the last time. The next run goes on where it stopped; when that fails too, read its log."},
 	"database-missing":      {Error, "There is nowhere to count."},
 	"database-restored": {Info,

@@ -26,6 +26,7 @@ import (
 	"google.golang.org/api/cloudscheduler/v1"
 	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/firebaserules/v1"
+	"google.golang.org/api/iam/v1"
 	"google.golang.org/api/logging/v2"
 	"google.golang.org/api/monitoring/v3"
 	"google.golang.org/api/option"
@@ -64,6 +65,7 @@ type cloud struct {
 	metrics     []string
 	alerts      map[string]bool // :: displayed name → it is on
 	unbilled    bool
+	accounts    map[string]*iam.ServiceAccount // :: email; one that isn't named is there
 	budgets     []*billingbudgets.GoogleCloudBillingBudgetsV1Budget
 	had         map[string]had // :: service's name → what it has had in a week
 
@@ -91,6 +93,7 @@ func (c *cloud) serve(t *testing.T) Reader {
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v2/projects/{project}/locations/{region}/services/{service}", c.service)
+	mux.HandleFunc("GET /v1/projects/{project}/serviceAccounts/{account}", c.account)
 	mux.HandleFunc("POST /v3/projects/{project}", c.projectPolicy)
 	mux.HandleFunc("GET /v3/projects/{project}", func(w http.ResponseWriter, _ *http.Request) {
 		c.answer(w, "resourcemanager.projects.get", "cloudresourcemanager.googleapis.com", &cloudresourcemanager.Project{Name: "projects/1234", CreateTime: c.since.Format(time.RFC3339Nano)})
@@ -118,7 +121,7 @@ func (c *cloud) serve(t *testing.T) Reader {
 
 	return Reader{
 		Functions: overGRPC, Admin: overGRPC, Firestore: overGRPC, Run: overREST, Monitoring: overREST, Projects: overREST, Eventarc: overREST, PubSub: overREST, Scheduler: overREST,
-		Services: overREST, Artifacts: overREST, Rules: overREST, Logging: overREST, Billing: overREST, Budgets: overREST,
+		Services: overREST, Artifacts: overREST, Accounts: overREST, Rules: overREST, Logging: overREST, Billing: overREST, Budgets: overREST,
 	}
 }
 
@@ -300,7 +303,33 @@ func (c *cloud) listTriggers(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *cloud) subscription(w http.ResponseWriter, r *http.Request) {
-	c.answer(w, "pubsub.subscriptions.get", "pubsub.googleapis.com", c.waiting[r.PathValue("subscription")])
+	subscription := c.waiting[r.PathValue("subscription")]
+	if _, refused := c.refused["pubsub.subscriptions.get"]; subscription == nil && !refused {
+		c.missing(w)
+		return
+	}
+	c.answer(w, "pubsub.subscriptions.get", "pubsub.googleapis.com", subscription)
+}
+
+func (c *cloud) account(w http.ResponseWriter, r *http.Request) {
+	account, named := c.accounts[r.PathValue("account")]
+	switch {
+	case !named:
+		account = &iam.ServiceAccount{Email: r.PathValue("account")}
+	case account == nil:
+		c.missing(w)
+		return
+	}
+	c.answer(w, "iam.serviceAccounts.get", "iam.googleapis.com", account)
+}
+
+// pushing is a subscription as Eventarc makes it.
+func pushing(deadline int64) *pubsub.Subscription {
+	return &pubsub.Subscription{
+		Topic: "projects/" + testProject + "/topics/eventarc-nam5", AckDeadlineSeconds: deadline, ExpirationPolicy: &pubsub.ExpirationPolicy{}, MessageRetentionDuration: "86400s",
+		PushConfig:  &pubsub.PushConfig{PushEndpoint: "https://counters-rollup-abc.a.run.app"},
+		RetryPolicy: &pubsub.RetryPolicy{MinimumBackoff: "10s", MaximumBackoff: "600s"},
+	}
 }
 
 // had is what a service has had in a week.

@@ -41,6 +41,7 @@ type Deployment struct {
 	Functions *Functions
 	Runtimes  map[string]Runtime // :: runtime's name → its end; nil when it could not be read
 	Access    *Policy            // who may do what in the whole project
+	Gone      map[string]string  // :: account of the deployment's that nothing can act as → why
 	Since     time.Time          // when the project was made; zero when it could not be read
 	Number    string             // projects/ and the project's number; empty when it could not be read
 	Database  *Database
@@ -113,6 +114,7 @@ type Function struct {
 	Trigger  *Trigger
 	Invokers *Policy // of its Cloud Run service; nil when it could not be read
 	Open     bool    // its Cloud Run service takes calls without a token
+	Pinned   string  // an older revision that its Cloud Run service sends requests to; empty for none
 
 	Billing cost.Billing // empty when it could not be read
 	Week    *Week        // nil when it could not be read
@@ -142,6 +144,10 @@ type Trigger struct {
 	Subscription string
 	AckDeadline  time.Duration
 	Expires      time.Duration
+	// Lost is why events never come out of it; empty where they do. Keeps is for how long it keeps an
+	// event, and Backoff how long it waits at least after a failure; 0 is not known.
+	Lost           string
+	Keeps, Backoff time.Duration
 	// DeadLetters is where an event goes that has failed so often; empty where it comes again until its
 	// time is over.
 	DeadLetters string
@@ -220,6 +226,7 @@ type Job struct {
 	Schedule string
 	State    string // ENABLED, PAUSED, DISABLED or UPDATE_FAILED
 	URI      string
+	Method   string // empty is POST
 	Account  string // whose OIDC token it sends; empty when it sends none
 	Audience string // of the token; the URI when empty
 	Failure  string // how its last attempt failed; empty when it didn't

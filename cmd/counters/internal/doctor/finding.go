@@ -43,7 +43,8 @@ func (f *findings) add(name, subject, seen, fix string) {
 func Check(d *Deployment, now time.Time) []Finding {
 	var f findings
 	f.apis(d)
-	f.builds(d) // without whose roles no command deploys anything
+	f.accounts(d) // which all else is done as
+	f.builds(d)   // without whose roles no command deploys anything
 	f.functions(d, now)
 	if !f.upgrade(d) {
 		f.settings(d)

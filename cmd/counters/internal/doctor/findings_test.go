@@ -16,6 +16,7 @@ import (
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"google.golang.org/api/cloudscheduler/v1"
 	"google.golang.org/api/eventarc/v1"
+	"google.golang.org/api/iam/v1"
 	"google.golang.org/api/pubsub/v1"
 	"google.golang.org/api/run/v2"
 	"google.golang.org/grpc/codes"
@@ -77,6 +78,62 @@ var brokenDeployments = []broken{
 		d.env("counters-increment", "RECONCILE_DEADLINE", "600s")
 		d.env("counters-rollup", "RECONCILE_DEADLINE", "600s")
 	}, "timeout-short", "counters-reconcile", "--timeout=660s"},
+	{"an account that was deleted", func(t *testing.T, d *deployment) {
+		d.accounts = map[string]*iam.ServiceAccount{account("rollup"): nil}
+		d.revoke(member("rollup")) // what it had is a deleted account's
+	}, "account-gone", account("rollup"), "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	{"accounts that were deleted, of the trigger and of the build", func(t *testing.T, d *deployment) {
+		d.accounts = map[string]*iam.ServiceAccount{account("eventarc"): nil, account("build"): nil}
+		d.revoke(member("eventarc"))
+		d.revoke(member("build"))
+		d.policies["counters-rollup"].Bindings = nil
+		d.images["counters-functions"].Bindings = nil
+	}, "account-gone", account("eventarc"), "counters deploy"},
+	{"an account that was disabled", func(t *testing.T, d *deployment) {
+		d.accounts = map[string]*iam.ServiceAccount{account("scheduler"): {Disabled: true}}
+	}, "account-gone", account("scheduler"), "gcloud iam service-accounts enable counters-scheduler@my-project.iam.gserviceaccount.com --project=my-project"},
+	{"Eventarc's agent without its role", func(t *testing.T, d *deployment) {
+		d.revoke(eventarcsAgent)
+	}, "agent-role-missing", "Eventarc's service agent", `--role=roles/eventarc.serviceAgent --condition=None --member="serviceAccount:service-$(gcloud projects describe my-project`},
+	{"a subscription that was deleted", func(t *testing.T, d *deployment) {
+		delete(d.waiting, "of-counters-rollup")
+	}, "subscription-broken", "counters-rollup", "gcloud functions delete counters-rollup"},
+	{"a subscription whose topic was deleted", func(t *testing.T, d *deployment) {
+		d.waiting["of-counters-rollup"].Topic = "_deleted-topic_"
+	}, "subscription-broken", "counters-rollup", "gcloud functions delete counters-rollup"},
+	{"a subscription that was detached", func(t *testing.T, d *deployment) {
+		d.waiting["of-counters-rollup"].Detached = true
+	}, "subscription-broken", "counters-rollup", "gcloud functions delete counters-rollup"},
+	{"a counted collection's subscription that somebody pulls from", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.waiting["of-counters-watch-ratings"].PushConfig = &pubsub.PushConfig{}
+	}, "subscription-broken", "counters-watch-ratings", "gcloud eventarc triggers delete counters-watch-ratings --project=my-project --location=nam5 && gcloud eventarc triggers create"},
+	{"a subscription that keeps events for ten minutes", func(t *testing.T, d *deployment) {
+		d.waiting["of-counters-rollup"].MessageRetentionDuration = "600s"
+	}, "subscription-forgets", "counters-rollup", "subscriptions/of-counters-rollup --project=my-project --message-retention-duration=1d"},
+	{"a subscription that waits for ten minutes after a failure", func(t *testing.T, d *deployment) {
+		d.waiting["of-counters-rollup"].RetryPolicy.MinimumBackoff = "600s"
+	}, "subscription-slow", "counters-rollup", "--min-retry-delay=10s --max-retry-delay=600s"},
+	{"a second trigger of the shards", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.triggers["second"] = &eventarc.Trigger{
+			Name: "projects/my-project/locations/nam5/triggers/second", ServiceAccount: "projects/-/serviceAccounts/" + account("eventarc"),
+			Destination:  &eventarc.Destination{CloudRun: &eventarc.CloudRun{Service: "counters-rollup", Region: testRegion}},
+			EventFilters: []*eventarc.EventFilter{{Attribute: "document", Value: "counters/{counter}/shards/{n}", Operator: "match-path-pattern"}},
+		}
+	}, "watch-unneeded", "second", "gcloud eventarc triggers delete second --project=my-project --location=nam5"},
+	{"pages that can't come to Increment", func(t *testing.T, d *deployment) {
+		d.function("counters-increment").ServiceConfig.IngressSettings = functionspb.ServiceConfig_ALLOW_INTERNAL_ONLY
+		for _, f := range d.functions[:3] {
+			f.ServiceConfig.EnvironmentVariables["ALLOWED_ORIGINS"] = "https://app.example"
+		}
+	}, "increment-hidden", "counters-increment", "--ingress-settings=all"},
+	{"an older revision that answers", func(t *testing.T, d *deployment) {
+		d.services["counters-rollup"].Traffic = []*run.GoogleCloudRunV2TrafficTarget{{Type: "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION", Revision: "counters-rollup-00001", Percent: 100}}
+	}, "traffic-pinned", "counters-rollup", "gcloud run services update-traffic counters-rollup --project=my-project --region=us-central1 --to-latest"},
+	{"a job that sends GET", func(t *testing.T, d *deployment) {
+		d.jobs[0].HttpTarget.HttpMethod = "GET"
+	}, "scheduler-job-method", "counters-reconcile", "gcloud scheduler jobs update http counters-reconcile"},
 	{"a dead-letter policy", func(t *testing.T, d *deployment) {
 		d.waiting["of-counters-rollup"].DeadLetterPolicy = &pubsub.DeadLetterPolicy{DeadLetterTopic: "projects/my-project/topics/dead"}
 	}, "subscription-dead-letters", "counters-rollup", "gcloud pubsub subscriptions update projects/my-project/subscriptions/of-counters-rollup --project=my-project --clear-dead-letter-policy"},

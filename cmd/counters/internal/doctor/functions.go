@@ -64,6 +64,7 @@ func (f *findings) functions(d *Deployment, now time.Time) {
 		f.concurrency(d, function, entryPoint)
 		f.timeout(d, function, entryPoint)
 		f.ingress(d, function, entryPoint)
+		f.traffic(d, function)
 	}
 }
 
@@ -158,5 +159,16 @@ func (f *findings) timeout(d *Deployment, function *Function, entryPoint string)
 func (f *findings) ingress(d *Deployment, function *Function, entryPoint string) {
 	if entryPoint != "Increment" && function.Ingress == "ALLOW_ALL" {
 		f.add("function-reachable", function.Name, "it takes traffic from the internet", d.redeploy(function, "--ingress-settings=internal-only"))
+	}
+	if origins := function.Env["ALLOWED_ORIGINS"]; entryPoint == "Increment" && function.Ingress == "ALLOW_INTERNAL_ONLY" && origins != "" {
+		f.add("increment-hidden", function.Name, "it takes internal traffic alone, and ALLOWED_ORIGINS is "+origins, d.redeploy(function, "--ingress-settings=all"))
+	}
+}
+
+// traffic looks at whether what was deployed last answers.
+func (f *findings) traffic(d *Deployment, function *Function) {
+	if function.Pinned != "" {
+		f.add("traffic-pinned", function.Name, "its requests go to revision "+function.Pinned,
+			line("gcloud", "run", "services", "update-traffic", function.service(), "--project="+d.Target.Project, "--region="+function.Region, "--to-latest"))
 	}
 }

@@ -41,6 +41,9 @@ func account(name string) string {
 	return "counters-" + name + "@" + testProject + ".iam.gserviceaccount.com"
 }
 
+// eventarcsAgent is Google's.
+const eventarcsAgent = "serviceAccount:service-1234@gcp-sa-eventarc.iam.gserviceaccount.com"
+
 func member(name string) string { return "serviceAccount:" + account(name) }
 
 // deployment is a healthy deployment: what terraform makes, with a Firestore that holds a counter.
@@ -208,7 +211,7 @@ func (d *deployment) count(t *testing.T) {
 			},
 			Transport: &eventarc.Transport{Pubsub: &eventarc.Pubsub{Subscription: "projects/" + testProject + "/subscriptions/of-" + name}},
 		}
-		d.waiting["of-"+name] = &pubsub.Subscription{AckDeadlineSeconds: 70}
+		d.waiting["of-"+name] = pushing(70)
 	}
 	d.indexes = append(d.indexes, composite("ratings", "of.stars"), composite("ratings", "public", "of.stars"))
 	d.set(t, "counters/visits/comments/a", map[string]any{"text": "first"})
@@ -322,7 +325,7 @@ func healthyCloud() *cloud {
 		CreateTime: today.AddDate(0, -5, 0).Format(time.RFC3339Nano),
 		Transport:  &eventarc.Transport{Pubsub: &eventarc.Pubsub{Subscription: "projects/" + testProject + "/subscriptions/of-counters-rollup"}},
 	}}
-	c.waiting = map[string]*pubsub.Subscription{"of-counters-rollup": {AckDeadlineSeconds: 600, ExpirationPolicy: &pubsub.ExpirationPolicy{}}}
+	c.waiting = map[string]*pubsub.Subscription{"of-counters-rollup": pushing(600)}
 	c.function("counters-rollup").EventTrigger = &functionspb.EventTrigger{
 		Trigger:             "projects/" + testProject + "/locations/nam5/triggers/counters-rollup-1",
 		TriggerRegion:       "nam5",
@@ -363,6 +366,7 @@ func healthyCloud() *cloud {
 	condition := `resource.name == "projects/` + testProject + `/databases/(default)"`
 	c.grant("roles/datastore.user", condition, member("increment"), member("rollup"), member("reconcile"))
 	c.grant("roles/eventarc.eventReceiver", "", member("eventarc"))
+	c.grant("roles/eventarc.serviceAgent", "", eventarcsAgent)
 	c.jobs = []*cloudscheduler.Job{{
 		Name: "projects/" + testProject + "/locations/" + testRegion + "/jobs/counters-reconcile", State: "ENABLED",
 		HttpTarget: &cloudscheduler.HttpTarget{

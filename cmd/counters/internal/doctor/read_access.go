@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"path"
 	"time"
 
 	"google.golang.org/api/cloudresourcemanager/v3"
@@ -37,6 +38,11 @@ func (r *Reader) invokers(ctx context.Context, d *Deployment) error {
 		}
 		f.Open = service.InvokerIamDisabled
 		f.Billing = billing(service)
+		for _, to := range service.Traffic {
+			if to.Revision != "" && to.Percent > 0 {
+				f.Pinned = path.Base(to.Revision)
+			}
+		}
 		f.Invokers = &Policy{}
 		for _, b := range policy.Bindings {
 			binding := Binding{Role: b.Role, Members: b.Members}

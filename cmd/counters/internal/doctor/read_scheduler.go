@@ -40,7 +40,7 @@ func (r *Reader) jobs(ctx context.Context, d *Deployment) error {
 func decodeJob(api *cloudscheduler.Job) Job {
 	job := Job{Name: api.Name[strings.LastIndexByte(api.Name, '/')+1:], State: api.State, Schedule: api.Schedule}
 	if target := api.HttpTarget; target != nil {
-		job.URI = target.Uri
+		job.URI, job.Method = target.Uri, target.HttpMethod
 		if token := target.OidcToken; token != nil {
 			job.Account, job.Audience = token.ServiceAccountEmail, token.Audience
 		}

@@ -62,6 +62,9 @@ func watch(t *eventarc.Trigger) *Trigger {
 	return w
 }
 
+// deletedTopic is what Pub/Sub names in the place of a topic that was deleted.
+const deletedTopic = "_deleted-topic_"
+
 // subscriptions reads how long events of all triggers may wait for their answer, and how long the
 // subscriptions outlive a quiet time.
 func (r *Reader) subscriptions(ctx context.Context, d *Deployment) error {
@@ -78,8 +81,22 @@ func (r *Reader) subscriptions(ctx context.Context, d *Deployment) error {
 	}
 	for _, t := range all {
 		subscription, err := client.Projects.Subscriptions.Get(t.Subscription).Context(ctx).Do()
-		if err != nil {
+		switch {
+		case err != nil && isCode(err, codes.NotFound, 404):
+			t.Lost = "its subscription is gone"
+			continue
+		case err != nil:
 			return denied(err)
+		case subscription.Topic == deletedTopic:
+			t.Lost = "the topic of its subscription is gone"
+		case subscription.Detached:
+			t.Lost = "its subscription was detached from its topic"
+		case subscription.PushConfig == nil || subscription.PushConfig.PushEndpoint == "":
+			t.Lost = "its subscription pushes to nobody"
+		}
+		t.Keeps, _ = time.ParseDuration(subscription.MessageRetentionDuration) // 0, which is not compared, where it says nothing
+		if policy := subscription.RetryPolicy; policy != nil {
+			t.Backoff, _ = time.ParseDuration(policy.MinimumBackoff)
 		}
 		t.AckDeadline = time.Duration(subscription.AckDeadlineSeconds) * time.Second
 		if policy := subscription.DeadLetterPolicy; policy != nil {

@@ -26,6 +26,7 @@ type Reader struct {
 	Scheduler  []option.ClientOption // Cloud Scheduler, REST
 	Services   []option.ClientOption // Service Usage, REST
 	Artifacts  []option.ClientOption // Artifact Registry, REST
+	Accounts   []option.ClientOption // IAM, REST
 	Rules      []option.ClientOption // Firebase Rules, REST
 	Logging    []option.ClientOption // REST
 	Billing    []option.ClientOption // Cloud Billing, REST
@@ -67,6 +68,7 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 		r.read(ctx, d, "database", r.database)
 		r.read(ctx, d, "security rules", r.rules)
 		r.read(ctx, d, "Scheduler jobs", r.jobs)
+		r.read(ctx, d, "accounts", r.accounts)
 		r.read(ctx, d, "log-based metrics", r.metrics)
 		r.read(ctx, d, "alert policies", r.alerts)
 		r.read(ctx, d, "budget", r.budget)

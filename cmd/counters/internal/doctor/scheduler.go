@@ -54,6 +54,9 @@ func (f *findings) scheduler(d *Deployment) {
 	} else if !reconcile.answersAt(audience) {
 		f.add("scheduler-job-token", job.Name, "its token is for "+audience, d.schedule("update", job.Name, job.Account))
 	}
+	if job.URI != "" && job.Method != "" && job.Method != "POST" {
+		f.add("scheduler-job-method", job.Name, "it sends "+job.Method, d.schedule("update", job.Name, job.Account))
+	}
 	if job.Failure != "" {
 		f.add("scheduler-job-failed", job.Name, "its last attempt: "+job.Failure, lines(
 			d.job("run", job.Name),

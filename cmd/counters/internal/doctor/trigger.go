@@ -44,7 +44,7 @@ func (f *findings) trigger(d *Deployment) {
 	mend := d.redeploy(rollup, d.triggerFlags(trigger.Account)...)
 	f.events(d, trigger, rollup.Name, mend, d.recreate(rollup))
 	if s, err := parse(rollup.Env); err == nil {
-		f.subscription(d, trigger, rollup.Name, "trigger-ack-deadline", s.RequestTimeout)
+		f.subscription(d, trigger, rollup.Name, "trigger-ack-deadline", s.RequestTimeout, d.recreate(rollup))
 	}
 	if document := trigger.filter("document").Value; !samePattern(document, d.pattern()) {
 		f.add("trigger-document", rollup.Name, fmt.Sprintf("it is for documents %q, not %s", document, d.pattern()), mend)
@@ -73,8 +73,12 @@ func (f *findings) events(d *Deployment, t *Trigger, name, mend, anew string) {
 }
 
 // subscription looks at where a trigger's events wait: it is not to go away, and is to wait for an
-// answer for as long as one may take.
-func (f *findings) subscription(d *Deployment, t *Trigger, name, slow string, least time.Duration) {
+// answer for as long as one may take. A command makes the trigger anew, and with it its subscription.
+func (f *findings) subscription(d *Deployment, t *Trigger, name, slow string, least time.Duration, anew string) {
+	if t.Lost != "" {
+		f.add("subscription-broken", name, t.Lost, anew)
+		return
+	}
 	if t.DeadLetters != "" {
 		f.add("subscription-dead-letters", name, fmt.Sprintf("after %d failures an event goes to %s", t.Attempts, t.DeadLetters),
 			line("gcloud", "pubsub", "subscriptions", "update", t.Subscription, "--project="+d.Target.Project, "--clear-dead-letter-policy"))
@@ -84,11 +88,17 @@ func (f *findings) subscription(d *Deployment, t *Trigger, name, slow string, le
 		f.add("events-waiting", name, fmt.Sprintf("%s wait, the oldest for %s", count(int(t.Waiting), "event"), t.Oldest.Round(time.Second)),
 			line("gcloud", "functions", "logs", "read", rollup.Name, "--gen2", "--project="+d.Target.Project, "--region="+rollup.Region, "--limit=50"))
 	}
-	update := func(flag string) string {
-		return line("gcloud", "pubsub", "subscriptions", "update", t.Subscription, "--project="+d.Target.Project, flag)
+	update := func(flags ...string) string {
+		return line(append([]string{"gcloud", "pubsub", "subscriptions", "update", t.Subscription, "--project=" + d.Target.Project}, flags...)...)
 	}
 	if t.AckDeadline > 0 && t.AckDeadline < least {
 		f.add(slow, name, fmt.Sprintf("its events may wait for %s, and an answer may take %s", t.AckDeadline, least), update(deadlineFlag()))
+	}
+	if t.Keeps > 0 && t.Keeps < 24*time.Hour {
+		f.add("subscription-forgets", name, "its subscription keeps an event for "+t.Keeps.String(), update("--message-retention-duration=1d"))
+	}
+	if t.Backoff > time.Minute {
+		f.add("subscription-slow", name, "an event that failed comes again after "+t.Backoff.String()+" at the earliest", update("--min-retry-delay=10s", "--max-retry-delay=600s"))
 	}
 	if t.Expires > 0 {
 		f.add("subscription-expires", name, fmt.Sprintf("its subscription is deleted when nothing has come through it for %d days", t.Expires/(24*time.Hour)), update(expirationFlag))
@@ -115,14 +125,18 @@ func (f *findings) watches(d *Deployment) {
 		i := slices.IndexFunc(d.layout().Collections(), func(collection string) bool { return samePattern(document.Value, d.watched(collection)) })
 		name := path.Base(t.Name)
 		if i < 0 {
-			f.add("watch-unneeded", name, fmt.Sprintf("it is for documents %q, which FIELDS doesn't count", document.Value), d.unwatch(t))
+			why := "which FIELDS doesn't count"
+			if samePattern(document.Value, d.pattern()) {
+				why = "which Rollup's own trigger brings as well"
+			}
+			f.add("watch-unneeded", name, fmt.Sprintf("it is for documents %q, %s", document.Value, why), d.unwatch(t))
 			continue
 		}
 		collection := d.layout().Collections()[i]
 		there[collection] = true
 		mend := then(d.unwatch(t), d.watch(collection))
 		f.events(d, t, name, mend, mend)
-		f.subscription(d, t, name, "watch-ack-deadline", time.Minute)
+		f.subscription(d, t, name, "watch-ack-deadline", time.Minute, mend)
 		if own := d.Functions.Rollup.Trigger; own == nil || t.Account != own.Account {
 			f.receiver(d, t.Account)
 			f.invoker(d, d.Functions.Rollup, t.Account)

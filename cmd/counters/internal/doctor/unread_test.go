@@ -89,6 +89,8 @@ func TestNotChecked(t *testing.T) {
 			"APIs", "serviceusage.services.get, which roles/serviceusage.serviceUsageViewer has", "--role=roles/serviceusage.serviceUsageViewer"},
 		{"the images", func(d *deployment) { d.refused["artifactregistry.repositories.getIamPolicy"] = codes.PermissionDenied }, oneAtATime,
 			"who may write the functions' images", "artifactregistry.repositories.getIamPolicy, which roles/iam.securityReviewer has", "--role=roles/iam.securityReviewer"},
+		{"accounts", func(d *deployment) { d.refused["iam.serviceAccounts.get"] = codes.PermissionDenied }, oneAtATime,
+			"accounts", "iam.serviceAccounts.get, which roles/iam.serviceAccountViewer has", "--role=roles/iam.serviceAccountViewer"},
 		{"rules", func(d *deployment) { d.refused["firebaserules.releases.get"] = codes.PermissionDenied }, oneAtATime,
 			"security rules", "firebaserules.releases.get, which roles/firebaserules.viewer has", "--role=roles/firebaserules.viewer"},
 		{"metrics", func(d *deployment) { d.refused["logging.logMetrics.list"] = codes.PermissionDenied }, oneAtATime,

@@ -1,0 +1,44 @@
+package doctor
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// accounts are the service accounts of the deployment's own, sorted. Those of other projects are not
+// its own, and neither are Google's.
+func (d *Deployment) accounts() []string {
+	var all []string
+	add := func(account string) {
+		account = path.Base(account)
+		if strings.HasSuffix(account, "@"+d.Target.Project+".iam.gserviceaccount.com") {
+			all = append(all, account)
+		}
+	}
+	for _, function := range d.Functions.all() {
+		add(function.Account)
+		add(function.BuildAccount)
+	}
+	for _, t := range d.triggers() {
+		add(t.Account)
+	}
+	if job := d.reconcileJob(); job != nil {
+		add(job.Account)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// accounts looks at whether those are there that the deployment acts as.
+func (f *findings) accounts(d *Deployment) {
+	for _, account := range d.accounts() {
+		switch why := d.Gone[account]; why {
+		case "":
+		case disabledAccount:
+			f.add("account-gone", account, "it is "+why, line("gcloud", "iam", "service-accounts", "enable", account, "--project="+d.Target.Project))
+		default:
+			f.add("account-gone", account, "it is "+why, d.deploy())
+		}
+	}
+}
