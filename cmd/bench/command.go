@@ -21,6 +21,7 @@ type command struct {
 	bench.Options
 	asJSON, docs         bool
 	plots, results, from string
+	measured             string
 }
 
 func newCommand() *cobra.Command {
@@ -45,6 +46,9 @@ docs are made from them again, and nothing is measured.
 --plots writes what was measured of throughput, lag and cost, and with the scenario cost also the plot of what "counters
 cost --at-large" works out on paper.
 
+--measured takes how long a commit and a delivery take, and how Pub/Sub begins, from a report of "counters verify", and
+not from what this project assumes: so these are your project's figures, as far as a machine can play it.
+
 Scenarios, and how long they take in full:
 ` + scenarioList(),
 		Example: `  bench --quick
@@ -53,6 +57,7 @@ Scenarios, and how long they take in full:
   bench --scenario hot,lag
   bench --quick --scenario hot,zipf,events --against ./bench-before
   bench --quick --scenario zipf --profiles /tmp/profiles && go tool pprof -top /tmp/profiles/zipf-ours-Increment.pprof
+  bench --quick --scenario lag,clicks,burst --measured verify-report.md
   bench --docs`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true, // A page of usage hides the one line that says what is wrong.
@@ -72,6 +77,7 @@ Scenarios, and how long they take in full:
 	flags.StringVar(&c.Profiles, "profiles", "", "write CPU profiles of our functions into this directory, of one long round of each scenario")
 	flags.StringVar(&c.plots, "plots", "", "write SVG plots into this directory")
 	flags.StringVar(&c.results, "results", "", "write what was measured so far into this file, as JSON, after each scenario")
+	flags.StringVar(&c.measured, "measured", "", "take the latencies from this report of counters verify")
 	flags.StringVar(&c.from, "from", "", "measure nothing, and take the results from this file")
 	flags.BoolVar(&c.docs, "docs", false, "write the figures of README and docs, of a full run on an idle machine")
 	return cmd
@@ -114,8 +120,15 @@ func (c *command) prepare() (root string, err error) {
 	switch measures := c.Quick || len(c.Scenarios) > 0 || c.Against != "" || c.Profiles != "" || c.results != ""; {
 	case c.from != "" && measures:
 		return "", fmt.Errorf("--from measures nothing: want it with --docs, --plots and --json alone; %w", errUsage)
+	case c.measured != "" && (c.from != "" || c.docs):
+		return "", fmt.Errorf("--measured is of another project's latencies: want it without --from and --docs; %w", errUsage)
 	case c.docs && (c.Quick || c.Against != "" || c.Profiles != ""):
 		return "", fmt.Errorf("--docs is of full measurements of this build: want it without --quick, --against and --profiles; %w", errUsage)
+	}
+	if c.measured != "" {
+		if c.Measured, err = bench.LoadMeasured(c.measured); err != nil {
+			return "", fmt.Errorf("--measured: %w", err)
+		}
 	}
 	if c.plots != "" {
 		if err := os.MkdirAll(c.plots, 0o755); err != nil {

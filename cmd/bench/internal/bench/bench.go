@@ -20,6 +20,7 @@ type Options struct {
 	Quick     bool     // everything shorter: within a minute, and rougher
 	Against   string   // path of another build of this program or of counters, to compare with instead; "" for none
 	Profiles  string   // directory to write CPU profiles of our functions into; "" for none
+	Measured  Measured // in a real project, in the place of what is assumed
 	Step      func(scenario, what string)
 	Save      func(*Report) error // is given what there is so far, after each scenario; nil for none
 

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/googleapis/gax-go/v2"
-
-	"github.com/firestore-counters/counters/emulator/eventarc"
 )
 
 // Loads of the burst's scenario.
@@ -37,7 +35,7 @@ func burstLoad(counters int, state string, instances int) string {
 // it has just been busy.
 func (s *session) burst(ctx context.Context) (Result, error) {
 	window := pick(s, time.Second, 3*time.Second)
-	r := Result{Settings: fmt.Sprintf("%d increments/s (open loop) for %v, --push pubsub (a window of 5 posts that grows), --doc-write-rate 1, %s. Cold: the first events ever, to instances that have never been asked. Warm: a second burst on other counters, %v after the first was in. In the total: the share of increments, so long after their commit; and how long that took for 99 %% of them. Refused: posts of events that were not acknowledged, which come again after 10 s", burstRate, window, slowly, burstRest)}
+	r := Result{Settings: fmt.Sprintf("%d increments/s (open loop) for %v, --push pubsub (a window of %d posts that grows), --doc-write-rate 1, %s. Cold: the first events ever, to instances that have never been asked. Warm: a second burst on other counters, %v after the first was in. In the total: the share of increments, so long after their commit; and how long that took for 99 %% of them. Refused: posts of events that were not acknowledged, which come again after 10 s", burstRate, window, s.Measured.push().Window, s.slowly(), burstRest)}
 	slower := ours()
 	slower.name, slower.environ = nameSlower, append(slower.environ, "ROLLUP_INTERVAL=5s")
 	field := []contestant{ours(), slower}
@@ -69,7 +67,7 @@ func (s *session) bursts(ctx context.Context, c contestant, counters, instances 
 	if counters > 1 {
 		shards = 10 // some of them take one write a second, as with a hot counter's thousand
 	}
-	st, err := openStage(ctx, c, setup{shards: shards, faults: hotDocuments(), push: eventarc.PubSub(), instances: instances})
+	st, err := openStage(ctx, c, setup{shards: shards, faults: s.hotDocuments(), push: s.Measured.push(), instances: instances})
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/emulator/eventarc"
 )
 
@@ -22,14 +21,14 @@ const (
 // clicks is how soon a handful of clicks on a quiet counter show.
 func (s *session) clicks(ctx context.Context) (Result, error) {
 	counters := pick(s, 10, 20)
-	push := eventarc.Push{Transit: eventarc.PubSub().Transit}
-	near := (cost.CommitTime + push.Transit).Seconds()
-	r := Result{Settings: fmt.Sprintf("%d clicks within %v on each of %d quiet counters, 10 shards each, --doc-write-rate 1, %s, events arrive after %v (half to one and a half times as long), one instance. Shown after: from when a click was due until the total holds it", clicks, clicksWithin, counters, slowly, push.Transit)}
+	push := eventarc.Push{Transit: s.Measured.push().Transit}
+	near := (s.Measured.commit() + push.Transit).Seconds()
+	r := Result{Settings: fmt.Sprintf("%d clicks within %v on each of %d quiet counters, 10 shards each, --doc-write-rate 1, %s, events arrive after %v (half to one and a half times as long), one instance. Shown after: from when a click was due until the total holds it", clicks, clicksWithin, counters, s.slowly(), push.Transit)}
 	single := ours()
 	single.name, single.environ = nameSingle, append(single.environ, "ROLLUP_BURST=1")
 	for _, c := range s.field(ours(), single, blind()) {
 		s.say("%s", c.name)
-		h, open, err := s.shownAfter(ctx, c, setup{shards: 10, faults: hotDocuments(), push: push}, counters, pick(s, 1, 4))
+		h, open, err := s.shownAfter(ctx, c, setup{shards: 10, faults: s.hotDocuments(), push: push}, counters, pick(s, 1, 4))
 		if err != nil || ctx.Err() != nil {
 			return r, err
 		}

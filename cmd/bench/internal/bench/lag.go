@@ -31,13 +31,13 @@ func lagLoad(instances int) string {
 
 // lag is how far the total is behind the shards, on documents that take one write a second each.
 func (s *session) lag(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("one counter, %d increments/s (open loop), --doc-write-rate 1 (each document takes one commit a second, and a burst of five), %d shards, %s, one instance; of several, %d shards. Increments are told apart by nothing: the first to be committed is taken to be the first in the total", lagRate, lagShards, slowly, sharedShards)}
+	r := Result{Settings: fmt.Sprintf("one counter, %d increments/s (open loop), --doc-write-rate 1 (each document takes one commit a second, and a burst of five), %d shards, %s, one instance; of several, %d shards. Increments are told apart by nothing: the first to be committed is taken to be the first in the total", lagRate, lagShards, s.slowly(), sharedShards)}
 	s.say("start")
-	if err := s.lags(ctx, &r, s.field(ours(), blind()), setup{shards: lagShards, faults: hotDocuments(), instances: 1}); err != nil {
+	if err := s.lags(ctx, &r, s.field(ours(), blind()), setup{shards: lagShards, faults: s.hotDocuments(), instances: 1}); err != nil {
 		return r, err
 	}
 	for _, instances := range pick(s, nil, lagInstances) {
-		if err := s.lags(ctx, &r, s.field(ours()), setup{shards: sharedShards, faults: hotDocuments(), instances: instances}); err != nil {
+		if err := s.lags(ctx, &r, s.field(ours()), setup{shards: sharedShards, faults: s.hotDocuments(), instances: instances}); err != nil {
 			return r, err
 		}
 	}

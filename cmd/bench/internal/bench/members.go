@@ -21,7 +21,7 @@ const (
 // their keys.
 func (s *session) members(ctx context.Context) (Result, error) {
 	const rate = 1000
-	r := Result{Settings: fmt.Sprintf("one counter, %d requests/s (open loop), each of another member or with another Idempotency-Key, %d shards, %s, one instance of each function; list prices of %s, as in cost", rate, hotShards, slowly, cost.AsOf)}
+	r := Result{Settings: fmt.Sprintf("one counter, %d requests/s (open loop), each of another member or with another Idempotency-Key, %d shards, %s, one instance of each function; list prices of %s, as in cost", rate, hotShards, s.slowly(), cost.AsOf)}
 	var n atomic.Int64 // of all turns: who comes again is not counted again
 	of := map[string]*turns{}
 	for _, load := range []struct {

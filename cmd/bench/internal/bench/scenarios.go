@@ -15,14 +15,18 @@ const hotShards = 100
 
 // commits are an emulator's faults that make each commit take about as long as it does in
 // production.
-func commits() emulator.Faults { return emulator.Faults{CommitLatency: cost.CommitTime} }
-
-// hotDocuments are commits where a document takes one write a second, sustained.
-func hotDocuments() emulator.Faults {
-	return emulator.Faults{CommitLatency: cost.CommitTime, DocWriteRate: cost.HotRate}
+func (s *session) commits() emulator.Faults {
+	return emulator.Faults{CommitLatency: s.Measured.commit()}
 }
 
-var slowly = fmt.Sprintf("commits take %v (a document takes one at a time)", cost.CommitTime)
+// hotDocuments are commits where a document takes one write a second, sustained.
+func (s *session) hotDocuments() emulator.Faults {
+	return emulator.Faults{CommitLatency: s.Measured.commit(), DocWriteRate: cost.HotRate}
+}
+
+func (s *session) slowly() string {
+	return fmt.Sprintf("commits take %v (a document takes one at a time)", s.Measured.commit())
+}
 
 // ids are the ids of counters, and their paths.
 func ids(n int) (ids, paths []string) {
@@ -57,7 +61,7 @@ func cpuEach(t *turns) Metric {
 // contestants come near what a process may have open.
 func (s *session) fastest(contestants []contestant, shards int, counters []string, next requests) race {
 	return race{
-		contestants: contestants, setup: setup{shards: shards, faults: commits()}, counters: counters, next: next,
+		contestants: contestants, setup: setup{shards: shards, faults: s.commits()}, counters: counters, next: next,
 		clients: pick(s, []int{1000}, []int{250, 1000, 2000}), warm: pick(s, 200*time.Millisecond, 700*time.Millisecond),
 		rounds: pick(s, 3, 4), window: pick(s, 250*time.Millisecond, 2*time.Second), settle: pick(s, 500*time.Millisecond, 2500*time.Millisecond),
 		columns: throughput, figure: rate, pairs: [][2]string{{nameOurs, nameBlind}, {nameOurs, nameNoop}, {nameOurs, nameWaiting}},
@@ -72,14 +76,14 @@ const (
 
 // hot is increments a second on one counter.
 func (s *session) hot(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("one counter, %d shards, %s, one instance; closed loop, up to 2,000 clients; the best of the ramp, then rounds. Events left: what the trigger has not taken after a pause that is longer than the turn (ours may hold events for a second). On hot documents, each document takes one write a second (--doc-write-rate 1)", hotShards, slowly)}
+	r := Result{Settings: fmt.Sprintf("one counter, %d shards, %s, one instance; closed loop, up to 2,000 clients; the best of the ramp, then rounds. Events left: what the trigger has not taken after a pause that is longer than the turn (ours may hold events for a second). On hot documents, each document takes one write a second (--doc-write-rate 1)", hotShards, s.slowly())}
 	contestants := pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), unmarked(), blind(), waits(), nothing()})
 	c := s.fastest(contestants, hotShards, []string{"hot"}, post("/hot"))
 	c.columns = func(t *turns) []Metric { return append(throughput(t), left(t)) }
 	_, err := s.race(ctx, &r, c)
 	if err == nil && !s.Quick { // it takes a while until the bursts that documents take are used up
 		c := s.fastest([]contestant{ours(), blind()}, hotShards, []string{"hot"}, post("/hot"))
-		c.setup.faults, c.load = hotDocuments(), hotLoad
+		c.setup.faults, c.load = s.hotDocuments(), hotLoad
 		c.clients, c.warm, c.consecutive, c.rounds, c.window, c.settle = []int{1000}, 6*time.Second, true, 2, 4*time.Second, time.Second
 		c.figure.id, c.figure.name = hotFigure, "increments/s where a document takes one write a second"
 		_, err = s.race(ctx, &r, c)
@@ -96,7 +100,7 @@ const (
 
 // zipf is the same over many counters, some of which are much more popular than others.
 func (s *session) zipf(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("%d counters, chosen by Zipf's law with exponent %v, %d shards each, %s, one instance; closed loop, up to 2,000 clients", manyCounters, zipfsExponent, manyShards, slowly)}
+	r := Result{Settings: fmt.Sprintf("%d counters, chosen by Zipf's law with exponent %v, %d shards each, %s, one instance; closed loop, up to 2,000 clients", manyCounters, zipfsExponent, manyShards, s.slowly())}
 	counters, paths := ids(manyCounters)
 	dice := rand.NewZipf(rand.New(rand.NewPCG(1, 0)), zipfsExponent, 1, manyCounters-1)
 	choices := make([]string, 1<<16) // the same for all contestants
@@ -111,7 +115,7 @@ func (s *session) zipf(ctx context.Context) (Result, error) {
 
 // even is increments over many counters, all of which get as many.
 func (s *session) even(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("%d counters in turn, %d shards each, %s, one instance; closed loop, up to 2,000 clients. On paper blind is two writes and two requests an increment", manyCounters, manyShards, slowly)}
+	r := Result{Settings: fmt.Sprintf("%d counters in turn, %d shards each, %s, one instance; closed loop, up to 2,000 clients. On paper blind is two writes and two requests an increment", manyCounters, manyShards, s.slowly())}
 	counters, paths := ids(manyCounters)
 	c := s.fastest(pick(s, []contestant{ours()}, []contestant{ours(), blind(), nothing()}), manyShards, counters, post(paths...))
 	c.rounds, c.warm = pick(s, 1, 3), pick(s, 2*time.Second, 1500*time.Millisecond) // until every counter is known
@@ -144,12 +148,12 @@ func onPaper(name cost.Name, l cost.Load) float64 {
 
 // rollups is events a second that a trigger takes, of one counter.
 func (s *session) rollups(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("one counter, %d shards, ROLLUP_INTERVAL at its default of 1s unless named, %s, one instance; closed loop", hotShards, slowly)}
+	r := Result{Settings: fmt.Sprintf("one counter, %d shards, ROLLUP_INTERVAL at its default of 1s unless named, %s, one instance; closed loop", hotShards, s.slowly())}
 	faster := ours()
 	faster.name, faster.environ = nameFaster, append(faster.environ, "ROLLUP_INTERVAL=50ms")
 	_, err := s.race(ctx, &r, race{
 		contestants: pick(s, []contestant{ours(), blind(), nothing()}, []contestant{ours(), faster, blind(), nothing()}),
-		setup:       setup{shards: hotShards, faults: commits(), only: "trigger"}, counters: []string{"hot"},
+		setup:       setup{shards: hotShards, faults: s.commits(), only: "trigger"}, counters: []string{"hot"},
 		clients: pick(s, []int{1000}, []int{100, 1000, 2000}), warm: pick(s, 600*time.Millisecond, 1200*time.Millisecond),
 		// longer than the interval
 		rounds: pick(s, 1, 4), window: pick(s, 1200*time.Millisecond, 2500*time.Millisecond),
@@ -220,7 +224,7 @@ func latencyLoad(perSecond int, commit time.Duration) string {
 // steady is a race at a fixed rate of increments on one counter.
 func (s *session) steady(rate float64, contestants []contestant, window time.Duration) race {
 	return race{
-		contestants: contestants, setup: setup{shards: hotShards, faults: commits()}, counters: []string{"hot"}, next: post("/hot"),
+		contestants: contestants, setup: setup{shards: hotShards, faults: s.commits()}, counters: []string{"hot"}, next: post("/hot"),
 		load: short(rate) + "/s", rate: rate, clients: []int{clientsFor(rate)}, warm: window / 4, window: window,
 		rounds: pick(s, 1, 2), settle: pick(s, 1200*time.Millisecond, 4*time.Second),
 	}
@@ -250,7 +254,7 @@ func priceColumns(t *turns) []Metric {
 // price is what increments cost at a steady rate.
 func (s *session) price(ctx context.Context) (Result, error) {
 	rate := steadyLoad.Rate
-	r := Result{Settings: fmt.Sprintf("one counter, %s increments/s (open loop), %d shards, %s, one instance of each function, nothing is read; Firestore Standard edition, list prices of %s, no free tier; instances of 1 vCPU and 0.5 GiB, each function billed by the request (while one is in flight, each for 100 ms at least, and for each) or by the instance (for all the time), whichever costs less, unless the column says otherwise", short(rate), hotShards, slowly, cost.AsOf)}
+	r := Result{Settings: fmt.Sprintf("one counter, %s increments/s (open loop), %d shards, %s, one instance of each function, nothing is read; Firestore Standard edition, list prices of %s, no free tier; instances of 1 vCPU and 0.5 GiB, each function billed by the request (while one is in flight, each for 100 ms at least, and for each) or by the instance (for all the time), whichever costs less, unless the column says otherwise", short(rate), hotShards, s.slowly(), cost.AsOf)}
 	c := s.steady(rate, pick(s, []contestant{ours(), company(), blind(), nothing()}, []contestant{ours(), company(), blind(), nothing(), unmarked(), sumOnRead()}), pick(s, time.Second, 6*time.Second))
 	c.columns = priceColumns
 	c.figure = figure{"", "cost per million", turn.price}
@@ -292,11 +296,11 @@ func (s *session) reads(ctx context.Context) (Result, error) {
 
 // scale is how throughput and cost grow with shards, instances and counters.
 func (s *session) scale(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("ours alone, --doc-write-rate 1, %s; closed loop, 1,000 clients; what varies is named, the rest is 1,000 shards, one instance, one counter", slowly)}
+	r := Result{Settings: fmt.Sprintf("ours alone, --doc-write-rate 1, %s; closed loop, 1,000 clients; what varies is named, the rest is 1,000 shards, one instance, one counter", s.slowly())}
 	point := func(what string, n, shards, instances, counters int) error {
 		ids, paths := ids(counters)
 		c := s.fastest([]contestant{ours()}, shards, ids, post(paths...))
-		c.setup.faults, c.setup.instances, c.load = hotDocuments(), instances, plural(n, what)
+		c.setup.faults, c.setup.instances, c.load = s.hotDocuments(), instances, plural(n, what)
 		c.clients, c.warm, c.rounds, c.window, c.settle = []int{1000}, pick(s, 300*time.Millisecond, 1500*time.Millisecond), 1, pick(s, time.Second, 2500*time.Millisecond), 1500*time.Millisecond
 		c.figure.id = ", " + c.load
 		c.columns = func(t *turns) []Metric {
