@@ -100,6 +100,13 @@ func (p *platform) control() http.Handler {
 	})
 	mux.HandleFunc("DELETE /triggers/{id}", func(_ http.ResponseWriter, r *http.Request) { p.unwatch(r.PathValue("id")) })
 	mux.HandleFunc("POST /call", p.call)
+	mux.HandleFunc("GET /requests/{name}", func(w http.ResponseWriter, r *http.Request) {
+		all := []entry{}
+		if s := p.known(r.PathValue("name")); s != nil {
+			all = s.logged()
+		}
+		_ = json.NewEncoder(w).Encode(all)
+	})
 	return mux
 }
 

@@ -19,6 +19,7 @@ type service struct {
 	callers   callers
 	revision  *revision
 	deployed  int // revisions so far
+	log       []entry
 	retirings sync.WaitGroup
 }
 
@@ -57,11 +58,48 @@ func (s *service) fromOutside(w http.ResponseWriter, r *http.Request) {
 	s.serve(w, r)
 }
 
-// internal is a request from within the project, of an account.
+// internal is a request from within the project, of an account. It is logged.
 func (s *service) internal(w http.ResponseWriter, r *http.Request, member string) {
 	r.Header.Set("Authorization", "Bearer "+member)
-	s.serve(w, r)
+	began, answer := time.Now(), &answer{ResponseWriter: w, status: http.StatusOK}
+	s.serve(answer, r)
+	e := entry{Timestamp: began.UTC().Format(nanoseconds)}
+	e.HTTPRequest.Latency, e.HTTPRequest.Status = fmt.Sprintf("%.9fs", time.Since(began).Seconds()), answer.status
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, e)
 }
+
+// entry is what Cloud Run logs of a request.
+type entry struct {
+	Timestamp   string `json:"timestamp"`
+	HTTPRequest struct {
+		Latency string `json:"latency"`
+		Status  int    `json:"status"`
+	} `json:"httpRequest"`
+}
+
+// nanoseconds is RFC 3339 with all of its digits, which sorts by time.
+const nanoseconds = "2006-01-02T15:04:05.000000000Z"
+
+func (s *service) logged() []entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log)
+}
+
+// answer remembers the status of an answer.
+type answer struct {
+	http.ResponseWriter
+	status int
+}
+
+func (a *answer) WriteHeader(status int) {
+	a.status = status
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()

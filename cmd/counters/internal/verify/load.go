@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/googleapis/gax-go/v2"
+
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
 // load counts by HTTP.
@@ -81,6 +83,29 @@ func (l *load) post(ctx context.Context, counter, key string) (int, []byte, erro
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<16))
 	return answer.StatusCode, text, err
+}
+
+// refuse sends a request that Increment refuses before it does anything, and returns how long that took.
+func (l *load) refuse(ctx context.Context) (time.Duration, error) {
+	l.meter.add(cost.Usage{Increment: cost.Function{Requests: 1, Busy: 0.1}})
+	r, err := http.NewRequestWithContext(ctx, http.MethodDelete, l.uri+"/lag", nil)
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Authorization", "Bearer "+l.token)
+	began := time.Now()
+	answer, err := l.client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16)); err != nil {
+		return 0, err
+	}
+	if answer.StatusCode != http.StatusMethodNotAllowed {
+		return 0, fmt.Errorf("DELETE %s/lag: %d, and 405 was expected", l.uri, answer.StatusCode)
+	}
+	return time.Since(began), nil
 }
 
 func key() string { return rand.Text() }

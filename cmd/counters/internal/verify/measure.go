@@ -104,12 +104,17 @@ func (t *Trial) lag(ctx context.Context, r *Report) (string, error) {
 	}
 	seen := t.watch(ctx, "lag", "total")
 	defer seen.stop()
-	var answers, all []time.Duration
+	var answers, refusals, all []time.Duration
 	for i := range lags {
 		took, _, err := t.load.add(ctx, "lag", key())
 		if err != nil {
 			return "", err
 		}
+		refused, err := t.load.refuse(ctx)
+		if err != nil {
+			return "", err
+		}
+		refusals = append(refusals, refused)
 		lag, err := seen.until(ctx, int64(i+1))
 		if err != nil {
 			return "", err
@@ -119,7 +124,13 @@ func (t *Trial) lag(ctx context.Context, r *Report) (string, error) {
 			return "", err
 		}
 	}
-	r.measured("an increment alone, p50: a commit and the way there", "10 ms for the commit", millis(quantile(answers, 0.5)))
+	// Of what an increment takes, all but the commit is in a request that is refused at once.
+	commit := max(quantile(answers, 0.5)-quantile(refusals, 0.5), 0)
+	r.Figures.Commit = commit.Seconds()
+	r.Figures.Delivery = max(quantile(all, 0.5)-commit, 0).Seconds()
+	r.measured("an increment alone, p50", "-", millis(quantile(answers, 0.5)))
+	r.measured("a request that is refused at once, p50: the way there", "-", millis(quantile(refusals, 0.5)))
+	r.measured("the difference: a commit", "10 ms", millis(commit))
 	r.measured("lag of a lone increment, warm, p50", "0.05 s", millis(quantile(all, 0.5)))
 	r.measured("the same, p99", "0.08 s", millis(quantile(all, 0.99)))
 	return fmt.Sprintf("p50 %s, p99 %s", millis(quantile(all, 0.5)), millis(quantile(all, 0.99))), nil
@@ -161,6 +172,18 @@ func (t *Trial) burst(ctx context.Context, r *Report) (string, error) {
 		r.measured(fmt.Sprintf("crowd of %d: %.0f %% are in the total after", crowd, share*100), assumed, millis(at.Sub(began)))
 	}
 	all, _ := seen.reached(crowd)
+	switch w, err := t.opened(ctx, began.Add(-time.Second)); {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err != nil: // as where logs may not be read
+		r.measured("posts to Rollup before the first is answered", "5", "not known: "+err.Error())
+	case w.posts == 0:
+		r.measured("posts to Rollup before the first is answered", "5", "not known: no request is in the log")
+	default:
+		r.Figures.Window = w.first
+		r.measured("posts to Rollup before the first is answered: Pub/Sub's window", "5", fmt.Sprint(w.first))
+		r.measured("posts at a time, by Cloud Run's log of requests", "one more with each answer", w.String())
+	}
 	return fmt.Sprintf("answered within %s, all in the total after %s", millis(answered), millis(all.Sub(began))), nil
 }
 

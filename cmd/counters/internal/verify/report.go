@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -21,6 +22,14 @@ type Report struct {
 	Spent    float64       `json:"spent_usd_at_most"`
 	Rows     []Row         `json:"steps"`
 	Measured []Measured    `json:"measured"`
+	Figures  Figures       `json:"figures"`
+}
+
+// Figures are what the benchmark takes of a trial in the place of what it assumes. 0 was not measured.
+type Figures struct {
+	Commit   float64 `json:"commit_seconds"`
+	Delivery float64 `json:"delivery_seconds"` // from a commit until its event is in the total
+	Window   int     `json:"push_window"`      // of Pub/Sub, at first
 }
 
 // Row is a step of the trial.
@@ -79,6 +88,13 @@ func (r *Report) Markdown(w io.Writer, hide ...string) error {
 		for _, m := range r.Measured {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", m.What, m.Assumed, m.Measured)
 		}
+	}
+	if r.Figures != (Figures{}) {
+		figures, err := json.Marshal(r.Figures)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "\nThe benchmark runs with these (`go run -C cmd/bench . --measured REPORT`):\n\n```json\n%s\n```\n", figures)
 	}
 	text := b.String()
 	for _, secret := range hide {

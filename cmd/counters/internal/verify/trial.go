@@ -54,6 +54,7 @@ type Trial struct {
 	token string
 	meter meter
 	load  *load
+	pause time.Duration // between looks into a log; see [lookInto]
 }
 
 // ErrFailed says that a check failed: the report says which.
@@ -141,7 +142,7 @@ func (t *Trial) deploy(ctx context.Context, r *Report) (string, error) {
 	}
 	args := []string{
 		"deploy", "--project", t.Project, "--location", t.Location, "--prefix", t.Prefix, "--invoker", member,
-		"--increment-max-instances", "2", "--rollup-max-instances", "1", "--no-alerts",
+		"--increment-max-instances", "2", "--rollup-max-instances", "1", "--no-alerts", "--request-logs",
 		"--set", "HOSTED=true", "--set", "COUNTERS=" + t.path(), "--set", "FIELDS=" + fields,
 	}
 	if t.Region != "" {

@@ -105,11 +105,12 @@ func TestReport(t *testing.T) {
 		{Step: "doctor", Took: time.Second, Result: "project secret-project | says\nno"},
 	}}
 	r.measured("lag", "1 s", "2 s")
+	r.Figures = Figures{Commit: 0.012, Delivery: 0.04, Window: 7}
 	var b strings.Builder
 	if err := r.Markdown(&b, "secret-project", ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"# counters verify: **failed**", "| deploy | ok | 1m0s | fine |", `| doctor | **FAILED** | 1s | project … \| says no |`, "| lag | 1 s | 2 s |"} {
+	for _, want := range []string{"# counters verify: **failed**", "| deploy | ok | 1m0s | fine |", `| doctor | **FAILED** | 1s | project … \| says no |`, "| lag | 1 s | 2 s |", "```json\n{\"commit_seconds\":0.012,\"delivery_seconds\":0.04,\"push_window\":7}\n```"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, &b)
 		}
