@@ -12,7 +12,8 @@ an embedded Firestore, triggers bring its events, jobs call, and callers are che
     scripts/fakegcp/fakegcp.py [options]               print the address, and end with the standard input
 
 The project is a-project, number 123456789012. Requests are in DIR/requests.jsonl, uploads in DIR/*.zip, and what no
-discovery document allows is in DIR/violations.txt; GET /_state answers with everything there is.
+discovery document allows is in DIR/violations.txt; GET /_state answers with everything there is, and PUT /_state puts
+something else in its place: what nobody meant to do to a project.
 """
 import argparse
 import base64
@@ -366,6 +367,9 @@ class Project:
             return self.get("iam", name)
         if call.does("serviceAccounts.delete"):
             return self.remove("iam", name)
+        if call.does("serviceAccounts.enable"):
+            self.get("iam", name).pop("disabled", None)
+            return {}
         if call.does("serviceAccounts.list"):
             return {"accounts": self.under("iam", "")}
         return None
@@ -486,6 +490,9 @@ class Project:
             return self.done(region, self.put("cloudfunctions", call.name, self.deploy(function)), kind)
         if call.does("functions.delete"):
             service = self.get("cloudfunctions", call.name)["serviceConfig"]["service"]
+            trigger = self.resources.pop(("eventarc", self.get("cloudfunctions", call.name).get("eventTrigger", {}).get("trigger")), None)
+            if trigger:
+                self.resources.pop(("pubsub", trigger["transport"]["pubsub"]["subscription"]), None)
             self.resources.pop(("run", service), None)
             self.policies.pop(("run", service), None)
             if self.platform:
@@ -535,6 +542,7 @@ class Project:
             build.setdefault(key, value)
         if trigger:
             trigger.update(trigger=f"projects/{PROJECT}/locations/{trigger['triggerRegion']}/triggers/{short}-123456", pubsubTopic=f"projects/{PROJECT}/topics/eventarc-x")
+            self.own_trigger(trigger, region, short)
         run = self.resources.setdefault(("run", name), {"name": name, "uri": service["uri"], "template": {"containers": [{"image": "image"}]}})
         run["template"]["containers"][0]["resources"] = resources
         self.policies.setdefault(("run", name), {"version": 1, "etag": "BwA0AAAA", "bindings": []})
@@ -542,6 +550,24 @@ class Project:
         if trigger:
             self.watch(short, short, trigger["serviceAccountEmail"], trigger["eventFilters"], trigger.get("retryPolicy") == "RETRY_POLICY_RETRY", 600)
         return function
+
+    def own_trigger(self, trigger, region, short):
+        """A function's trigger is Eventarc's as well, with a subscription."""
+        name = trigger["trigger"]
+        there = self.resources.get(("eventarc", name), {"createTime": now()})
+        self.put("eventarc", name, {
+            "name": name, "uid": "u", "etag": "e", "createTime": there["createTime"], "updateTime": now(), "serviceAccount": trigger["serviceAccountEmail"],
+            "eventFilters": [{"attribute": "type", "value": trigger["eventType"]}, *trigger["eventFilters"]],
+            "destination": {"cloudRun": {"service": short, "region": region}},
+            "transport": {"pubsub": {"topic": trigger["pubsubTopic"], "subscription": self.subscription(name, 600)}}})
+
+    def subscription(self, trigger, deadline):
+        """The subscription of a trigger, which is made where it isn't there."""
+        name = f"projects/{PROJECT}/subscriptions/eventarc-{trigger.split('/')[3]}-{trigger.split('/')[-1]}-sub-1"
+        if ("pubsub", name) not in self.resources:
+            self.put("pubsub", name, {"ackDeadlineSeconds": deadline, "topic": f"projects/{PROJECT}/topics/eventarc-x", "messageRetentionDuration": "86400s", "expirationPolicy": {},
+                                      "pushConfig": {"pushEndpoint": "https://x.a.run.app"}, "retryPolicy": {"minimumBackoff": "10s", "maximumBackoff": "600s"}, "state": "ACTIVE"})
+        return name
 
     def keep(self, source, region, short):
         """Puts what was uploaded for a function where its source is kept, and stays when the function goes."""
@@ -614,9 +640,7 @@ class Project:
             self.get("run", f"projects/{PROJECT}/locations/{run.get('region')}/services/{run['service']}")
             if not self.known(account) or not self.has(("project", PROJECT), f"serviceAccount:{account}", "roles/eventarc.eventReceiver"):
                 raise Refused(403, "PERMISSION_DENIED", f'Permission "eventarc.events.receiveEvent" denied on "{account}"')
-            subscription = f"projects/{PROJECT}/subscriptions/eventarc-{name.split('/')[3]}-{name.split('/')[-1]}-sub-1"
-            trigger["transport"] = {"pubsub": {"topic": f"projects/{PROJECT}/topics/eventarc-x", "subscription": subscription}}
-            self.put("pubsub", subscription, {"ackDeadlineSeconds": 10})
+            trigger["transport"] = {"pubsub": {"topic": f"projects/{PROJECT}/topics/eventarc-x", "subscription": self.subscription(name, 10)}}
             self.watch(name.split("/")[-1], run["service"], account, trigger["eventFilters"], True, 10)
             return self.done(location, self.put("eventarc", name, trigger), "cloud.eventarc.v1.Trigger")
         if call.does("triggers.get"):
@@ -624,7 +648,7 @@ class Project:
         if call.does("triggers.list"):
             return {"triggers": [t for t in self.under("eventarc", "") if "/-" in call.name or t["name"].startswith(call.name)]}
         if call.does("triggers.delete"):
-            self.remove("pubsub", self.get("eventarc", call.name)["transport"]["pubsub"]["subscription"])
+            self.resources.pop(("pubsub", self.get("eventarc", call.name)["transport"]["pubsub"]["subscription"]), None)
             trigger = self.get("eventarc", call.name)
             self.remove("eventarc", call.name)
             if self.platform:
@@ -640,7 +664,10 @@ class Project:
             merge(subscription, call.body["subscription"], call.body["updateMask"])
             for trigger in self.under("eventarc", ""):
                 if trigger.get("transport", {}).get("pubsub", {}).get("subscription") == call.name:
-                    self.watch(trigger["name"].split("/")[-1], trigger["destination"]["cloudRun"]["service"], trigger["serviceAccount"],
+                    service = trigger["destination"]["cloudRun"]["service"]  # whose name its own trigger goes by
+                    own = ("cloudfunctions", "/".join(["projects", PROJECT, "locations", trigger["destination"]["cloudRun"]["region"], "functions", service]))
+                    is_own = self.resources.get(own, {}).get("eventTrigger", {}).get("trigger") == trigger["name"]
+                    self.watch(service if is_own else trigger["name"].split("/")[-1], service, trigger["serviceAccount"],
                                trigger["eventFilters"], True, subscription["ackDeadlineSeconds"])
             return subscription
         return None
@@ -669,11 +696,14 @@ class Project:
         if call.does("replaceService"):
             said = call.body["spec"]["template"]["metadata"].get("annotations", {}).get(throttling, "true")
             container["resources"] = self.fits(dict(container["resources"], cpuIdle=said.lower() == "true"))
+            if all(t.get("latestRevision") for t in call.body["spec"].get("traffic", [])):
+                service.pop("traffic", None)
             service["invokerIamDisabled"] = call.body["metadata"].get("annotations", {}).get(disabled, "").lower() == "true"
             self.tell_callers(service["name"])
         elif not call.does("services.get") and not call.does("revisions.get"):
             return None
         short, region = service["name"].split("/")[-1], service["name"].split("/")[3]
+        traffic = [{"revisionName": t["revision"], "percent": t["percent"]} for t in service.get("traffic", [])] or [{"latestRevision": True, "percent": 100}]
         ready = [{"type": kind, "status": "True"} for kind in ("Ready", "ConfigurationsReady", "RoutesReady")]
         template = {"metadata": {"annotations": {throttling: str(container["resources"]["cpuIdle"]).lower()}},
                     "spec": {"containers": [{"image": container["image"], "resources": {"limits": container["resources"]["limits"]}}]}}
@@ -684,9 +714,9 @@ class Project:
             "apiVersion": "serving.knative.dev/v1", "kind": "Service",
             "metadata": {"name": short, "namespace": NUMBER, "generation": 1, "resourceVersion": "AAA", "labels": {"cloud.googleapis.com/location": region},
                          "annotations": {disabled: "true"} if service.get("invokerIamDisabled") else {}},
-            "spec": {"template": template, "traffic": [{"latestRevision": True, "percent": 100}]},
+            "spec": {"template": template, "traffic": traffic},
             "status": {"observedGeneration": 1, "conditions": ready, "latestReadyRevisionName": f"{short}-00001", "latestCreatedRevisionName": f"{short}-00001", "url": service["uri"],
-                       "traffic": [{"revisionName": f"{short}-00001", "latestRevision": True, "percent": 100}]},
+                       "traffic": [dict(t, revisionName=t.get("revisionName", f"{short}-00001")) for t in traffic]},
         }
 
     # The database and its rules.
@@ -809,8 +839,14 @@ class Project:
         return None
 
     def cloudbilling(self, call):
+        info = f"projects/{PROJECT}/billingInfo"
+        billed = {"name": info, "projectId": PROJECT, "billingAccountName": BILLING, "billingEnabled": True}
         if call.does("projects.getBillingInfo"):
-            return {"name": f"projects/{PROJECT}/billingInfo", "projectId": PROJECT, "billingAccountName": BILLING, "billingEnabled": True}
+            return self.resources.get(("cloudbilling", info), billed)
+        if call.does("projects.updateBillingInfo"):
+            return self.put("cloudbilling", info, dict(billed, billingAccountName=call.body["billingAccountName"]))
+        if call.does("billingAccounts.list"):
+            return {"billingAccounts": [{"name": BILLING, "open": True, "displayName": "ours"}]}
         return None
 
     def billingbudgets(self, call):
@@ -832,6 +868,13 @@ class Project:
 
     def logging(self, call):
         name = urllib.parse.unquote(call.name)
+        if call.does("entries.list"):  # of requests, where something runs
+            service = re.search(r'service_name="([^"]+)"', call.body.get("filter", ""))
+            since = re.search(r'timestamp>="([^"]+)"', call.body.get("filter", ""))
+            if not self.platform or not service:
+                return {"entries": []}
+            return {"entries": [dict(e, logName=f"projects/{PROJECT}/logs/run.googleapis.com%2Frequests", insertId=str(i))
+                                for i, e in enumerate(self.platform.must("GET", "/requests/" + service.group(1)) or []) if not since or e["timestamp"] >= since.group(1)]}
         sink = {"name": "_Default", "destination": f"logging.googleapis.com/projects/{PROJECT}/locations/global/buckets/_Default", "filter": "NOT LOG_ID(\"externalaudit\")"}
         if name.endswith("/sinks/_Default"):
             if call.does("sinks.get"):
@@ -867,6 +910,8 @@ class Project:
         return None
 
     def monitoring(self, call):
+        if call.does("timeSeries.list"):
+            return {"timeSeries": [s for s in self.under("timeSeries", "") if f'"{s["metric"]["type"]}"' in call.one("filter")]}
         kind = "alertPolicies" if call.method.version == "v3" else "dashboards"
         name = call.name.replace(f"projects/{PROJECT}/dashboards", f"projects/{NUMBER}/dashboards")
         if call.does(kind + ".create"):
@@ -876,6 +921,7 @@ class Project:
                 resource["etag"] = f"etag{len(self.resources)}"
             else:
                 resource["creationRecord"] = {"mutateTime": now(), "mutatedBy": "x"}
+                resource.setdefault("enabled", True)
                 for i, condition in enumerate(resource.get("conditions", [])):
                     condition["name"] = f"{name}/conditions/{i}"
             return self.put("monitoring", name, resource)
@@ -957,6 +1003,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with self.lock:
             if path == "_state":
                 p = self.project
+                if self.command == "PUT":
+                    body = json.loads(raw)
+                    p.resources = {tuple(key.split(" ", 1)): r for key, r in body["resources"].items()}
+                    p.policies = {tuple(key.split(" ", 1)): r for key, r in body["policies"].items()}
+                    p.active = {api: p.active.get(api, 0.0) for api in body["active"]}
                 return self.reply(200, {"resources": {" ".join(k): r for k, r in p.resources.items()}, "policies": {" ".join(k): r for k, r in p.policies.items()}, "active": sorted(p.active)})
             if ("storage", urllib.parse.unquote(path)) in self.project.resources:  # what an object's mediaLink names
                 return self.send(pathlib.Path(self.project.get("storage", urllib.parse.unquote(path))["file"]).read_bytes())
