@@ -101,14 +101,29 @@ func (c Counter) toggle(ctx context.Context, field, member string, join bool) (c
 		if !join && errors.Is(out.err, ErrNotFound) && !errors.Is(out.err, ErrUnknown) {
 			// A page that takes a like back before it was ever sent is not mistaken. But a member may be
 			// left below a document that the app has deleted and makes again: that one has not left.
-			docs, _, err := c.client.db.Get(ctx, name)
-			if err == nil && docs[0] == nil {
+			switch doc, back, err := c.below(ctx, name); {
+			case err != nil:
+				return c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err))
+			case doc == nil:
 				return nil
+			case back:
+				return c.client.plainly(fmt.Errorf("%w: the counter was made at this moment", ErrBusy))
 			}
 		}
 		return c.client.plainly(out.err)
 	})
 	return counted, err
+}
+
+// below looks, after the counter's document was missing, for a membership below it, and whether the
+// document is there by now, both at one time.
+func (c Counter) below(ctx context.Context, membership string) (doc *firestorepb.Document, back bool, err error) {
+	docs, _, err := c.client.db.Get(ctx, membership, c.client.db.Counter(c.id))
+	if err != nil {
+		return nil, false, err
+	}
+	_, missing := c.client.snapshotOf(c.id, docs[1])
+	return docs[0], missing == nil, nil
 }
 
 // membershipName is the resource name of a membership.
@@ -144,14 +159,23 @@ func (c Counter) Joined(ctx context.Context, field, member string) (there bool, 
 		if err != nil {
 			return err
 		}
-		docs, _, err := c.client.db.Get(ctx, name)
+		var doc *firestorepb.Document
+		back := true
+		if len(missing) > 0 {
+			doc, back, err = c.below(ctx, name)
+		} else {
+			var docs []*firestorepb.Document
+			if docs, _, err = c.client.db.Get(ctx, name); err == nil {
+				doc = docs[0]
+			}
+		}
 		switch {
-		case err != nil || docs[0] == nil:
+		case err != nil || doc == nil:
 			return err
-		case len(missing) > 0: // It is a member again once the document is back.
+		case !back: // It is a member again once the document is back.
 			return ErrNotFound
 		}
-		there, since = true, memberOf(docs[0]).At
+		there, since = true, memberOf(doc).At
 		return nil
 	})
 	return there, since, err

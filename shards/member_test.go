@@ -133,8 +133,8 @@ func TestMembersAreRefused(t *testing.T) {
 	if _, err := unknown.Join(t.Context(), "total", "u"); !errors.Is(err, shards.ErrNotFound) {
 		t.Errorf("join of an unknown counter: %v, want ErrNotFound", err)
 	}
-	if _, _, err := unknown.Joined(t.Context(), "total", "u"); !errors.Is(err, shards.ErrNotFound) {
-		t.Errorf("look at an unknown counter: %v, want ErrNotFound", err)
+	if there, _, err := unknown.Joined(t.Context(), "total", "u"); there || err != nil {
+		t.Errorf("look at an unknown counter: %v, %v; want that nobody is counted", there, err)
 	}
 }
 
@@ -437,5 +437,46 @@ func TestMembersOfAnAppsDocument(t *testing.T) {
 		if audits[i] != want {
 			t.Errorf("audit %+v, want %+v", audits[i], want)
 		}
+	}
+}
+
+// A counter is made and joined between the look for it and the one for its member: neither who looks nor
+// who leaves is told that there is no counter, in which the member would be for good.
+func TestAMemberOfACounterThatIsMadeMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"look", "leave"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			maker := w.open(t, shards.Config{AutoCreate: true})
+			made, err := maker.Counter("a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var reads atomic.Int64
+			client := w.asking(t, shards.Config{}, "BatchGetDocuments", func() {
+				if reads.Add(1) == 2 {
+					if _, err := made.Join(t.Context(), "total", "u"); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			c, err := client.Counter("a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if what == "look" {
+				if there, _, err := c.Joined(t.Context(), "total", "u"); !there || err != nil {
+					t.Errorf("%v, %v", there, err)
+				}
+				return
+			}
+			if _, err := c.Leave(t.Context(), "total", "u"); !errors.Is(err, shards.ErrBusy) {
+				t.Errorf("%v, want that it is asked again", err)
+			}
+			if counted, err := c.Leave(t.Context(), "total", "u"); !counted || err != nil {
+				t.Errorf("again: %v, %v", counted, err)
+			}
+		})
 	}
 }
