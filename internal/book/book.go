@@ -2,6 +2,7 @@ package book
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 
 // ErrLedgerFull says that a counter has more shards, with more fields, than a ledger has room for.
 var ErrLedgerFull = fmt.Errorf("the ledger has no room for more than %d numbers", ledger.MaxNumbers)
+
+// ErrBeyond says that what is to be counted doesn't fit into an integer of Firestore's beside what was.
+var ErrBeyond = errors.New("integers end at ±2⁶³")
 
 // Books are those of a deployment's counters.
 type Books struct{ db *store.DB }
@@ -314,7 +318,8 @@ func (k *Book) Rebase(field layout.Field, base int64) {
 }
 
 // Import notes what a field's base holds of a source, and adds to the base what is new of it. Errors:
-// [ErrLedgerFull]; [ErrDamaged] where it isn't known what the base holds.
+// [ErrLedgerFull]; [ErrBeyond] where the base has no room for it; [ErrDamaged] where it isn't known what
+// the base holds.
 func (k *Book) Import(source string, value int64, field layout.Field, added int64) error {
 	l := k.Ledger
 	_, again := l.Imported[source]
@@ -324,8 +329,13 @@ func (k *Book) Import(source string, value int64, field layout.Field, added int6
 	if !again && (len(l.Imported) >= ledger.MaxImported || l.Numbers() >= ledger.MaxNumbers) {
 		return fmt.Errorf("%w: %d were imported into this counter, and %d can be: import the rest into another", ErrLedgerFull, len(l.Imported), ledger.MaxImported)
 	}
+	was := l.Base[field.Shard]
+	base := ledger.Add(was, added)
+	if ledger.Sub(base, was) != added { // what was counted there would be lost
+		return fmt.Errorf("%w: its shards aside, the counter holds %d, which has no room for %d more: rebase it first", ErrBeyond, was, added)
+	}
 	k.imported = map[string]int64{source: value}
-	k.SetBase(field.Shard, ledger.Add(l.Base[field.Shard], added))
+	k.SetBase(field.Shard, base)
 	return nil
 }
 

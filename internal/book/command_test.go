@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -290,6 +291,31 @@ func TestDecide(t *testing.T) {
 	page, err := w.fs.Doc("pages/hello").Get(t.Context())
 	if err != nil || !maps.Equal(l.Base, ledger.Counts{"likes": 1, "views": 2}) || l.Imported["x"] != 3 || page.Data()["n"] != int64(4) {
 		t.Errorf("base %v, imported %v, the page %v, %v", l.Base, l.Imported, page.Data(), err)
+	}
+}
+
+// What a source has counted is taken off it once it is in a base: where that has no room, all of it stays.
+func TestAnImportThatABaseHasNoRoomFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	w.create(t)
+	in := func(base, added int64) error {
+		return book.Of(w.db).Command(t.Context(), "a", func(_ context.Context, k *book.Book) (bool, error) {
+			k.SetBase("likes", base)
+			return true, k.Import("x", added, w.db.Fields[0], added)
+		})
+	}
+	for _, fits := range []struct{ base, added int64 }{{math.MaxInt64 - 1, 1}, {math.MinInt64 + 2, -2}, {math.MinInt64, math.MaxInt64}} {
+		if err := in(fits.base, fits.added); err != nil {
+			t.Errorf("%d and %d more: %v", fits.base, fits.added, err)
+		}
+		w.want(t, fits.base+fits.added)
+	}
+	for _, not := range []struct{ base, added int64 }{{math.MaxInt64, 1}, {math.MinInt64 + 1, -2}, {1, math.MaxInt64}} {
+		if err := in(not.base, not.added); !errors.Is(err, book.ErrBeyond) {
+			t.Errorf("%d and %d more: %v, want ErrBeyond", not.base, not.added, err)
+		}
+		w.want(t, -1)
 	}
 }
 

@@ -226,13 +226,18 @@ func TestImportUnderFaults(t *testing.T) {
 }
 
 // An import leaves no drift behind where the total, or what the shards add up to, has come to the
-// end of an int64.
+// end of an int64. What a base has no room for is refused, and nothing is changed.
 func TestImportBeyondAnInt64(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]struct{ total, count, views, waits, want int64 }{
-		"beyond the largest":        {math.MaxInt64 - 10, -100, 50, 0, math.MaxInt64 - 100},
-		"into a sum at the largest": {math.MaxInt64 - 70, 100, 50, 0, math.MaxInt64},
-		"of a sum at the largest":   {1, 0, math.MaxInt64, 7, math.MaxInt64},
+	for name, s := range map[string]struct {
+		total, count, views, waits, want int64
+		refused                          error
+	}{
+		"beyond the largest":        {math.MaxInt64 - 10, -100, 50, 0, math.MaxInt64 - 110, book.ErrBeyond},
+		"up to the largest":         {math.MaxInt64 - 50, -100, 50, 0, math.MaxInt64 - 100, nil},
+		"into a sum at the largest": {math.MaxInt64 - 70, 100, 50, 0, math.MaxInt64, nil},
+		"of a sum at the largest":   {0, 0, math.MaxInt64, 7, math.MaxInt64, nil},
+		"of that into another":      {1, 0, math.MaxInt64, 7, 1, book.ErrBeyond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -246,8 +251,8 @@ func TestImportBeyondAnInt64(t *testing.T) {
 			w.rollUp(t, "a")
 			w.set(t, "pages/hello", map[string]any{"views": s.views})
 			w.set(t, "pages/hello/_counter_shards_/x", map[string]any{"views": s.waits})
-			if got, err := w.imports(t, "a", extension.Source{Path: "pages/hello", Field: "views"}); err != nil || got.Value != s.views {
-				t.Errorf("%+v, %v; want %d", got, err, s.views)
+			if got, err := w.imports(t, "a", extension.Source{Path: "pages/hello", Field: "views"}); !errors.Is(err, s.refused) || err == nil && got.Value != s.views {
+				t.Errorf("%+v, %v; want %d, %v", got, err, s.views, s.refused)
 			}
 			if r := w.rollUp(t, "a"); r.After != s.want || r.Drift != 0 {
 				t.Errorf("%+v, want %d and no drift", r, s.want)

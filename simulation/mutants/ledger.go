@@ -27,6 +27,10 @@ var ofLedger = []mutant{
 		"if err := usable(fields, shards); err != nil {", "if err := usable(fields, shards); false {", test("TestDecodeLedgerOfAnother"),
 	},
 	{
+		"an import that a base has no room for takes from its source what it doesn't add", "internal/book",
+		"ledger.Sub(base, was) != added {", "false {", test("TestAnImportThatABaseHasNoRoomFor"),
+	},
+	{
 		"any number of sources is imported into one counter", "internal/book",
 		"if !again && (len", "if false && (len", testIn("internal/extension", "TestImportsAreBounded"),
 	},
