@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"runtime/debug"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -10,5 +11,6 @@ import (
 
 func TestMain(m *testing.M) {
 	slots.Widen()
+	debug.SetGCPercent(400) // a database for each test: looking for its garbage was a quarter of the time
 	goleak.VerifyTestMain(m)
 }

@@ -624,7 +624,7 @@ func TestReconcileCountsAgain(t *testing.T) {
 	c.holds("posts/p0", map[string]any{"comments": int64(1)})
 }
 
-var recountOperations = flag.Int("recount.operations", 1500, "creations, edits and deletions of TestCountedFieldsThroughFaults")
+var recountOperations = flag.Int("recount.operations", 1000, "creations, edits and deletions of TestCountedFieldsThroughFaults")
 
 // A query gets no answer. The connection may have been silent, so it is asked again over another.
 // Where that gets none either until its time is over, it takes too long: the event is acknowledged,

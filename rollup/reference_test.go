@@ -139,7 +139,7 @@ func TestWholeCounter(t *testing.T) {
 	}
 }
 
-var referenceOperations = flag.Int("reference.operations", 1000, "creations, moves, edits and deletions of TestReferencesThroughFaults")
+var referenceOperations = flag.Int("reference.operations", 700, "creations, moves, edits and deletions of TestReferencesThroughFaults")
 
 // Documents that name one of 20 posts are made, moved from one to the other, edited and deleted at
 // random, with events that come twice, late, in any order, and some never, and instances that die.

@@ -2,6 +2,7 @@ package shards_test
 
 import (
 	"context"
+	"runtime/debug"
 	"testing"
 
 	"cloud.google.com/go/firestore"
@@ -16,6 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	slots.Widen()
+	debug.SetGCPercent(400) // a database for each test: looking for its garbage was a quarter of the time
 	goleak.VerifyTestMain(m)
 }
 

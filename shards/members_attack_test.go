@@ -3,6 +3,7 @@ package shards_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -143,9 +144,11 @@ func (c *crowded) audits(t *testing.T, fields ...string) []shards.Audit {
 	return audits
 }
 
+var attackLasts = flag.Duration("members.attack", 500*time.Millisecond, "how long members come and go beside everything else")
+
 // run has everything happen for a while, and returns what there is in the end.
 func (c *crowded) run(t *testing.T, increments bool, agree []string, owner func(ctx context.Context, counter shards.Counter) error) []shards.Audit {
-	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), *attackLasts)
 	defer stop()
 	c.Server.SetInterceptor(c.fault(t))
 	var group sync.WaitGroup

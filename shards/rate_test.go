@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"flag"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -83,12 +84,14 @@ func TestCommitRate(t *testing.T) {
 	}
 }
 
-// increments are so many that there are hundreds of commits, at so many increments a second.
+var rateIncrements = flag.Int("rate.increments", 2500, "increments of each row of the tests of rates; four times as many of more than 1,000 a second")
+
+// increments are so many that there are many commits, at so many increments a second.
 func increments(rate float64) int {
 	if rate > 1000 {
-		return 20_000
+		return 4 * *rateIncrements
 	}
-	return 5000
+	return *rateIncrements
 }
 
 // The same of many counters, which share commits.
