@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,6 +23,7 @@ import (
 func verifier(t *testing.T) (p project, command func(args ...string) *exec.Cmd) {
 	t.Helper()
 	p = startProject(t, "--run", "--active=firestore", "--database=us-central1")
+	front := startFront(t, p, p.firestore)
 	program := filepath.Join(t.TempDir(), "counters")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../cmd/counters").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
@@ -35,7 +37,7 @@ func verifier(t *testing.T) (p project, command func(args ...string) *exec.Cmd) 
 esac`)
 	return p, func(args ...string) *exec.Cmd {
 		c := exec.CommandContext(t.Context(), program, append([]string{"verify", "--project", "a-project", "--location", "us-central1"}, args...)...)
-		c.Env = append(append(os.Environ(), p.env...), "PATH="+p.bin+":"+os.Getenv("PATH"), "FIRESTORE_EMULATOR_HOST="+p.firestore)
+		c.Env = slices.Concat(os.Environ(), p.env, front, []string{"PATH=" + p.bin + ":" + os.Getenv("PATH")})
 		return c
 	}
 }
@@ -87,7 +89,7 @@ func TestVerify(t *testing.T) {
 		t.Errorf("the report is %s, %v", out.String(), err)
 	}
 	text := readFile(t, report)
-	for _, want := range []string{"# counters verify: passed", "each total is 400, what was acknowledged", "24 are counted", "nothing is left", "Google Cloud a fake"} {
+	for _, want := range []string{"# counters verify: passed", "each total is 400, what was acknowledged", "24 are counted", "nothing is left", "Google Cloud a fake", "no error, nothing unchecked", "Pub/Sub's window | 5 |", `"push_window":`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q", want)
 		}

@@ -85,10 +85,12 @@ func runVerify(cmd *cobra.Command, trial *verify.Trial, yes, clean, asJSON bool,
 		return fmt.Errorf("gcloud is not installed, which deploys (https://cloud.google.com/sdk/docs/install): %w", err)
 	}
 	trial.Out, trial.Version = cmd.ErrOrStderr(), readBuild().String()
-	trial.Emulator = os.Getenv("FIRESTORE_EMULATOR_HOST") != ""
+	trial.Blind = os.Getenv("FIRESTORE_EMULATOR_HOST") != ""
+	trial.Fake = trial.Blind || os.Getenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDFUNCTIONS") != "" // gcloud doesn't go to Google
 	trial.Program = func(ctx context.Context, args ...string) error {
 		c := exec.CommandContext(ctx, self, args...)
-		c.Stdout, c.Stderr = cmd.ErrOrStderr(), cmd.ErrOrStderr()
+		said := trial.Watching(cmd.ErrOrStderr())
+		c.Stdout, c.Stderr = said, said
 		gently(c)
 		if err := c.Run(); err != nil {
 			return fmt.Errorf("counters %s: %w", args[0], err)

@@ -18,7 +18,7 @@ type Report struct {
 	Runtime  string        `json:"runtime"`
 	Began    time.Time     `json:"began"`
 	Took     time.Duration `json:"took_ns"`
-	Emulator bool          `json:"emulator"`
+	Fake     bool          `json:"fake"`
 	Spent    float64       `json:"spent_usd_at_most"`
 	Rows     []Row         `json:"steps"`
 	Measured []Measured    `json:"measured"`
@@ -34,10 +34,11 @@ type Figures struct {
 
 // Row is a step of the trial.
 type Row struct {
-	Step   string        `json:"step"`
-	OK     bool          `json:"ok"`
-	Took   time.Duration `json:"took_ns"`
-	Result string        `json:"result"`
+	Step    string        `json:"step"`
+	OK      bool          `json:"ok"`
+	Took    time.Duration `json:"took_ns"`
+	Retries int           `json:"retries"` // of calls that the platform wasn't ready for
+	Result  string        `json:"result"`
 }
 
 // Measured is a figure that a model of this project assumes, beside what the trial measured.
@@ -70,7 +71,7 @@ func (r *Report) Markdown(w io.Writer, hide ...string) error {
 		verdict = "**failed**"
 	}
 	fmt.Fprintf(&b, "# counters verify: %s\n\n", verdict)
-	if r.Emulator {
+	if r.Fake {
 		b.WriteString("Firestore was an emulator, and Google Cloud a fake: this shows that `counters verify` runs. It says nothing about Google\nCloud, and its times are those of one machine.\n\n")
 	}
 	fmt.Fprintf(&b, "%s, on %s/%s. Database in %s, functions in %s with %s. Began %s, took %s. Documents and requests cost at\nmost $%.4f, by list prices and without the free tier; the builds of three functions come to some minutes of Cloud Build.\n\n",
@@ -81,7 +82,11 @@ func (r *Report) Markdown(w io.Writer, hide ...string) error {
 		if !row.OK {
 			ok = "**FAILED**"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(row.Step), ok, row.Took.Round(100*time.Millisecond), cell(row.Result))
+		result := row.Result
+		if row.Retries > 0 {
+			result += fmt.Sprintf("; %d calls were too early, and came again", row.Retries)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(row.Step), ok, row.Took.Round(100*time.Millisecond), cell(result))
 	}
 	if len(r.Measured) > 0 {
 		b.WriteString("\nTimes include the way from this machine to the region.\n\n| | assumed | measured |\n| --- | --- | --- |\n")

@@ -38,7 +38,8 @@ type Trial struct {
 	Prefix   string  // see [NewPrefix]
 	Most     float64 // US dollars of documents and requests; from there on nothing more is sent
 	Prices   cost.Prices
-	Emulator bool // Firestore isn't Google's: the report says so
+	Fake     bool // it isn't Google Cloud: the report says so
+	Blind    bool // doctor would look at an emulator of Firestore alone, and isn't asked
 	Version  string
 
 	// Program runs a command of this program, such as "deploy", and shows what it prints.
@@ -54,6 +55,7 @@ type Trial struct {
 	token string
 	meter meter
 	load  *load
+	again retries
 	pause time.Duration // between looks into a log; see [lookInto]
 }
 
@@ -72,14 +74,14 @@ type step struct {
 // Run runs the trial, takes everything away whatever happened, and returns the report. Errors, beside
 // the report: [ErrFailed], or what kept it from taking everything away; the context's.
 func (t *Trial) Run(ctx context.Context) (*Report, error) {
-	r := &Report{Prefix: t.Prefix, Location: t.Location, Version: t.Version, Began: time.Now().UTC(), Emulator: t.Emulator}
+	r := &Report{Prefix: t.Prefix, Location: t.Location, Version: t.Version, Began: time.Now().UTC(), Fake: t.Fake}
 	t.meter = meter{prices: t.Prices, most: t.Most}
 	var failed error
 	for i, s := range t.steps() {
 		fmt.Fprintf(t.Out, "== %d of %d: %s\n", i+1, len(t.steps()), s.name)
-		began := time.Now()
+		began, before := time.Now(), t.again.count()
 		result, err := s.do(ctx, r)
-		row := Row{Step: s.name, Took: time.Since(began), Result: result, OK: err == nil}
+		row := Row{Step: s.name, Took: time.Since(began), Retries: t.again.count() - before, Result: result, OK: err == nil}
 		if err != nil {
 			row.Result = err.Error()
 			failed = fmt.Errorf("%w: %s: %w", ErrFailed, s.name, err)
@@ -214,7 +216,7 @@ func (t *Trial) where(ctx context.Context, prefix string) (string, error) {
 
 // doctor wants no error, and nothing that it could not check.
 func (t *Trial) doctor(ctx context.Context, _ *Report) (string, error) {
-	if t.Emulator { // which it would look at, and at nothing else
+	if t.Blind {
 		return "not run: Firestore is an emulator, and doctor would read that alone", nil
 	}
 	found, unchecked, err := t.Doctor(ctx)

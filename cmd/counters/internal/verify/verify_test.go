@@ -101,7 +101,7 @@ func TestBound(t *testing.T) {
 func TestReport(t *testing.T) {
 	t.Parallel()
 	r := &Report{Prefix: "v-0123ab", Version: "v1", Location: "nam5", Rows: []Row{
-		{Step: "deploy", OK: true, Took: time.Minute, Result: "fine"},
+		{Step: "deploy", OK: true, Took: time.Minute, Retries: 3, Result: "fine"},
 		{Step: "doctor", Took: time.Second, Result: "project secret-project | says\nno"},
 	}}
 	r.measured("lag", "1 s", "2 s")
@@ -110,13 +110,30 @@ func TestReport(t *testing.T) {
 	if err := r.Markdown(&b, "secret-project", ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"# counters verify: **failed**", "| deploy | ok | 1m0s | fine |", `| doctor | **FAILED** | 1s | project … \| says no |`, "| lag | 1 s | 2 s |", "```json\n{\"commit_seconds\":0.012,\"delivery_seconds\":0.04,\"push_window\":7}\n```"} {
+	for _, want := range []string{"# counters verify: **failed**", "| deploy | ok | 1m0s | fine; 3 calls were too early, and came again |", `| doctor | **FAILED** | 1s | project … \| says no |`, "| lag | 1 s | 2 s |", "```json\n{\"commit_seconds\":0.012,\"delivery_seconds\":0.04,\"push_window\":7}\n```"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, &b)
 		}
 	}
 	if strings.Contains(b.String(), "secret") || r.OK() {
 		t.Errorf("the report names the project, or is ok:\n%s", &b)
+	}
+}
+
+// What a deployment says it waits for is counted, in whatever pieces it comes.
+func TestRetriesAreCounted(t *testing.T) {
+	t.Parallel()
+	var trial Trial
+	var said strings.Builder
+	w := trial.Watching(&said)
+	const text = "deploy.sh: waiting for an API; again in 10 s\n[1 of 2] waiting for nobody\ndeploy.sh: waiting for a role; again in 10 s\ndeploy.sh: waiting for"
+	for i := range text {
+		if _, err := w.Write([]byte(text[i : i+1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := trial.again.count(); n != 2 || said.String() != text {
+		t.Errorf("%d are counted of\n%s", n, said.String())
 	}
 }
 
