@@ -176,7 +176,8 @@ class Call:
         self.name = re.sub(r":[A-Za-z]+$", "", path.partition("/")[2])  # the resource, without the version
 
     def one(self, name, default=None):
-        return self.query.get(name, [default])[0]
+        """A parameter, however it is written."""
+        return next((values[0] for key, values in self.query.items() if camel(key) == name), default)
 
     def does(self, ending):
         return self.method.id.endswith("." + ending)
@@ -1069,6 +1070,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         print(what, file=self.violations, flush=True)
 
 
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_):
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            traceback.print_exc()  # of one who is gone nothing is said
+
+
 def environment(address, folder):
     """What points gcloud and terraform's providers at an address."""
     token = pathlib.Path(folder, "token")
@@ -1110,7 +1117,7 @@ def main():
     folder = pathlib.Path(args.dir or tempfile.mkdtemp(prefix="fakegcp-"))
     folder.mkdir(parents=True, exist_ok=True)
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     address = f"http://127.0.0.1:{server.server_port}"
     Handler.project = Project(folder, address, {"api": args.api_delay, "account": args.account_delay, "agent": args.agent_delay}, args.database, args.active, args.own_domain)
     Handler.methods, Handler.lock = discover(), threading.RLock()
