@@ -14,6 +14,7 @@ import (
 	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -91,8 +92,11 @@ anywhere and run it again: it goes on where it was.`,
 			defer db.Close()
 			return t.withCounterFor(ctx, id, func(ctx context.Context, c shards.Counter) error {
 				var imported extension.Imported
+				large := func(shards int, about time.Duration) {
+					fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s: %s\n", printable(source.Path), takesLong(shards, about))
+				}
 				run := func() (err error) {
-					imported, err = extension.Import(ctx, db, id, source)
+					imported, err = extension.ImportWith(ctx, db, id, source, extension.Options{Large: large})
 					return err
 				}
 				err := run()
@@ -213,7 +217,7 @@ func (t *target) importAll(cmd *cobra.Command, source extension.Source, opts ext
 		}
 	}
 	opts.Large = func(path string, shards int, about time.Duration) {
-		note(path, fmt.Sprintf("%d shards of the extension's are moved in about %v; 300000 of them at once", shards, about))
+		note(path, takesLong(shards, about))
 	}
 	err = extension.ImportAll(cmd.Context(), db, source.Field, opts)
 	_ = progress.Finish()
@@ -230,6 +234,11 @@ func (t *target) importAll(cmd *cobra.Command, source extension.Source, opts ext
 		return fmt.Errorf("%s could not be imported, for the reasons above; import again", quantity(result.Failed, "document"))
 	}
 	return nil
+}
+
+// takesLong says how long an import takes that waits for its counter's ledger to have room again.
+func takesLong(shards int, about time.Duration) string {
+	return fmt.Sprintf("moving %s of the extension takes up to %v, because no more than 300000 are moved in %v. You may end it, and import again later", quantity(shards, "shard"), about, ledger.InDoubt)
 }
 
 // given reports whether a flag, or the variable that it stands for, is set.

@@ -83,8 +83,10 @@ type Imported struct {
 
 // Options of an import.
 type Options struct {
-	// Large is called before an import in place that doesn't fit into one go, with how many of the
-	// extension's shards hold something, and about how long it takes; may be nil.
+	// Large is called once if an import in place must wait until its counter's ledger has room again:
+	// with how many of the extension's shards hold something, and how long it takes at most. It is
+	// called before the import begins, or if an earlier import took the room, at the first wait. It may
+	// be nil.
 	Large func(shards int, about time.Duration)
 }
 

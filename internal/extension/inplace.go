@@ -47,14 +47,23 @@ func (c importer) takeOver(ctx context.Context, source Source) (Imported, error)
 	if err := c.keepTotals(ctx); err != nil {
 		return Imported{}, err
 	}
-	if about := takes(len(waiting)); about > 0 && c.options.Large != nil {
-		c.options.Large(len(waiting), about)
+	told := c.options.Large == nil
+	tell := func(about time.Duration) {
+		if about > 0 && !told {
+			told = true
+			c.options.Large(len(waiting), about)
+		}
 	}
+	tell(takes(len(waiting)))
 	var done Imported
 	for first := true; first || len(waiting) > 0; first = false {
 		n := min(len(waiting), movedAtOnce)
 		moved, err := c.moveToBase(ctx, source, waiting[:n])
-		for errors.Is(err, book.ErrMany) && gax.Sleep(ctx, pause) == nil {
+		for errors.Is(err, book.ErrMany) { // earlier imports have left no room for another one
+			tell(ledger.InDoubt + takes(len(waiting)))
+			if err := gax.Sleep(ctx, pause); err != nil {
+				return Imported{}, err
+			}
 			moved, err = c.moveToBase(ctx, source, waiting[:n])
 		}
 		if err != nil {
