@@ -3,6 +3,7 @@ package functions
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -397,6 +398,9 @@ func etagOf(s shards.Snapshot) string {
 		if f := s.Doubles[name]; f != nil {
 			tag = fmt.Appendf(tag, "%x", math.Float64bits(*f))
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Limits)) {
+		tag = fmt.Appendf(tag, "-%s=%x", base64.RawURLEncoding.EncodeToString([]byte(name)), s.Limits[name])
 	}
 	return string(append(tag, '"'))
 }

@@ -74,6 +74,12 @@ type problem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 
+	// of an increment beyond a limit: "limit-reached", and of which counter and field how much was left
+	Reason  string `json:"reason,omitempty"`
+	Counter string `json:"counter,omitempty"`
+	Field   string `json:"field,omitempty"`
+	Left    *int64 `json:"left,omitempty"`
+
 	retryAfter time.Duration // 0 if repeating the same request can't succeed, or isn't safe
 	header     [2]string     // one more header: name and value
 	close      bool          // close the connection: don't wait for the rest of the body or another request
@@ -88,6 +94,7 @@ func problemOf(err error) problem {
 		method    *wrongMethod
 		token     *unauthorized
 		limited   *rateLimited
+		full      *shards.LimitError
 	)
 	switch {
 	case errors.Is(err, errNotCounted): // first, whatever else it is
@@ -135,6 +142,10 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusGatewayTimeout, Detail: "whether this was counted is unknown; asking again is safe"}
 	case errors.Is(err, shards.ErrUnknown): // before ErrBusy and ErrNotFound, because doubt outweighs them
 		return problem{Status: http.StatusGatewayTimeout, Detail: "whether this was counted is unknown; with an Idempotency-Key it is safe to try again"}
+	case errors.As(err, &full):
+		return problem{Status: http.StatusConflict, Detail: full.Error() + "; nothing was counted", Reason: "limit-reached", Counter: full.Counter, Field: full.Field, Left: &full.Left}
+	case errors.Is(err, shards.ErrLimited):
+		return problem{Status: http.StatusConflict, Detail: err.Error() + "; nothing was changed"}
 	case errors.Is(err, shards.ErrNotFound):
 		return problem{Status: http.StatusNotFound, Detail: err.Error()}
 	case errors.Is(err, shards.ErrFull):

@@ -18,7 +18,7 @@ import (
 
 // Add adds to the counter and returns when that is committed. Errors: [ErrNotFound], [ErrBusy],
 // [ErrUnknown], [ErrInvalidIncrement] when by is 0, [ErrInvalidField] where no shards are summed up,
-// [ErrClosed], or one of Firestore's, after which nothing was counted. A sum beyond an int64 stays at
+// [ErrLimit] beyond a limit (see [Counter.SetLimit]), [ErrClosed], or one of Firestore's, after which nothing was counted. A sum beyond an int64 stays at
 // the largest or smallest one.
 //
 // When ctx ends while the increment waits for its commit, nothing is counted; once its commit has
@@ -88,7 +88,7 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 	case len(missing) > 0 && !c.cfg.AutoCreate:
 		return outcome{err: notFound(r, missing[0])}
 	}
-	r.alone = len(missing) > 0
+	r.alone = len(missing) > 0 || len(c.limited(r.sums)) > 0
 	return c.queue.add(ctx, r)
 }
 

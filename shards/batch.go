@@ -45,6 +45,10 @@ type batch struct {
 	conflict error          // of that commit: a document is missing, or in the way
 	failures int            // attempts that came to nothing
 	picked   map[string]int // :: counter → number of its shard that was written to last
+
+	limited bool       // of a counter that has a limit: see limited.go
+	misses  int        // commits that found a shard of it otherwise than it was known
+	rest    []*request // that found no room beside the others, and are decided about after them
 }
 
 // due is when a batch must have ended that begins now: at until, or when the one had to that its
@@ -159,6 +163,9 @@ func (f *batch) failed(err error) step {
 			// The marker is a new one, so it is the membership that is there.
 			return f.answer(outcome{replayed: true})
 		}
+		if f.limited && code != codes.AlreadyExists && !slices.ContainsFunc(f.requests, func(r *request) bool { return r.document() != "" }) {
+			return f.missed(err) // there is nothing else that may be in the way
+		}
 		f.conflict = err
 		return readMarkers
 	}
@@ -256,6 +263,8 @@ func (f *batch) found(there map[string]marker) step {
 		return finished
 	case changed:
 		return sendCommit
+	case f.limited:
+		return f.missed(err)
 	case f.shared():
 		return leave
 	}

@@ -112,6 +112,8 @@ type Client struct {
 	turns turns // of members, and of sums
 	log   *slog.Logger
 
+	shardsOf *knownShards // of counters with limits
+
 	logged, doubled lately // counters whose contention was logged, and whose shards were doubled
 
 	patience patience
@@ -143,6 +145,8 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		known: newCache(),
 		turns: turns{last: map[string]chan struct{}{}},
 		log:   cfg.Logger,
+
+		shardsOf: newKnownShards(),
 	}
 	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
 		if err := c.mayHave(n); err != nil && len(db.Fields) > 0 {

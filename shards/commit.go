@@ -25,9 +25,11 @@ func (c *Client) run(begun *flight) {
 	defer cancel()
 
 	pauses := store.Pauses()
-	for next := c.send(ctx, f); next != finished && next != leave; {
+	for next := c.send(ctx, f); next != leave && (next != finished || f.next()); {
 		c.queue.slow(begun)
 		switch next {
+		case finished: // those that have found no room beside these are left
+			next = c.send(ctx, f)
 		case sendCommit:
 			next = c.send(ctx, f)
 		case makeMissing:
@@ -50,6 +52,7 @@ func (c *Client) run(begun *flight) {
 			}
 		}
 	}
+	f.requests = append(f.requests, f.rest...)
 }
 
 // send sends a commit to a shard of each counter, which must be there. That takes counters that are
@@ -59,9 +62,12 @@ func (c *Client) send(ctx context.Context, f *batch) step {
 		return f.giveUp(ErrBusy, err)
 	}
 	sums := f.sums()
+	var limited []string
 	for _, sum := range sums {
 		known, ok := c.known.Get(sum.counter)
 		switch {
+		case ok && known.limited:
+			limited = append(limited, sum.counter)
 		case ok:
 			f.pick(sum.counter, known.NumShards)
 		case f.shared():
@@ -70,12 +76,14 @@ func (c *Client) send(ctx context.Context, f *batch) step {
 			return makeMissing
 		}
 	}
-	if f.deciding() != "" { // an answer that does not come may be asked for again
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)
-		defer cancel()
+	switch {
+	case len(limited) > 0 && f.shared():
+		return leave
+	case len(limited) > 0:
+		return c.sendLimited(ctx, f, limited)
 	}
-	_, err := c.db.Commit(ctx, c.writes(f, sums))
+	f.limited = false
+	_, err := c.commit(ctx, f, c.writes(f, sums))
 	if err == nil {
 		return f.answer(outcome{})
 	}
@@ -87,6 +95,16 @@ func (c *Client) send(ctx context.Context, f *batch) step {
 	}
 	c.logDoubt(f, err)
 	return f.failed(err)
+}
+
+// commit sends a batch's commit.
+func (c *Client) commit(ctx context.Context, f *batch, writes []*firestorepb.Write) (*firestorepb.CommitResponse, error) {
+	if f.deciding() != "" { // an answer that does not come may be asked for again
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)
+		defer cancel()
+	}
+	return c.db.Commit(ctx, writes)
 }
 
 // logDoubt logs that a commit's outcome is not known, where that is what its error says.
@@ -101,24 +119,36 @@ func (c *Client) logDoubt(f *batch, err error) {
 // Markers come first: Firestore looks at one write after the other, and a shard that is missing
 // must not hide that the increments were counted.
 func (c *Client) writes(f *batch, sums sums) []*firestorepb.Write {
+	writes := c.beside(f, len(sums), func(r *request) string { return layout.ShardID(f.picked[r.counter()]) })
+	for _, sum := range sums {
+		writes = append(writes, c.adds(f, sum))
+	}
+	return writes
+}
+
+// beside are those of a batch's commit that go before n of shards. Shard is the id of the one that a
+// request is counted on.
+func (c *Client) beside(f *batch, n int, shard func(*request) string) []*firestorepb.Write {
 	markers := f.markers()
-	writes := make([]*firestorepb.Write, 0, len(markers)+len(sums))
+	writes := make([]*firestorepb.Write, 0, len(markers)+n)
 	for id, m := range markers {
 		writes = append(writes, c.marks(id, m))
 	}
 	for _, r := range f.requests {
 		if r.member != nil {
-			writes = append(writes, r.member.write(f.id, layout.ShardID(f.picked[r.counter()])))
+			writes = append(writes, r.member.write(f.id, shard(r)))
 		}
-	}
-	for _, sum := range sums {
-		transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(sum.amounts))
-		for i, a := range sum.amounts {
-			transforms[i] = store.Increment(layout.FieldPath(a.field), a.by)
-		}
-		writes = append(writes, store.Update(c.pickedShard(f, sum.counter), store.Exists(true), nil, nil, transforms...))
 	}
 	return writes
+}
+
+// adds is the write that adds to the picked shard of a counter.
+func (c *Client) adds(f *batch, sum sum) *firestorepb.Write {
+	transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(sum.amounts))
+	for i, a := range sum.amounts {
+		transforms[i] = store.Increment(layout.FieldPath(a.field), a.by)
+	}
+	return store.Update(c.pickedShard(f, sum.counter), store.Exists(true), nil, nil, transforms...)
 }
 
 func (c *Client) pickedShard(f *batch, counter string) string {

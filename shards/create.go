@@ -19,7 +19,7 @@ type CreateOptions struct {
 // Create makes the counter: its document, its shards and its ledger, whatever of them is missing.
 // Counts belong to the path: where something was counted below it, and never deleted by
 // [Counter.Delete], the counter shows it. Errors: [ErrExists], [ErrHosted], [ErrInvalidShards],
-// [ErrInvalidField], [ErrBusy], [ErrUnknown], or the client library's.
+// [ErrLimited] where that had a limit, [ErrInvalidField], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 	return c.call("create", func() error { return c.create(ctx, opts) })
 }
@@ -55,6 +55,8 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 			return fmt.Errorf("%w: it is being deleted; delete it again to finish that", ErrExists)
 		case k.Doc != nil:
 			return ErrExists
+		case k.Limited():
+			return fmt.Errorf("%w: its document is gone; delete what is left of it, and make it again", ErrLimited)
 		}
 		shards, err := c.size(ctx, tx, k, opts.Shards, opts.Total, time.Time{})
 		if err != nil {

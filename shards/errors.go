@@ -42,6 +42,13 @@ var (
 	// ErrKeyReused says that the same caller used an idempotency key for another request before.
 	// Nothing was counted.
 	ErrKeyReused = errors.New("idempotency key was used for another request")
+	// ErrLimit says that there was no room for an increment below its limit, or less to give back than it
+	// asks. Nothing was counted. A [LimitError] says how much there was.
+	ErrLimit = errors.New("limit reached")
+	// ErrInvalidLimit says that a field can't have that limit, and why.
+	ErrInvalidLimit = errors.New("invalid limit")
+	// ErrLimited says that something can't be done while a field of the counter has a limit.
+	ErrLimited = book.ErrLimited
 	// ErrDamagedLedger says that a counter's ledger holds what no ledger does, because something
 	// else wrote it. Delete the document, and the counter is adopted again.
 	ErrDamagedLedger = book.ErrDamaged

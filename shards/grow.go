@@ -59,7 +59,7 @@ func (c *Client) contended(ctx context.Context, sums sums, err error) {
 		c.logged.note(counter, contentionLogInterval)
 		c.log.WarnContext(ctx, LogContention, "counter", counter, "counters", len(sums), "error", err)
 	}
-	if known, ok := c.known.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && known.NumShards < c.cfg.MaxShards && status.Code(err) == codes.Aborted && !c.doubled.is(counter) {
+	if known, ok := c.known.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && !known.limited && known.NumShards < c.cfg.MaxShards && status.Code(err) == codes.Aborted && !c.doubled.is(counter) {
 		c.doubled.note(counter, growthInterval)
 		c.grow(ctx, counter, known.NumShards)
 	}

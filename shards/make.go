@@ -30,6 +30,8 @@ func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 		return err
 	})
 	switch {
+	case errors.Is(err, errHasLimit):
+		return c.makeUnlimited(ctx, f)
 	case err == nil && len(gone) > 0:
 		return f.without(gone)
 	case err == nil:
@@ -68,11 +70,17 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	n := make([]int, len(sums)) // of shards
 	// nothing is made for those who leave
 	makes := c.cfg.AutoCreate && slices.ContainsFunc(f.requests, func(r *request) bool { return r.member == nil || r.member.join })
-	born := 0
+	born, limited := 0, false
 	for i, k := range books {
 		if s, err := c.snapshotOf(k.Counter, k.Doc); err == nil {
 			n[i] = s.NumShards
+			if k.HasLedger() {
+				s.limited = k.Limited()
+			}
+			limited = limited || s.limited
 			c.known.put(s, began)
+		} else if makes && k.Doc == nil && k.Limited() {
+			return nil, nil, fmt.Errorf("%w; its document is gone: delete what is left of it, and make it again", ErrLimited)
 		} else if makes && k.Doc == nil {
 			n[i] = c.cfg.NumShards
 			born++
@@ -83,6 +91,9 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	}
 	if len(gone) > 0 {
 		return gone, nil, nil
+	}
+	if limited {
+		return nil, nil, errHasLimit
 	}
 	missing := make([][]string, len(sums)) // shards that may be
 	group, reading := errgroup.WithContext(ctx)
@@ -114,6 +125,39 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	}
 	tx.Write(c.writes(f, sums)...)
 	return nil, partly, nil
+}
+
+// errHasLimit says that a batch touches a counter with a limit. No shard of one is made for it.
+var errHasLimit = errors.New("a counter has a limit")
+
+// makeUnlimited makes what a batch misses of counters without limits, at zero, because it is of another
+// counter with a limit, too, and is on a condition.
+func (c *Client) makeUnlimited(ctx context.Context, f *batch) step {
+	if f.shared() {
+		return leave
+	}
+	for _, sum := range f.sums() {
+		if len(c.limited(sums{sum})) > 0 {
+			continue
+		}
+		of := Counter{c, sum.counter}
+		err := of.setShards(ctx, 0, func(is int) int { return is })
+		if errors.Is(err, ErrNotFound) && c.cfg.AutoCreate {
+			if err = of.create(ctx, CreateOptions{}); errors.Is(err, ErrExists) {
+				err = nil
+			}
+			if err == nil {
+				_, err = c.resolve(ctx, sum.counter)
+			}
+		}
+		switch {
+		case errors.Is(err, ErrNotFound):
+			return f.without(map[string]bool{sum.counter: true})
+		case err != nil:
+			return f.notLooked(err)
+		}
+	}
+	return sendCommit
 }
 
 // complete makes the shards that counters were made without: of many at once, all of them are too

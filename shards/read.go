@@ -34,14 +34,20 @@ type Snapshot struct {
 	Doubles map[string]*float64 `json:"doubles,omitempty"`
 	// NotCounted are those that are not in the document, though it was rolled up: the field is new,
 	// or the counter has others. Their totals are 0.
-	NotCounted []string  `json:"not_counted,omitempty"`
-	NumShards  int       `json:"num_shards"` // 0 where documents alone are counted
-	UpdatedAt  time.Time `json:"updated_at"` // when the total was last written
+	NotCounted []string `json:"not_counted,omitempty"`
+	// Limits are those of the fields that have one (see [Counter.SetLimit]), by their names, and Left what
+	// is left of them by the totals above: more may be taken by now.
+	Limits map[string]int64 `json:"limits,omitempty"`
+	Left   map[string]int64 `json:"left,omitempty"`
+
+	NumShards int       `json:"num_shards"` // 0 where documents alone are counted
+	UpdatedAt time.Time `json:"updated_at"` // when the total was last written
 
 	Reads int64 `json:"-"` // what [Counter.Sum] was billed as, with an error too; 0 of others
 
 	// fields of the document that may be counted instead, where none is that is asked for
-	there []string
+	there   []string
+	limited bool // a field has a limit, by the document, or by the ledger where that was read
 }
 
 // total is that of a field, or the only one.
@@ -237,6 +243,9 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 			s.NotCounted = append(s.NotCounted, field.Name)
 		}
 	}
+	s.Limits = book.LimitsOf(c.db.Layout, doc)
+	s.limited = s.Limits != nil
+	s.subtract()
 	if s.NotCounted == nil {
 		return s, nil
 	}
@@ -246,6 +255,17 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 		}
 	}
 	return s, nil
+}
+
+// subtract works out what is left of the limits.
+func (s *Snapshot) subtract() {
+	if s.Limits == nil {
+		return
+	}
+	s.Left = make(map[string]int64, len(s.Limits))
+	for field, limit := range s.Limits {
+		s.Left[field] = max(0, limit-s.total(field))
+	}
 }
 
 // set sets a field in a snapshot.

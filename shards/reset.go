@@ -14,7 +14,12 @@ import (
 // [ErrBusy], [ErrUnknown] or the client library's.
 func (c Counter) command(ctx context.Context, decide func(context.Context, *book.Book) error) error {
 	defer c.client.known.Remove(c.id)
-	return c.client.books.Command(ctx, c.id, func(ctx context.Context, k *book.Book) (bool, error) { return true, decide(ctx, k) })
+	return c.client.books.Command(ctx, c.id, func(ctx context.Context, k *book.Book) (bool, error) {
+		if k.Limited() {
+			return false, ErrLimited
+		}
+		return true, decide(ctx, k)
+	})
 }
 
 // ResetOptions are the choices in resetting a counter.
@@ -28,8 +33,8 @@ type ResetOptions struct {
 // Reset sets the counter to zero: all its shards at once, and what it started from. Increments that
 // are committed while it runs count before it or after it, and so do members. The total follows
 // with the next roll-up. When it is cut short, it has taken off some members, and nothing else.
-// Errors: [ErrNotFound], [ErrHasMembers], [ErrInvalidField], [ErrBusy], [ErrUnknown], or the client
-// library's.
+// Errors: [ErrNotFound], [ErrHasMembers], [ErrLimited], [ErrInvalidField], [ErrBusy], [ErrUnknown], or the
+// client library's.
 func (c Counter) Reset(ctx context.Context, opts ResetOptions) error {
 	return c.call("reset", func() error { return c.reset(ctx, opts) })
 }
@@ -92,6 +97,9 @@ func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) 
 	db := c.client.db
 	return c.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, _ int) (int, bool, error) {
 		_, k, _, err := c.existing(ctx, tx)
+		if err == nil && k.Limited() {
+			err = ErrLimited
+		}
 		if err != nil {
 			return 0, false, err
 		}

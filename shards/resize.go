@@ -27,7 +27,7 @@ type ResizeOptions struct {
 // Resize gives the counter n shards, and is safe beside increments. Shards beyond n are moved
 // onto the others, some in each commit; a client that does not know yet finds its shard gone, and
 // reads the counter again. When it is cut short, resizing again finishes it.
-// Errors: [ErrInvalidShards], also where so few can't hold what the others do, [ErrNotFound],
+// Errors: [ErrInvalidShards], also where so few can't hold what the others do, [ErrLimited], [ErrNotFound],
 // [ErrNotInteger], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Resize(ctx context.Context, n int, opts ResizeOptions) error {
 	return c.call("resize", func() error { return c.resize(ctx, n, opts) })
@@ -72,6 +72,9 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 func (c Counter) setShards(ctx context.Context, from int, change func(was int) int) error {
 	return c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 		s, k, _, err := c.existing(ctx, tx)
+		if err == nil && k.Limited() {
+			err = ErrLimited
+		}
 		if err != nil {
 			return err
 		}
@@ -93,6 +96,9 @@ func (c Counter) setShards(ctx context.Context, from int, change func(was int) i
 func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
 	db := c.client.db
 	s, k, docs, err := c.existing(ctx, tx, append([]string{to}, from...)...)
+	if err == nil && k.Limited() {
+		err = ErrLimited
+	}
 	if err != nil {
 		return err
 	}

@@ -66,6 +66,7 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		}
 		c.client.set(&s, field, counted.Value)
 	}
+	s.subtract()
 	// A field that is new has shards before it is in the document, and a query has just been asked.
 	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(name string) bool {
 		_, sum := db.Field(name)

@@ -32,7 +32,7 @@ after Ctrl-C.`,
 		{"On this machine:", []*cobra.Command{newDevCommand(), newEmulatorCommand(), newServeCommand()}},
 		{"Counters:", t.addTo(
 			newCreateCommand(&t), newIncCommand(&t), newDecCommand(&t), newGetCommand(&t), newWatchCommand(&t), newListCommand(&t),
-			newRebaseCommand(&t), newResetCommand(&t), newResizeCommand(&t), newDeleteCommand(&t))},
+			newLimitCommand(&t), newRebaseCommand(&t), newResetCommand(&t), newResizeCommand(&t), newDeleteCommand(&t))},
 		{"Members, who count once each:", t.addTo(newJoinCommand(&t), newLeaveCommand(&t), newMembersCommand(&t), newAuditCommand(&t))},
 		{"Before a deployment:", []*cobra.Command{newCostCommand(), newSettingsCommand(), newEstimateCommand(), newVerifyCommand()}},
 		{"A deployment:", append(newScriptCommands(), t.addTo(newDoctorCommand(&t), newLagCommand(&t), newReconcileCommand(&t))...)},

@@ -60,6 +60,7 @@ func (b Books) adopt(ctx context.Context, tx *store.Tx, counter string, doc *fir
 		return nil, nil, err
 	}
 	k = &Book{Counter: counter, Ledger: ledger.New(shards.States()), Doc: doc, books: b, state: made}
+	k.Ledger.Limits = LimitsIn(shards)
 	if n := k.Ledger.Numbers(); n > ledger.MaxNumbers {
 		return nil, nil, fmt.Errorf("%w: the counter has %d shards, and %d numbers in them", ErrLedgerFull, len(shards), n)
 	}

@@ -318,10 +318,13 @@ func (k *Book) Rebase(field layout.Field, base int64) {
 }
 
 // Import notes what a field's base holds of a source, and adds to the base what is new of it. Errors:
-// [ErrLedgerFull]; [ErrBeyond] where the base has no room for it; [ErrDamaged] where it isn't known what
+// [ErrLedgerFull]; [ErrLimited]; [ErrBeyond] where the base has no room for it; [ErrDamaged] where it isn't known what
 // the base holds.
 func (k *Book) Import(source string, value int64, field layout.Field, added int64) error {
 	l := k.Ledger
+	if k.Limited() {
+		return ErrLimited
+	}
 	_, again := l.Imported[source]
 	if _, lost := l.Imported[ledger.Unknown]; lost && !again {
 		return fmt.Errorf("%w: what was imported into this counter is not known any more, since its ledger was made again, and would count twice: import into another, and rebase this one", ErrDamaged)

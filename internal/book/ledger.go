@@ -30,8 +30,9 @@ const (
 	LedgerFlushes  = "flushes"
 	LedgerOps      = "ops" // :: id → when it was applied
 	LedgerImported = "imported"
-	LedgerFormat   = "format" // see ledgerFormat
-	LedgerShards   = "shards" // id of the collection of the shards that it holds states of
+	LedgerLimits   = layout.Limits // :: field of the shards → integer
+	LedgerFormat   = "format"      // see ledgerFormat
+	LedgerShards   = "shards"      // id of the collection of the shards that it holds states of
 
 	stateAsOf, stateCounts                 = "as_of", "counts"
 	answerReadTime, answerValue, answerOdd = "read_time", "value", "odd"
@@ -57,7 +58,7 @@ const ledgerFormat = 1
 // fields that nothing reads any more.
 var unversioned = []string{
 	LedgerStates, LedgerAnswers, LedgerBase, LedgerReplaced, LedgerFloor, LedgerGone, LedgerEnding, LedgerSums, LedgerFlushes, LedgerOps, LedgerImported,
-	LedgerUneven,
+	LedgerUneven, LedgerLimits,
 }
 
 // ErrDamaged says that a ledger can't be used: its document is not what this module writes, or an
@@ -84,6 +85,7 @@ func (e unusable) Is(target error) bool { return target == ErrDamaged }
 func encode(l *ledger.Ledger) map[string]*firestorepb.Value {
 	fields, _ := encodeDiff(ledger.Diff{States: l.States, Answers: l.Answers, Base: l.Base, Replaced: l.Replaced, Floor: l.Floor, Gone: l.Gone})
 	setIntegers(fields, LedgerImported, l.Imported)
+	setIntegers(fields, LedgerLimits, l.Limits)
 	fields[LedgerFlushes] = store.Int(l.Flushes)
 	return fields
 }
@@ -228,6 +230,7 @@ func Decode(shards string, doc *firestorepb.Document) (*ledger.Ledger, error) {
 		Replaced: d.integers(fields[LedgerReplaced]),
 		Imported: d.integers(fields[LedgerImported]),
 		Sums:     d.integers(fields[LedgerSums]),
+		Limits:   d.integers(fields[LedgerLimits]),
 		Floor:    d.time(fields[LedgerFloor]),
 		Uneven:   d.time(fields[LedgerUneven]),
 		Gone:     d.time(fields[LedgerGone]),

@@ -49,7 +49,7 @@ func TestLedgerRoundTrip(t *testing.T) {
 		want := &ledger.Ledger{
 			States: map[string]ledger.Entry{}, Answers: rapid.MapOf(rapid.StringMatching(`[0-9a-f]{16}`), answers).Draw(t, "answers"),
 			Base: counts.Draw(t, "base"), Replaced: counts.Draw(t, "replaced"), Flushes: rapid.Int64().Draw(t, "flushes"),
-			Ops: map[string]time.Time{}, Imported: map[string]int64{}, Floor: created, Created: created, Updated: times.Draw(t, "updated"),
+			Ops: map[string]time.Time{}, Imported: map[string]int64{}, Limits: counts.Draw(t, "limits"), Floor: created, Created: created, Updated: times.Draw(t, "updated"),
 		}
 		for id := range rapid.MapOf(ids, rapid.Bool()).Draw(t, "shards") {
 			want.States[ledger.Key(id)] = ledger.Entry{AsOf: times.Draw(t, "as of"), Counts: counts.Draw(t, "counts")}

@@ -219,7 +219,7 @@ func TestEvenProperties(t *testing.T) {
 		less := Even(rapid.Int64Range(0, n).Draw(t, "less"), parts)
 		var sum int64
 		for i, part := range Even(n, parts) {
-			if sum += part; less[i] > part || part < n/int64(parts) || part > n/int64(parts)+1 {
+			if sum += part; less[i] > part || part < n/int64(parts) || part-n/int64(parts) > 1 {
 				t.Fatalf("part %d of %d is %d, and of less %d", i, n, part, less[i])
 			}
 		}

@@ -156,7 +156,7 @@ func (s *scanner) field() (Field, error) {
 const shardRequest = "request"
 
 // reserved are fields of a counter's document with another use.
-var reserved = []string{NumShards, NumShardsLegacy, CreatedAt, UpdatedAt, Deleting, Rollup}
+var reserved = []string{NumShards, NumShardsLegacy, CreatedAt, UpdatedAt, Deleting, Rollup, Limits}
 
 // maxFieldBytes keeps a field's path below the 1,500 bytes that Firestore allows, also in a ledger's
 // entry, after a shard's id.

@@ -180,6 +180,9 @@ type Ledger struct {
 	// :: id of a command → when it was applied; kept for as long as a command may be in doubt
 	Ops      map[string]time.Time
 	Imported map[string]int64 // :: hash of an imported counter → how much of base comes from it; see [Unknown]
+	// :: field of the shards → its limit. Then the total is made of shards alone, and the id of each shard
+	// says that there is a limit: see [layout.LimitedShard].
+	Limits Counts
 
 	Created time.Time // the document's create time
 	// Restored: the document is the copy of a backup. So are its shards: they were made later than what was

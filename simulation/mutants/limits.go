@@ -22,4 +22,28 @@ var ofLimits = []mutant{
 		"a lower limit takes away what is taken", "internal/escrow",
 		"part := min(shards[at].Room(), ", "part := min(shards[at].Share, ", test("TestLimitProperties"),
 	},
+	{
+		"a take is on no condition", "shards",
+		"condition := store.UpdatedAtTime(t.after.version)", "condition := store.Exists(true)", test("TestTwoProcessesShareALimit"),
+	},
+	{
+		"a shard is made for a counter with a limit", "shards",
+		"	if limited {\n\t\treturn nil, nil, errHasLimit", "	if false {\n\t\treturn nil, nil, errHasLimit", test("TestLimitWhileAnIncrementIsOnItsWay"),
+	},
+	{
+		"who was counted before is refused", "shards",
+		"if id := f.requests[i].document(); id != \"\" {", "if id := f.requests[i].document(); id == \"none\" {", test("TestKeysUnderALimit"),
+	},
+	{
+		"a member's seat is as a caller's", "shards",
+		"asked[i][at] = escrow.By(a.by, r.member != nil)", "asked[i][at] = escrow.By(a.by, false)", test("TestMembersUnderALimit"),
+	},
+	{
+		"a counter with a limit is reset", "shards",
+		"if k.Limited() {\n\t\t\treturn false, ErrLimited", "if false {\n\t\t\treturn false, ErrLimited", test("TestCommandsUnderALimit"),
+	},
+	{
+		"a ledger that is made again has no limits", "internal/book",
+		"k.Ledger.Limits = LimitsIn(shards)", "k.Ledger.Limits = nil", testIn("shards", "TestLimitOutlivesItsLedger"),
+	},
 }

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/firestore-counters/counters/emulator"
+)
+
+func TestLimitCommand(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	t.Setenv("FIELDS", "seats,meals")
+	for _, c := range []struct {
+		args, out, err string
+		code           int
+	}{
+		{"limit concert 3", "", "counter not found", exitFailed},
+		{"create concert", "concert", "", 0},
+		{"limit concert 3", "concert has at most 3 seats\n", "", 0},
+		{"inc concert --by 2", "concert +2\n", "", 0},
+		{"inc concert --by 2", "", "limit reached: 1 of 3 seats are left; asked for 2", exitFailed},
+		{"limit concert 1", "", "2 of seats are taken, so the limit can't be 1", exitFailed},
+		{"limit concert 5 --field meals --json", `{"counter":"concert","field":"meals","limit":5}`, "", 0},
+		{"limit concert 5 --field drinks", "", `"drinks" is not counted`, exitUsage},
+		{"resize concert --shards 3", "", "remove the limit first", exitFailed},
+		{"limit concert --none", "concert has no limit of seats\n", "", 0},
+		{"limit concert", "", "want a limit", exitUsage},
+		{"limit concert 5 --none", "", "want a limit", exitUsage},
+		{"limit concert many", "", `a limit of "many": want an integer of 0 or more`, exitUsage},
+		{"inc concert --by 9", "concert +9\n", "", 0},
+	} {
+		out, errOut, code := counters(t, strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errOut, c.err) {
+			t.Errorf("%s: exit code %d, %q, error %q; want %d, %q and %q", c.args, code, out, errOut, c.code, c.out, c.err)
+		}
+	}
+}

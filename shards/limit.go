@@ -1,0 +1,268 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/escrow"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// MaxLimitedShards is how many shards a counter with a limit has at most.
+const MaxLimitedShards = 200
+
+// maxMembersBefore is how many members a field may have when it gets a limit: they are read, to count
+// them.
+const maxMembersBefore = 1000
+
+// LimitError is an [ErrLimit] that says how much there was, at one time between call and return.
+type LimitError struct {
+	Counter string
+	Field   string
+	By      int64 // what was asked, or 0 where the limit was to be lowered
+	Limit   int64
+	Left    int64 // below the limit
+	Taken   int64 // of the limit
+	Members int64 // of Taken, which only they give back
+}
+
+func (e *LimitError) Error() string {
+	switch {
+	case e.By == 0:
+		return fmt.Sprintf("limit reached: %d of %s are taken, so the limit can't be %d", e.Taken, e.Field, e.Limit)
+	case e.By < 0 && e.Members > 0:
+		return fmt.Sprintf("limit reached: %d of %s can be given back, beside those of %d members; asked for %d", e.Taken-e.Members, e.Field, e.Members, -e.By)
+	case e.By < 0:
+		return fmt.Sprintf("limit reached: %d of %s can be given back; asked for %d", e.Taken, e.Field, -e.By)
+	}
+	return fmt.Sprintf("limit reached: %d of %d %s are left; asked for %d", e.Left, e.Limit, e.Field, e.By)
+}
+
+// Is has the error be an [ErrLimit].
+func (e *LimitError) Is(target error) bool { return target == ErrLimit }
+
+// SetLimit gives a field a limit of 0 or more, or another one: from then on its total never exceeds the
+// limit, and never goes below 0. [Counter.Add] and [Counter.Join] return [ErrLimit] where at one time
+// between call and return there was no room, or less to give back. What members took only they give back.
+//
+// A field gets a limit where its shards make up the whole total: one that was rebased, imported into or
+// created with a total has none. All processes that count in this counter must know of limits; those of
+// earlier revisions may exceed one. Other clients can't write the shards of a counter with a limit. Such a
+// counter has at most [MaxLimitedShards] shards, is not resized and doesn't grow, is not reset, rebased or
+// imported into.
+//
+// Errors: [ErrLimit] where more is taken, or the total is below 0; [ErrInvalidField]; [ErrInvalidLimit];
+// [ErrInvalidShards]; [ErrNotInteger]; [ErrHosted]; [ErrNotFound]; [ErrBusy]; [ErrUnknown]; or the client
+// library's.
+func (c Counter) SetLimit(ctx context.Context, field string, limit int64) error {
+	return c.call("limit "+field+" of", func() error {
+		if limit < 0 {
+			return fmt.Errorf("%w: %d is below 0", ErrInvalidLimit, limit)
+		}
+		return c.setLimit(ctx, field, &limit)
+	})
+}
+
+// RemoveLimit takes the limit of a field away, if it has one. Errors are those of [Counter.SetLimit].
+func (c Counter) RemoveLimit(ctx context.Context, field string) error {
+	return c.call("remove the limit of "+field+" of", func() error { return c.setLimit(ctx, field, nil) })
+}
+
+// errNoLedger says that a counter has no ledger yet.
+var errNoLedger = errors.New("the counter has no ledger")
+
+// setLimit is one transaction: nothing is counted between what it reads and what it writes.
+func (c Counter) setLimit(ctx context.Context, name string, limit *int64) error {
+	if err := c.client.db.CheckField(name); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidField, err)
+	}
+	if c.client.db.Hosted {
+		return fmt.Errorf("%w: limits are for counters that have documents of their own", ErrHosted)
+	}
+	field, _ := c.client.db.Field(name)
+	defer func() {
+		c.client.known.Remove(c.id)
+		c.client.shardsOf.forget(c.id)
+	}()
+	body := func(ctx context.Context, tx *store.Tx, _ int) error { return c.planLimit(ctx, tx, field, limit) }
+	err := c.client.once(ctx, body)
+	if !errors.Is(err, errNoLedger) {
+		return err
+	}
+	if _, _, err := c.client.books.Adopt(ctx, c.id, false); err != nil && !errors.Is(err, book.ErrNothing) {
+		return err
+	}
+	return c.client.once(ctx, body)
+}
+
+// planLimit writes what it takes for a field to have another limit, or none.
+func (c Counter) planLimit(ctx context.Context, tx *store.Tx, field layout.Field, limit *int64) error {
+	s, k, _, err := c.existing(ctx, tx)
+	switch {
+	case err != nil:
+		return err
+	case k.Unusable != nil:
+		return k.Unusable
+	case k.Ledger == nil:
+		return errNoLedger
+	}
+	all, err := tx.Documents(ctx, store.Query{Collection: c.client.db.ShardsOf(c.id)})
+	if err != nil {
+		return fmt.Errorf("read shards: %w", err)
+	}
+	limits := book.LimitsIn(all)
+	_, has := limits[field.Shard]
+	switch {
+	case limit == nil && !has:
+		return nil
+	case limit == nil:
+		c.lift(tx, all, field, len(limits) == 1)
+	default:
+		if err := c.mayHaveLimit(k, all, len(limits) > 0, field); err != nil {
+			return err
+		}
+		if has {
+			err = c.changeLimit(tx, all, field, *limit)
+		} else {
+			err = c.impose(ctx, tx, all, s.NumShards, field, *limit, len(limits) == 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	k.SetLimit(tx, field, limit)
+	return nil
+}
+
+// mayHaveLimit says why a field of a counter that has these shards can't get a limit, or another one.
+func (c Counter) mayHaveLimit(k *book.Book, all book.Shards, limited bool, field layout.Field) error {
+	if base := k.Ledger.Base[field.Shard]; base != 0 {
+		return fmt.Errorf("%w: its total holds %d beyond its shards, of a rebase, an import or its creation; count in another counter", ErrInvalidLimit, base)
+	}
+	if len(all) > MaxLimitedShards {
+		return fmt.Errorf("%w: it has %d, and at most %d can have a limit: resize it first", ErrInvalidShards, len(all), MaxLimitedShards)
+	}
+	for _, doc := range all {
+		id := store.IDOf(doc.GetName())
+		if _, is := layout.UnlimitedShard(id); is != limited {
+			return fmt.Errorf("%w: something else made shard %s: remove the limits of the counter, and set them again", ErrInvalidLimit, id)
+		}
+		if value := doc.GetFields()[field.Shard]; value != nil && !store.IsInteger(value) {
+			return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, field.Shard, id, value)
+		}
+	}
+	return nil
+}
+
+// impose gives shards shares of a new limit, and spreads evenly what is taken. Where it is the counter's
+// first limit, each shard gets another id: an increment that is on its way and doesn't know of the limit
+// finds none.
+func (c Counter) impose(ctx context.Context, tx *store.Tx, all book.Shards, n int, field layout.Field, limit int64, first bool) error {
+	db := c.client.db
+	found, err := tx.Documents(ctx, store.Query{Collection: db.MembersOf(c.id, field.Name), Names: true, Limit: maxMembersBefore + 1})
+	members := int64(len(found))
+	if err != nil {
+		return fmt.Errorf("read members: %w", err)
+	}
+	shards := map[string]map[string]*firestorepb.Value{} // :: id, as it is afterwards → fields
+	var counts []int64
+	for _, doc := range all {
+		id, fields := store.IDOf(doc.GetName()), map[string]*firestorepb.Value{}
+		if first {
+			tx.Write(store.Delete(doc.GetName()))
+			id, fields = layout.LimitedShard(id), doc.GetFields()
+		}
+		shards[id] = fields
+		counts = append(counts, doc.GetFields()[field.Shard].GetIntegerValue())
+	}
+	for i := 0; i < n && first; i++ {
+		if id := layout.LimitedShard(layout.ShardID(i)); shards[id] == nil {
+			shards[id] = c.client.zero("").GetFields()
+		}
+	}
+	taken := ledger.Add(counts...)
+	switch {
+	case members > maxMembersBefore:
+		return fmt.Errorf("%w: it has more than %d members, and can get one only before they join", ErrInvalidLimit, maxMembersBefore)
+	case taken < members:
+		return fmt.Errorf("%w: its total is %d, with %d members", ErrInvalidLimit, taken, members)
+	case taken > limit:
+		return &LimitError{Counter: c.id, Field: field.Name, Limit: limit, Taken: taken, Members: members}
+	}
+	ids := slices.Sorted(maps.Keys(shards))
+	counted, joined, shares := escrow.Even(taken, len(ids)), escrow.Even(members, len(ids)), escrow.Even(limit, len(ids))
+	for i, id := range ids {
+		fields := maps.Clone(shards[id])
+		fields[field.Shard] = store.Int(counted[i])
+		fields[layout.MembersIn(field.Shard)] = store.Int(joined[i])
+		fields[layout.ShareOf(field.Shard)] = store.Int(shares[i])
+		if name := db.Shard(c.id, id); first {
+			tx.Write(store.Create(name, fields))
+		} else {
+			tx.Write(store.Update(name, store.Exists(true), fields, nil))
+		}
+	}
+	return nil
+}
+
+// changeLimit changes the shares of shards for another limit.
+func (c Counter) changeLimit(tx *store.Tx, all book.Shards, field layout.Field, limit int64) error {
+	held := make([]escrow.Held, len(all))
+	for i, doc := range all {
+		var ok bool
+		if held[i], ok = heldOf(doc, field.Shard); !ok {
+			return fmt.Errorf("%w: something else wrote shard %s: remove the limits of the counter, and set them again", ErrInvalidLimit, store.IDOf(doc.GetName()))
+		}
+	}
+	shares, ok := escrow.Limit(held, limit)
+	if !ok {
+		sum := escrow.Sum(held...)
+		return &LimitError{Counter: c.id, Field: field.Name, Limit: limit, Taken: sum.Count, Members: sum.Members}
+	}
+	for i, n := range shares {
+		if n != 0 {
+			tx.Write(store.Update(all[i].GetName(), store.Exists(true), nil, nil, store.Increment(layout.FieldPath(layout.ShareOf(field.Shard)), n)))
+		}
+	}
+	return nil
+}
+
+// lift takes the shares of a field away. Where it was the counter's last limit, shards get their ids back,
+// and what something else counted in one that it made of such an id stays.
+func (c Counter) lift(tx *store.Tx, all book.Shards, field layout.Field, last bool) {
+	share, members := layout.ShareOf(field.Shard), layout.MembersIn(field.Shard)
+	others := map[string]bool{}
+	for _, doc := range all {
+		others[doc.GetName()] = true
+	}
+	for _, doc := range all {
+		id, limited := layout.UnlimitedShard(store.IDOf(doc.GetName()))
+		if !last || !limited {
+			tx.Write(store.Update(doc.GetName(), store.Exists(true), nil, []string{layout.FieldPath(share), layout.FieldPath(members)}))
+			continue
+		}
+		fields, name := maps.Clone(doc.GetFields()), c.client.db.Shard(c.id, id)
+		delete(fields, share)
+		delete(fields, members)
+		tx.Write(store.Delete(doc.GetName()))
+		if !others[name] {
+			tx.Write(store.Create(name, fields))
+			continue
+		}
+		var adds []*firestorepb.DocumentTransform_FieldTransform
+		for _, field := range slices.Sorted(maps.Keys(fields)) {
+			if n, ok := store.Integer(fields[field]); ok {
+				adds = append(adds, store.Increment(layout.FieldPath(field), n))
+			}
+		}
+		tx.Write(store.Update(name, store.Exists(true), nil, nil, adds...))
+	}
+}

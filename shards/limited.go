@@ -1,0 +1,494 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	lru "github.com/hashicorp/golang-lru/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/escrow"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// A batch of a counter that has a limit is committed on condition of the shards that it counts in: see
+// package escrow. What the client knows of them is from its last commit there, or from a look at all of
+// them. An increment of such a counter shares commits with others of that counter alone.
+
+// holding is what a client knows of a shard of a counter with a limit.
+type holding struct {
+	shard   string                 // its resource name
+	version time.Time              // the update time of its document
+	fields  map[string]escrow.Held // :: field of the shards that has a limit → what the shard holds of it
+}
+
+// holdings are what a client knows of shards, by their names.
+type holdings map[string]holding
+
+// newer keeps the newer of two versions of a shard.
+func (h holdings) newer(of holding) {
+	if known, ok := h[of.shard]; !ok || known.version.Before(of.version) {
+		h[of.shard] = of
+	}
+}
+
+// holdingOf is what a shard's document holds. A field whose numbers can't be a shard's has no room, and
+// holds nothing that is given back: something else wrote it.
+func holdingOf(doc *firestorepb.Document) holding {
+	h := holding{shard: doc.GetName(), version: doc.GetUpdateTime().AsTime()}
+	for name := range doc.GetFields() {
+		if field, ok := layout.SharedField(name); ok {
+			if h.fields == nil {
+				h.fields = make(map[string]escrow.Held, 1)
+			}
+			h.fields[field], _ = heldOf(doc, field)
+		}
+	}
+	return h
+}
+
+// heldOf is what a shard's document holds of a field with a limit. It reports false for numbers that can't
+// be a shard's.
+func heldOf(doc *firestorepb.Document, field string) (held escrow.Held, ok bool) {
+	ok = true
+	for name, n := range map[string]*int64{field: &held.Count, layout.MembersIn(field): &held.Members, layout.ShareOf(field): &held.Share} {
+		value := doc.GetFields()[name]
+		*n = value.GetIntegerValue()
+		ok = ok && (value == nil || store.IsInteger(value))
+	}
+	if !ok || !held.Valid() {
+		return escrow.Held{}, false
+	}
+	return held, true
+}
+
+// knownShards remembers shards of counters with limits. Whoever plans a commit takes out those that it
+// touches, so that the next one goes to others meanwhile, and puts them back as the commit has left them.
+type knownShards struct {
+	mu sync.Mutex
+	of *lru.Cache[string, holdings] // :: counter
+}
+
+// limitedCounters is how many counters with limits a client remembers shards of.
+const limitedCounters = 1000
+
+func newKnownShards() *knownShards {
+	of, err := lru.New[string, holdings](limitedCounters)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return &knownShards{of: of}
+}
+
+// put remembers what shards hold now.
+func (k *knownShards) put(counter string, shards ...holding) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, ok := k.of.Get(counter)
+	if !ok {
+		known = make(holdings, len(shards))
+		k.of.Add(counter, known)
+	}
+	for _, h := range shards {
+		known.newer(h)
+	}
+}
+
+// forget forgets the shards of a counter, but for those that are given.
+func (k *knownShards) forget(counter string, but ...holding) {
+	k.mu.Lock()
+	k.of.Remove(counter)
+	k.mu.Unlock()
+	if len(but) > 0 {
+		k.put(counter, but...)
+	}
+}
+
+// drop forgets a shard.
+func (k *knownShards) drop(counter, shard string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, _ := k.of.Get(counter)
+	delete(known, shard)
+}
+
+// limitedPlan is what a batch commits to counters with limits.
+type limitedPlan struct {
+	escrow.Decision[place]
+	shards map[string][]holding // :: counter with a limit → its shards, as they are known
+}
+
+// touches are the shards of a counter that the plan is on condition of, by their indexes.
+func (p limitedPlan) touches(counter string) map[int]bool {
+	at := map[int]bool{}
+	for place, changes := range p.Plan {
+		for _, c := range changes {
+			if place.counter == counter {
+				at[c.Shard] = true
+			}
+		}
+	}
+	return at
+}
+
+// decide decides about requests by what is known of shards.
+func decide(shards map[string][]holding, looked bool, requests []*request) limitedPlan {
+	known := map[place][]escrow.Held{}
+	for counter, of := range shards {
+		fields := map[string]bool{}
+		for _, h := range of {
+			for field := range h.fields {
+				fields[field] = true
+			}
+		}
+		for field := range fields {
+			held := make([]escrow.Held, len(of))
+			for i, h := range of {
+				held[i] = h.fields[field]
+			}
+			known[place{counter, field}] = held
+		}
+	}
+	asked := make([]escrow.Request[place], len(requests))
+	for i, r := range requests {
+		asked[i] = escrow.Request[place]{}
+		for _, sum := range r.sums {
+			for _, a := range sum.amounts {
+				if at := (place{sum.counter, a.field}); known[at] != nil {
+					asked[i][at] = escrow.By(a.by, r.member != nil)
+				}
+			}
+		}
+	}
+	return limitedPlan{Decision: escrow.Decide(known, looked, asked, rand.IntN), shards: shards}
+}
+
+// fromKnown plans a batch by what is known of the shards of counters with limits. It reports false where that
+// takes a look at them.
+func (k *knownShards) fromKnown(counters []string, requests []*request) (limitedPlan, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	shards := map[string][]holding{}
+	for _, counter := range counters {
+		known, _ := k.of.Get(counter)
+		if len(known) == 0 {
+			return limitedPlan{}, false
+		}
+		for _, name := range slices.Sorted(maps.Keys(known)) {
+			shards[counter] = append(shards[counter], known[name])
+		}
+	}
+	p := decide(shards, false, requests)
+	if p.Look {
+		return limitedPlan{}, false
+	}
+	k.takeOut(p)
+	return p, true
+}
+
+// takeOut takes those out that a plan touches.
+func (k *knownShards) takeOut(p limitedPlan) {
+	for counter, shards := range p.shards {
+		known, _ := k.of.Get(counter)
+		for at := range p.touches(counter) {
+			delete(known, shards[at].shard)
+		}
+	}
+}
+
+// limited are those of a batch's counters that have a limit, as far as is known.
+func (c *Client) limited(sums sums) (counters []string) {
+	for _, sum := range sums {
+		if known, ok := c.known.Peek(sum.counter); ok && known.limited {
+			counters = append(counters, sum.counter)
+		}
+	}
+	return counters
+}
+
+// sendLimited is [Client.send] of a batch that touches counters with limits. It refuses what there is no
+// room for, and leaves for a further commit what finds none beside the others.
+func (c *Client) sendLimited(ctx context.Context, f *batch, limited []string) step {
+	f.limited = true
+	p, ok := c.shardsOf.fromKnown(limited, f.requests)
+	if !ok {
+		var err error
+		var gone string
+		if p, gone, err = c.look(ctx, limited, f.requests); err != nil {
+			return f.notLooked(err)
+		}
+		if gone != "" { // its limit was removed, or the counter was
+			c.known.Remove(gone)
+			missing, err := c.resolve(ctx, gone)
+			switch {
+			case err != nil:
+				return f.notLooked(err)
+			case len(missing) > 0:
+				return makeMissing
+			}
+			return f.missed(fmt.Errorf("the limit of counter %q has changed", gone))
+		}
+	}
+	if len(p.Refused) > 0 {
+		if next := c.refuse(ctx, f, p); next != sendCommit {
+			return next
+		}
+	}
+	taken := make([]*request, 0, len(p.Taken))
+	for _, i := range p.Taken {
+		taken = append(taken, f.requests[i])
+	}
+	for i, r := range f.requests {
+		if !slices.Contains(p.Taken, i) && !slices.Contains(p.Refused, i) {
+			f.rest = append(f.rest, r)
+		}
+	}
+	if f.requests = taken; len(taken) == 0 {
+		return finished
+	}
+	return c.commitLimited(ctx, f, f.sums(), p)
+}
+
+// look reads all shards of counters with limits, at one time, and decides about requests. It returns a
+// counter of which there are none.
+func (c *Client) look(ctx context.Context, counters []string, requests []*request) (p limitedPlan, gone string, err error) {
+	var at time.Time
+	if len(counters) > 1 {
+		if _, at, err = c.db.Get(ctx, c.db.Counter(counters[0])); err != nil {
+			return limitedPlan{}, "", err
+		}
+	}
+	shards := make(map[string][]holding, len(counters))
+	for _, counter := range counters {
+		docs, err := Counter{c, counter}.shards(ctx, at)
+		if err != nil {
+			return limitedPlan{}, "", err
+		}
+		for _, doc := range docs {
+			if _, is := layout.UnlimitedShard(store.IDOf(doc.GetName())); is {
+				shards[counter] = append(shards[counter], holdingOf(doc))
+			}
+		}
+		if len(shards[counter]) == 0 {
+			c.shardsOf.forget(counter)
+			return limitedPlan{}, counter, nil
+		}
+		c.shardsOf.forget(counter, shards[counter]...)
+	}
+	p = decide(shards, true, requests)
+	c.shardsOf.mu.Lock()
+	defer c.shardsOf.mu.Unlock()
+	c.shardsOf.takeOut(p)
+	return p, "", nil
+}
+
+// refuse answers requests that a plan refuses, unless they were counted before: what has a key, or is a
+// member's, may be there already. It takes none of them out of the batch.
+func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
+	var names []string
+	for _, i := range p.Refused {
+		if id := f.requests[i].document(); id != "" {
+			names = append(names, c.documentName(f.requests[i]))
+		}
+	}
+	there := map[string]marker{}
+	docs, _, err := c.db.Get(ctx, names...)
+	if err != nil {
+		return f.notLooked(err)
+	}
+	for i, doc := range docs {
+		if doc != nil {
+			there[names[i]] = decodeMarker(doc)
+		}
+	}
+	for _, i := range p.Refused {
+		r := f.requests[i]
+		m, is := there[c.documentName(r)]
+		switch {
+		case r.member != nil && r.member.join == is, r.member == nil && is && !m.settled && m.asked == r.asked:
+			r.done <- outcome{replayed: true}
+		case r.member == nil && is && !m.settled:
+			r.done <- outcome{err: ErrKeyReused}
+		default:
+			r.done <- outcome{err: c.noRoom(r, p)}
+		}
+	}
+	return sendCommit
+}
+
+// documentName is the resource name of what a request writes besides shards; "" is nothing.
+func (c *Client) documentName(r *request) string {
+	switch {
+	case r.member != nil:
+		return r.member.name
+	case r.key != "":
+		return c.db.Request(r.key)
+	}
+	return ""
+}
+
+// noRoom says why a request is refused by a plan.
+func (c *Client) noRoom(r *request, p limitedPlan) error {
+	for _, sum := range r.sums {
+		for _, a := range sum.amounts {
+			var held []escrow.Held
+			limited := false
+			for _, h := range p.shards[sum.counter] {
+				of, has := h.fields[a.field]
+				held, limited = append(held, of), limited || has
+			}
+			all := escrow.Sum(held...)
+			if !limited || all.Fits(escrow.By(a.by, r.member != nil)) {
+				continue
+			}
+			e := &LimitError{Counter: sum.counter, Field: a.field, By: a.by, Limit: all.Share, Left: all.Room(), Taken: all.Count, Members: all.Members}
+			for _, field := range c.db.Fields {
+				if field.Shard == a.field {
+					e.Field = field.Name
+				}
+			}
+			return e
+		}
+	}
+	return ErrLimit
+}
+
+// touch is a shard that a batch's commit writes.
+type touch struct {
+	counter    string
+	after      holding
+	blind      bool // on no condition: nothing of it has a limit
+	at         int  // of the commit's writes
+	transforms []*firestorepb.DocumentTransform_FieldTransform
+}
+
+// commitLimited commits what is left of a batch as planned.
+func (c *Client) commitLimited(ctx context.Context, f *batch, sums sums, p limitedPlan) step {
+	var touched []*touch
+	var free []*firestorepb.Write // to counters without limits
+	home := map[string]string{}   // :: counter → id of a shard that it is counted in
+	for _, sum := range sums {
+		shards := p.shards[sum.counter]
+		if shards == nil {
+			known, ok := c.known.Get(sum.counter)
+			if !ok {
+				return makeMissing
+			}
+			f.pick(sum.counter, known.NumShards)
+			free = append(free, c.adds(f, sum))
+			home[sum.counter] = layout.ShardID(f.picked[sum.counter])
+			continue
+		}
+		first := len(touched)
+		at := p.touches(sum.counter)
+		for _, i := range slices.Sorted(maps.Keys(at)) {
+			touched = append(touched, p.touch(sum.counter, i))
+		}
+		if len(at) == 0 {
+			any := shards[rand.IntN(len(shards))]
+			c.shardsOf.drop(sum.counter, any.shard)
+			touched = append(touched, &touch{counter: sum.counter, after: any, blind: true})
+		}
+		for _, a := range sum.amounts { // of fields without a limit
+			if _, planned := p.Plan[place{sum.counter, a.field}]; !planned {
+				touched[first].transforms = append(touched[first].transforms, store.Increment(layout.FieldPath(a.field), a.by))
+			}
+		}
+		home[sum.counter] = store.IDOf(touched[first].after.shard)
+	}
+	writes := c.beside(f, len(sums), func(r *request) string { return home[r.counter()] })
+	for _, t := range touched {
+		t.at = len(writes)
+		condition := store.UpdatedAtTime(t.after.version)
+		if t.blind {
+			condition = store.Exists(true)
+		}
+		writes = append(writes, store.Update(t.after.shard, condition, nil, nil, t.transforms...))
+	}
+	writes = append(writes, free...)
+	resp, err := c.commit(ctx, f, writes)
+	if err == nil {
+		for _, t := range touched {
+			if !t.blind {
+				t.after.version = resp.GetWriteResults()[t.at].GetUpdateTime().AsTime()
+				c.shardsOf.put(t.counter, t.after)
+			}
+		}
+		return f.answer(outcome{})
+	}
+	if store.KindOf(err) == store.Contention {
+		c.contended(ctx, sums, err)
+	}
+	c.logDoubt(f, err)
+	return f.failed(err)
+}
+
+// touch is the write of a plan to a shard of a counter.
+func (p limitedPlan) touch(counter string, shard int) *touch {
+	h := p.shards[counter][shard]
+	t := &touch{counter: counter, after: holding{shard: h.shard, version: h.version, fields: maps.Clone(h.fields)}}
+	for place, changes := range p.Plan {
+		for _, change := range changes {
+			if place.counter != counter || change.Shard != shard {
+				continue
+			}
+			held := t.after.fields[place.field]
+			held.Count, held.Members = held.Count+change.Count, held.Members+change.Members
+			t.after.fields[place.field] = held
+			t.transforms = append(t.transforms, store.Increment(layout.FieldPath(place.field), change.Count))
+			if change.Members != 0 {
+				t.transforms = append(t.transforms, store.Increment(layout.FieldPath(layout.MembersIn(place.field)), change.Members))
+			}
+		}
+	}
+	slices.SortFunc(t.transforms, func(a, b *firestorepb.DocumentTransform_FieldTransform) int {
+		return strings.Compare(a.GetFieldPath(), b.GetFieldPath())
+	})
+	return t
+}
+
+// maxMissed is how often a batch's commits may find shards otherwise than they were known.
+const maxMissed = 60
+
+// missed says that a shard was not as it was known when a commit of the batch came.
+func (f *batch) missed(err error) step {
+	switch f.misses++; {
+	case f.misses >= maxMissed:
+		return f.giveUp(ErrBusy, err)
+	case status.Code(err) == codes.NotFound: // that of another counter without a limit, or there is none any more
+		if next := f.failure(err); next != pause {
+			return next
+		}
+		return makeMissing
+	case f.misses%4 == 0: // others are faster
+		return pause
+	}
+	return sendCommit
+}
+
+// notLooked says that a read failed on which a plan depends.
+func (f *batch) notLooked(err error) step {
+	if !store.FromFirestore(err) || !mayPass(store.KindOf(err)) {
+		return f.giveUp(nil, err)
+	}
+	return f.failure(err)
+}
+
+// next has the batch go on with the requests that found no room beside those that are answered by now.
+// It reports false where there are none.
+func (f *batch) next() bool {
+	if len(f.rest) == 0 {
+		return false
+	}
+	*f = batch{id: newID(), requests: f.rest, exact: f.exact, picked: f.picked, limited: true}
+	return true
+}
