@@ -75,15 +75,19 @@ func (k *counter) bases(was, is *Document) map[wide]bool {
 	var base wide
 	base.add(was.Base)
 	sums := map[wide]bool{base: true}
-	for shard, s := range is.States {
-		before := was.States[shard]
+	for shard := range k.blank {
+		before, had := was.States[shard]
+		s, stays := is.States[shard]
+		if had && !stays { // a snapshot that is counted with it has found it gone
+			s.AsOf = math.MaxInt64
+		}
 		if before == s || !slices.ContainsFunc(k.between(shard, before.AsOf, s.AsOf), func(v version) bool { return v.blank }) {
 			continue
 		}
 		next := map[wide]bool{}
 		for sum := range sums {
 			for w := range k.enters(shard, before, s.AsOf) {
-				if w.count == s.Count {
+				if w.count == s.Count || !stays {
 					next[sum.and(w.moved)] = true
 				}
 			}

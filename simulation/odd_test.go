@@ -72,6 +72,18 @@ func storiesOfOdd() []story {
 			two := add(s, 5)
 			keep(s, 10, 5, map[string]State{"0": {5, two}})
 		}},
+		{"its shard is gone from the snapshot that is counted with it", "", func(s *script) {
+			make(s)
+			beyond := doc("shard", "2")
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{plain, 5, ""}}})
+			at := s.commit(map[Doc]*Document{beyond: {Count: 5}})
+			s.end(1, OK)
+			flush(s, 5, map[string]State{"2": {5, at}})
+			s.add(Odd{Counter: plain})
+			s.commit(map[Doc]*Document{beyond: {Odd: true, Blank: true}})
+			s.commit(map[Doc]*Document{beyond: nil})
+			keep(s, 5, 5, map[string]State{})
+		}},
 		{"it goes into the base twice", "the base of \"plain-1\" changes by 5", func(s *script) {
 			make(s)
 			at := add(s, 5)
