@@ -281,7 +281,7 @@ func TestDeployAsks(t *testing.T) {
 	}{{"y", "", true, true}, {"n", "", true, false}, {"", "", true, false}, {"n", "--yes", false, true}, {"n", "--dry-run", false, false}} {
 		dir := standIn(t)
 		cmd := exec.Command("script", "--quiet", "--return", "--command", "bash ../scripts/deploy.sh --project=a-project --location=us-central1 "+c.flags, filepath.Join(dir, "typescript"))
-		cmd.Env = standInEnv(dir)
+		cmd.Env = standInEnv(t, dir)
 		cmd.Stdin = strings.NewReader(c.answer + "\n")
 		out, err := cmd.CombinedOutput()
 		calls, _ := os.ReadFile(filepath.Join(dir, "calls"))

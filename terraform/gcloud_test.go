@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -81,6 +82,35 @@ case "$*" in
 esac
 `
 
+// A stand-in for go, which would look through all sources each time before it runs what it has built.
+const goStandIn = `#!/bin/sh
+[ "$1 $2" = "run ./cmd/counters" ] || { echo "go $*: not expected" >&2; exit 1; }
+shift 2
+exec "$GCLOUD_PROGRAM" "$@"
+`
+
+// program is what the scripts ask about settings and prices, built once.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "counters")
+	if err != nil {
+		return "", err
+	}
+	removeProgram = func() { _ = os.RemoveAll(dir) }
+	program := filepath.Join(dir, "counters")
+	if out, err := exec.Command("go", "build", "-o", program, "../cmd/counters").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return program, nil
+})
+
+var removeProgram = func() {}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	removeProgram()
+	os.Exit(code)
+}
+
 // A call is one command: its words up to the first flag, and its flags.
 type call struct {
 	words []string
@@ -103,11 +133,11 @@ func (c call) flag(name string) (string, bool) {
 	return "", false
 }
 
-// standIn is a folder with the stand-in in it.
+// standIn is a folder with the stand-ins in it.
 func standIn(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for command, text := range map[string]string{"gcloud": gcloudStandIn, "sleep": "#!/bin/sh\n"} {
+	for command, text := range map[string]string{"gcloud": gcloudStandIn, "go": goStandIn, "sleep": "#!/bin/sh\n"} {
 		if err := os.WriteFile(filepath.Join(dir, command), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -115,9 +145,14 @@ func standIn(t *testing.T) string {
 	return dir
 }
 
-// standInEnv is the environment of a script that is to find the stand-in.
-func standInEnv(dir string, env ...string) []string {
-	return append(os.Environ(), append([]string{"PATH=" + dir + string(os.PathListSeparator) + os.Getenv("PATH"), "GCLOUD_DIR=" + dir,
+// standInEnv is the environment of a script that is to find the stand-ins.
+func standInEnv(t *testing.T, dir string, env ...string) []string {
+	t.Helper()
+	program, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(os.Environ(), append([]string{"PATH=" + dir + string(os.PathListSeparator) + os.Getenv("PATH"), "GCLOUD_DIR=" + dir, "GCLOUD_PROGRAM=" + program,
 		"GCLOUD_DATABASE=(default)|us-central1|FIRESTORE_NATIVE|STANDARD"}, env...)...)
 }
 
@@ -127,7 +162,7 @@ func script(t *testing.T, env []string, name string, args ...string) ([]call, st
 	t.Helper()
 	dir := standIn(t)
 	cmd := exec.Command("bash", append([]string{filepath.Join("../scripts", name)}, args...)...)
-	cmd.Env = append(standInEnv(dir, env...), "TMPDIR="+t.TempDir())
+	cmd.Env = append(standInEnv(t, dir, env...), "TMPDIR="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 
 	recorded, _ := os.ReadFile(filepath.Join(dir, "calls"))
