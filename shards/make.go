@@ -150,6 +150,10 @@ func (c *Client) makeUnlimited(ctx context.Context, f *batch) step {
 				_, err = c.resolve(ctx, sum.counter)
 			}
 		}
+		if errors.Is(err, ErrLimited) { // since it was read
+			c.known.Remove(sum.counter)
+			_, err = c.resolve(ctx, sum.counter)
+		}
 		switch {
 		case errors.Is(err, ErrNotFound):
 			return f.without(map[string]bool{sum.counter: true})

@@ -1,0 +1,157 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// Callers, members and calls of two counters, repeated by keys, while limits come and go, answers get lost,
+// and commits arrive late, some of them twice: no shard ever counts more than its share, or less than its
+// members; the counters hold what was acknowledged, and a field as many members as it has.
+func TestLimitsComeAndGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	maker := w.open(t, shards.Config{})
+	for _, id := range []string{"a", "b"} {
+		limit(t, w.counter(t, maker, id, 3), 12)
+	}
+	w.Server.OnCommit(func(changes []emulator.Change) {
+		for _, c := range changes {
+			fields := c.New.GetFields()
+			share, limited := fields["share(count)"]
+			if !strings.Contains(c.Name, "/shards/") || !limited {
+				continue
+			}
+			count, members := fields["count"].GetIntegerValue(), fields["members(count)"].GetIntegerValue()
+			if count > share.GetIntegerValue() || members < 0 || members > count {
+				t.Errorf("%s holds %v", c.Name, fields)
+			}
+		}
+	})
+	conn := firestorepb.NewFirestoreClient(w.Conn(t))
+	var late sync.WaitGroup
+	w.Server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		if ctx.Value(lateCommit{}) != nil {
+			return emulator.Verdict{}
+		}
+		verdict := emulator.Verdict{}
+		switch rand.IntN(16) {
+		case 0:
+			verdict.Before = unavailable
+		case 1:
+			verdict.After = unavailable
+		case 2:
+			return emulator.Verdict{Before: aborted}
+		default:
+			return verdict
+		}
+		if req.GetTransaction() == nil {
+			late.Go(func() {
+				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+				_, _ = conn.Commit(context.Background(), req)
+			})
+		}
+		return verdict
+	})
+
+	counted := map[string]*atomic.Int64{"a": {}, "b": {}}
+	var joined, refused, acknowledged atomic.Int64
+	var group sync.WaitGroup
+	for process := range 3 {
+		client := w.open(t, shards.Config{})
+		for caller := range 5 {
+			group.Go(func() {
+				for n := range 10 {
+					id := []string{"a", "b"}[rand.IntN(2)]
+					c := handle(t, client, id)
+					by := []int64{1, 1, 2, 5, -1, -3}[rand.IntN(6)]
+					member := fmt.Sprintf("member-%d-%d", process, caller)
+					key := shards.Key{Value: fmt.Sprintf("%s-%d", member, n)}
+					var err error
+					switch rand.IntN(4) {
+					case 0: // until it is known
+						for again := true; again; again = errors.Is(err, shards.ErrBusy) || errors.Is(err, shards.ErrUnknown) {
+							_, err = c.AddOnce(t.Context(), by, key)
+						}
+						if err == nil {
+							counted[id].Add(by)
+						}
+					case 1:
+						for again := true; again; again = errors.Is(err, shards.ErrBusy) || errors.Is(err, shards.ErrUnknown) {
+							_, err = client.AddAll(t.Context(), []shards.Increment{{Counter: "a", By: by}, {Counter: "b", By: 1}}, key)
+						}
+						if err == nil {
+							counted["a"].Add(by)
+							counted["b"].Add(1)
+						}
+					case 2:
+						var now bool
+						for again := true; again; again = errors.Is(err, shards.ErrBusy) || errors.Is(err, shards.ErrUnknown) {
+							now, err = handle(t, client, "a").Join(t.Context(), "total", member)
+						}
+						if err == nil && now {
+							joined.Add(1)
+						}
+					default:
+						for again := true; again; again = errors.Is(err, shards.ErrBusy) || errors.Is(err, shards.ErrUnknown) {
+							_, err = handle(t, client, "a").Leave(t.Context(), "total", member)
+						}
+						if errors.Is(err, shards.ErrLimit) {
+							t.Errorf("who leaves is refused: %v", err)
+						}
+					}
+					switch {
+					case err == nil:
+						acknowledged.Add(1)
+					case errors.Is(err, shards.ErrLimit):
+						refused.Add(1)
+					default:
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	group.Go(func() {
+		for range 8 {
+			c := handle(t, maker, []string{"a", "b"}[rand.IntN(2)])
+			var err error
+			if rand.IntN(3) == 0 {
+				err = c.RemoveLimit(t.Context(), "total")
+			} else {
+				err = c.SetLimit(t.Context(), "total", rand.Int64N(25))
+			}
+			if err != nil && !errors.Is(err, shards.ErrLimit) && !errors.Is(err, shards.ErrBusy) && !errors.Is(err, shards.ErrInvalidLimit) && !errors.Is(err, shards.ErrUnknown) {
+				t.Error(err)
+			}
+			time.Sleep(3 * time.Millisecond)
+		}
+	})
+	group.Wait()
+	late.Wait()
+	w.Server.SetInterceptor(nil)
+	members := int64(0)
+	for _, err := range handle(t, maker, "a").Members(t.Context(), "total") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		members++
+	}
+	w.wantSum(t, "a", counted["a"].Load()+members)
+	w.wantSum(t, "b", counted["b"].Load())
+	t.Logf("%d acknowledged, %d joined, %d refused", acknowledged.Load(), joined.Load(), refused.Load())
+}
+
+type lateCommit struct{}
