@@ -110,13 +110,14 @@ func (r *removal) run(ctx context.Context, progress func(removed int)) error {
 		default:
 			going, more, err = r.step(ctx, tx, k, shards)
 		}
-		if err == nil && r.begun == nil {
-			if going == 0 && !more {
-				return 0, false, ErrNotFound
-			}
-			r.begun = &now
+		switch {
+		case err != nil:
+			return 0, false, err
+		case r.begun == nil && going == 0 && !more:
+			return 0, false, ErrNotFound
 		}
-		return going, more, err
+		r.begun = &now // it may have got a ledger since the try before, by which the next life is told from it
+		return going, more, nil
 	})
 }
 

@@ -1,18 +1,21 @@
 package shards_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/big"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -245,6 +248,42 @@ func TestTwoDeletionsSpareASuccessorWithoutALedger(t *testing.T) {
 		t.Error(err)
 	}
 	w.wantSum(t, "a", 1200)
+}
+
+// A deletion begins before its counter has a ledger, and marks it when it has one. Another one removes what
+// is left, and an app makes shards in its place: they are another life, and stay.
+func TestADeletionThatBeganBeforeTheLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	live := handle(t, w.open(t, shards.Config{}), "a")
+	w.counter(t, w.open(t, shards.Config{}), "a", 600)
+	if _, err := w.fs.Doc("counters/a/counter_rollup/ledger").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+		once.Do(func() { v.Before = aborted })
+		return v
+	})
+	reached := false
+	c := handle(t, w.sending(t, shards.Config{}, "BeginTransaction", func(n int) {
+		switch n {
+		case 2:
+			w.rollUp(t, "a")
+		case 3:
+			reached = true
+			if err := live.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+			if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 3}); err != nil {
+				t.Error(err)
+			}
+		}
+	}), "a")
+	if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil || !reached {
+		t.Errorf("%v, went on: %t", err, reached)
+	}
+	w.wantSum(t, "a", 3)
 }
 
 // A large counter that nothing has rolled up is deleted, and on the way something else deletes its

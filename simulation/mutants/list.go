@@ -162,6 +162,10 @@ var bySimulation = []mutant{
 		"a deletion goes on with the next life", "shards",
 		"case r.begun != nil && !marked && r.begun.Over(now):", "case false:", test("TestLatePartOfADeletionSparesTheSuccessor|TestTwoDeletionsSpareTheSuccessor"),
 	},
+	{
+		"a deletion forgets the ledger that its counter got meanwhile", "shards",
+		"		r.begun = &now // it may", "		if r.begun == nil {\n			r.begun = &now\n		}\n		// it may", test("TestADeletionThatBeganBeforeTheLedger"),
+	},
 	// Certainty: these protect no count.
 	{
 		"what is in doubt is not settled at all", "shards",
