@@ -398,18 +398,19 @@ func TestRebuild(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(w *world) []firestore.Update // of its ledger
 		base  int64
+		ops   bool // what was applied is known
 	}{
-		"fine":          {func(*world) []firestore.Update { return nil }, 100},
-		"damaged":       {func(*world) []firestore.Update { return []firestore.Update{{Path: "states", Value: "none"}} }, 100},
-		"base, too":     {func(*world) []firestore.Update { return []firestore.Update{{Path: "base", Value: "none"}} }, 0},
-		"a later one's": {func(*world) []firestore.Update { return []firestore.Update{{Path: "format", Value: 2}} }, 100},
-		"other shards'": {func(*world) []firestore.Update { return []firestore.Update{{Path: "shards", Value: "parts"}} }, 0},
+		"fine":          {func(*world) []firestore.Update { return nil }, 100, true},
+		"damaged":       {func(*world) []firestore.Update { return []firestore.Update{{Path: "states", Value: "none"}} }, 100, true},
+		"base, too":     {func(*world) []firestore.Update { return []firestore.Update{{Path: "base", Value: "none"}} }, 0, true},
+		"a later one's": {func(*world) []firestore.Update { return []firestore.Update{{Path: "format", Value: 2}} }, 100, true},
+		"other shards'": {func(*world) []firestore.Update { return []firestore.Update{{Path: "shards", Value: "parts"}} }, 0, false},
 		"an earlier one's": {func(w *world) []firestore.Update {
 			return []firestore.Update{
 				{Path: "format", Value: firestore.Delete}, {Path: "shards", Value: map[string]any{"0": map[string]any{"count": 3, "as_of": w.now()}}},
 				{Path: "states", Value: firestore.Delete}, {Path: "base", Value: 100}, {Path: "id", Value: "x"}, {Path: "ops", Value: []any{}},
 			}
-		}, 100},
+		}, 100, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -417,7 +418,8 @@ func TestRebuild(t *testing.T) {
 			w.snippet(2)
 			w.inc(0, 3)
 			w.apply(w.arrived()...)
-			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "base", Value: map[string]any{"count": 100}}, {Path: "imported", Value: map[string]any{"s": 100}}}))
+			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "base", Value: map[string]any{"count": 100}}, {Path: "imported", Value: map[string]any{"s": 100}},
+				{Path: "ops", Value: map[string]any{"a-command": w.now()}}}))
 			w.reconcile()
 			w.total(103)
 			spoiled := c.spoil(w)
@@ -438,6 +440,9 @@ func TestRebuild(t *testing.T) {
 				t.Errorf("reconcile = %+v, %v", sum, err)
 			}
 			w.total(c.base + 7)
+			if doc, err := w.ledger().Get(w.ctx); err != nil || (doc.Data()["ops"] != nil) != c.ops { // its answer may be lost
+				t.Errorf("the ledger is %v, %v; want the applied command in it: %t", doc.Data(), err, c.ops)
+			}
 			w.apply(late...)
 			w.must(w.shard(0).Delete(w.ctx))
 			w.inc(1, 1)

@@ -136,8 +136,8 @@ func (b Books) Rebuild(ctx context.Context, counter string, answers map[string]l
 	return l, shards, err
 }
 
-// keep takes over what can be read of a base, of what was imported into it, and of what adoption had
-// replaced: the document shows what the ledger had, but for fields that are new to it. Where the base
+// keep takes over what can be read of a base, of what was imported into it, of what adoption had
+// replaced, and of commands that were applied: the document shows what the ledger had, but for fields that are new to it. Where the base
 // can't be read, nothing was imported into what is left; where it can, and not what was imported, it may
 // hold anything. Earlier formats had one base per shown field: that of total at the top, and others in
 // a map of fields.
@@ -178,5 +178,9 @@ func (k *Book) keep(fields map[string]*firestorepb.Value) {
 		l.Imported = imported
 	} else if len(base) > 0 {
 		l.Imported = map[string]int64{ledger.Unknown: 0}
+	}
+	d.damaged = false
+	if ops := d.times(fields[LedgerOps]); !d.damaged { // whose answers may be lost: they are not applied again
+		l.Ops = ops
 	}
 }

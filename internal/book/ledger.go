@@ -86,6 +86,13 @@ func encode(l *ledger.Ledger) map[string]*firestorepb.Value {
 	fields, _ := encodeDiff(ledger.Diff{States: l.States, Answers: l.Answers, Base: l.Base, Replaced: l.Replaced, Floor: l.Floor, Gone: l.Gone})
 	setIntegers(fields, LedgerImported, l.Imported)
 	setIntegers(fields, LedgerLimits, l.Limits)
+	if len(l.Ops) > 0 {
+		ops := make(map[string]*firestorepb.Value, len(l.Ops))
+		for id, at := range l.Ops {
+			ops[id] = store.Time(at)
+		}
+		fields[LedgerOps] = store.Map(ops)
+	}
 	fields[LedgerFlushes] = store.Int(l.Flushes)
 	return fields
 }
@@ -264,11 +271,7 @@ func Decode(shards string, doc *firestorepb.Document) (*ledger.Ledger, error) {
 		}
 		l.Answers[key] = a
 	}
-	ops := d.mapping(fields[LedgerOps])
-	l.Ops = make(map[string]time.Time, len(ops))
-	for id, v := range ops {
-		l.Ops[id] = d.time(v)
-	}
+	l.Ops = d.times(fields[LedgerOps])
 	if d.damaged {
 		return nil, fmt.Errorf("%w: %s: one of its fields is of another type", ErrDamaged, doc.GetName())
 	}
@@ -307,6 +310,15 @@ func (d *decoder) integers(v *firestorepb.Value) map[string]int64 {
 		integers[name] = d.integer(v)
 	}
 	return integers
+}
+
+func (d *decoder) times(v *firestorepb.Value) map[string]time.Time {
+	fields := d.mapping(v)
+	times := make(map[string]time.Time, len(fields))
+	for name, v := range fields {
+		times[name] = d.time(v)
+	}
+	return times
 }
 
 // ShardState is what a shard's document holds: every integer field of it.
