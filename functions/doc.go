@@ -12,3 +12,23 @@
 // A handler returns an error, and one file (problem.go) says how each error is answered. Every
 // request has a deadline, and its body is limited in size and time.
 package functions
+
+// The files in the order in which they are read: each uses what is declared below it.
+//
+//	register.go          the functions are made known, begin and end
+//	reconcile.go         Reconcile
+//	rollup.go            Rollup
+//	event.go             its events
+//	increment.go         Increment: counters
+//	members.go           Increment: members
+//	reset.go             Increment: resets
+//	auth.go              who calls
+//	cors.go              from which page
+//	method.go            by which method
+//	limit.go             how often
+//	body.go              bodies, and how long they take
+//	increment_decode.go  what they say
+//	life.go              requests that are under way
+//	memory.go            how much memory there is
+//	log.go               lines of the log
+//	problem.go           which error is answered how

@@ -32,6 +32,12 @@ func buildIncrement(ctx context.Context, s settings.Settings, log *slog.Logger) 
 	return GuardedIncrementHandler(ctx, client, s, log), nil, nil
 }
 
+// GuardedIncrementHandler is the function Increment over a client. It lets in the callers whom AUTH
+// allows. It fetches the keys that sign tokens by [http.DefaultTransport].
+func GuardedIncrementHandler(ctx context.Context, client *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
+	return newIncrementHandler(client, s, tokensFor(ctx, s, client.Project()), log)
+}
+
 // ShardsConfig is the configuration of the clients of Increment, by the settings.
 func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{

@@ -58,3 +58,8 @@ func (l *life) tell() {
 		close(l.answered)
 	}
 }
+
+// drain answers the requests that a function holds back, at once, before the process ends. It is nil if
+// the function holds none back: the process waits for requests under way in any case. It closes no
+// connections, because a request might still need one.
+type drain func(context.Context) error

@@ -1,7 +1,6 @@
 package functions
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -37,15 +36,6 @@ func (h *incrementHandler) isMember(r *http.Request) bool {
 const (
 	membersOwn = "own" // only the user of its token
 	membersAny = "any" // anybody
-)
-
-var (
-	// errNotOwn: a caller names another member than itself.
-	errNotOwn = errors.New("you can only join or leave as yourself: the member is the user of your token, or me")
-	// errNoMembers: MEMBERS allows no members here.
-	errNoMembers = errors.New("members are off here: set AUTH=firebase, with which users join as themselves, or MEMBERS=any, with which a backend may name anybody")
-	// errMember marks an error while a member joined or left. Asking again is always safe.
-	errMember = errors.New("member")
 )
 
 // me names the caller as a member.

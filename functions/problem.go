@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/store"
-	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -33,6 +31,20 @@ var (
 	errStart = errors.New("the function could not start")
 	// errNotCounted: an event must be delivered again.
 	errNotCounted = errors.New("not counted yet")
+	// errNotOwn: a caller names another member than itself.
+	errNotOwn = errors.New("you can only join or leave as yourself: the member is the user of your token, or me")
+	// errNoMembers: MEMBERS allows no members here.
+	errNoMembers = errors.New("members are off here: set AUTH=firebase, with which users join as themselves, or MEMBERS=any, with which a backend may name anybody")
+	// errMember marks an error while a member joined or left. Asking again is always safe.
+	errMember = errors.New("member")
+	// errNotOwned: a caller resets another user's counter.
+	errNotOwned = errors.New("you can only reset your own counter: that of the user of your token")
+	// errNoReset: RESET allows no resets here.
+	errNoReset = errors.New("resets are off here: set AUTH=firebase and RESET=own, with which users reset their own counters, or RESET=any, with which a backend may reset any")
+	// errReset marks an error during a reset.
+	errReset = errors.New("reset")
+	// errRead marks an error while a counter was read. Reading again is always safe.
+	errRead = errors.New("read")
 )
 
 // badRequest is an invalid request.
@@ -161,25 +173,6 @@ func problemOf(err error) problem {
 	}
 	return problem{Status: http.StatusInternalServerError}
 }
-
-// reconcileProblem is the error in an answer of Reconcile, beside its summary. The summary is always
-// there, because the walk's work is done. The error tells the caller that something failed, or that
-// there is no such counter. It is nil if nothing is wrong.
-func reconcileProblem(a reconcileAnswer, err error) *problem {
-	gone := slices.IndexFunc(a.Counters, func(r rollup.Report) bool { return r.Gone })
-	switch {
-	case err != nil || a.Failed > 0:
-		return &problem{Status: http.StatusInternalServerError, Title: http.StatusText(http.StatusInternalServerError),
-			Detail: "not every counter could be reconciled; the log says why"}
-	case gone >= 0:
-		return &problem{Status: http.StatusNotFound, Title: http.StatusText(http.StatusNotFound),
-			Detail: fmt.Sprintf("there is no counter %q", a.Counters[gone].Counter)}
-	}
-	return nil
-}
-
-// errRead marks an error while a counter was read. Reading again is always safe.
-var errRead = errors.New("read")
 
 // during adds to an error a mark of what was under way. It doesn't change the text.
 type during struct {

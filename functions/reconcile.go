@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/layout"
@@ -27,6 +29,16 @@ func buildReconcile(ctx context.Context, s settings.Settings, log *slog.Logger) 
 		return nil, nil, errors.Join(err, client.Close())
 	}
 	return ReconcileHandler(client, counters, s, log), nil, nil
+}
+
+// ReconcileHandler is the function Reconcile over a client. It uses counters to remove what is left of
+// deleted counters; with nil it removes nothing.
+func ReconcileHandler(client *rollup.Client, counters *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
+	opts := reconcileOptions(s)
+	if counters != nil {
+		opts.Remove = counters.Remove
+	}
+	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, opts, log)
 }
 
 // reconcileOptions are the options of a reconcile, by the settings.
@@ -140,4 +152,20 @@ func decodeReconcile(w http.ResponseWriter, r *http.Request, path layout.Path) (
 		err = d.end()
 	}
 	return req, err
+}
+
+// reconcileProblem is the error in an answer of Reconcile, beside its summary. The summary is always
+// there, because the walk's work is done. The error tells the caller that something failed, or that
+// there is no such counter. It is nil if nothing is wrong.
+func reconcileProblem(a reconcileAnswer, err error) *problem {
+	gone := slices.IndexFunc(a.Counters, func(r rollup.Report) bool { return r.Gone })
+	switch {
+	case err != nil || a.Failed > 0:
+		return &problem{Status: http.StatusInternalServerError, Title: http.StatusText(http.StatusInternalServerError),
+			Detail: "not every counter could be reconciled; the log says why"}
+	case gone >= 0:
+		return &problem{Status: http.StatusNotFound, Title: http.StatusText(http.StatusNotFound),
+			Detail: fmt.Sprintf("there is no counter %q", a.Counters[gone].Counter)}
+	}
+	return nil
 }

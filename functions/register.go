@@ -49,11 +49,6 @@ func Names() []string { return slices.Sorted(maps.Keys(functionsByName)) }
 // builder returns a function's handler, with clients of its own.
 type builder func(context.Context, settings.Settings, *slog.Logger) (http.Handler, drain, error)
 
-// drain answers the requests that a function holds back, at once, before the process ends. It is nil if
-// the function holds none back: the process waits for requests under way in any case. It closes no
-// connections, because a request might still need one.
-type drain func(context.Context) error
-
 // grace is how long a process may go on after SIGTERM. Cloud Run sends SIGKILL after ten seconds.
 const grace = 9 * time.Second
 

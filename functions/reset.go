@@ -2,7 +2,6 @@ package functions
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,15 +15,6 @@ import (
 const (
 	resetOwn = "own" // the user whom the counter's path names
 	resetAny = "any" // whoever may call
-)
-
-var (
-	// errNotOwned: a caller resets another user's counter.
-	errNotOwned = errors.New("you can only reset your own counter: that of the user of your token")
-	// errNoReset: RESET allows no resets here.
-	errNoReset = errors.New("resets are off here: set AUTH=firebase and RESET=own, with which users reset their own counters, or RESET=any, with which a backend may reset any")
-	// errReset marks an error during a reset.
-	errReset = errors.New("reset")
 )
 
 // resetOf is the counter of POST /{counter}/reset. It reports false for other requests. If a path has

@@ -18,7 +18,7 @@ func buildRollup(ctx context.Context, s settings.Settings, log *slog.Logger) (ht
 		return nil, nil, err
 	}
 	roller := rollup.NewRoller(client, RollerOptions(s))
-	return newRollupHandler(client, roller, s, log), roller.Close, nil
+	return RollupHandler(client, roller, s, log), roller.Close, nil
 }
 
 // rollupConfig is the configuration of the clients of Rollup and Reconcile, by the settings.
@@ -42,12 +42,12 @@ const (
 	longestEvent = 55 * time.Second
 )
 
-// newRollupHandler answers document events: 204 once an event is counted or can never be, 503 if it must
-// be delivered again.
+// RollupHandler is the function Rollup over a roller of the client. It answers document events: 204 once
+// an event is counted or can never be, 503 if it must be delivered again.
 //
 // It is no CloudEvent function of the framework, and decodes the CloudEvent itself. The framework's
 // receiver strands requests when more than one is in flight (cloudevents/sdk-go#1224).
-func newRollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Settings, log *slog.Logger) http.Handler {
+func RollupHandler(client *rollup.Client, roller *rollup.Roller, s settings.Settings, log *slog.Logger) http.Handler {
 	return allowMethods(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var changes []rollup.Change
 		event, err := readEvent(w, r)

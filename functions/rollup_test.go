@@ -65,7 +65,7 @@ func startRollupOf(t *testing.T, cfg rollup.Config, opts rollup.RollerOptions, t
 		t.Fatal(err)
 	}
 	roller := rollup.NewRoller(client, opts)
-	f.Server = httptest.NewServer(newRollupHandler(client, roller, settings.Settings{RequestTimeout: timeout}, log))
+	f.Server = httptest.NewServer(RollupHandler(client, roller, settings.Settings{RequestTimeout: timeout}, log))
 	t.Cleanup(func() {
 		f.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -51,7 +51,7 @@ func lagBeside(b *testing.B, trouble bool) (p99 time.Duration, refused int) {
 		b.Fatal(err)
 	}
 	roller := rollup.NewRoller(client, rollup.RollerOptions{})
-	server := httptest.NewServer(newRollupHandler(client, roller, settings.Settings{RequestTimeout: 20 * time.Second}, log))
+	server := httptest.NewServer(RollupHandler(client, roller, settings.Settings{RequestTimeout: 20 * time.Second}, log))
 	defer server.Close()
 	defer roller.Close(context.Background())
 

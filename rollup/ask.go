@@ -1,7 +1,6 @@
 package rollup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,37 +89,6 @@ func refuses(err error) bool {
 	return status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument
 }
 
-// recount asks for what a collection's events have made due, and hands the answers to the counter's
-// next flush, with the events, which are acknowledged after it.
-func (r *Roller) recount(b recount) {
-	ctx, cancel := context.WithTimeout(r.running, aggregationTimeout)
-	defer cancel()
-	got, err := r.client.ask(ctx, b.of.counter, r.client.db.CountedIn(b.of.id))
-	r.reportRecount(ctx, b, got, err)
-	o := committed
-	switch {
-	case err != nil:
-		o = failure(err)
-	case len(got.problems) > 0: // nothing is gained by asking again soon
-		o = unchanged
-	}
-	r.mu.Lock()
-	now := time.Now()
-	covered, refused := r.recounts.done(now, b, o, got.largest)
-	if len(covered) > 0 {
-		r.pending.answer(now, b.of.counter, answered[chan<- error]{collection: b.of.id, elsewhere: r.client.elsewhere(b.of.id), answers: got.answers, events: covered})
-	}
-	r.mu.Unlock()
-	if got.unanswered && len(covered) > 0 {
-		r.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, slog.String("counter", b.of.counter), slog.String("collection", b.of.id),
-			slog.Int("acknowledged", len(covered)), slog.String("problem", "its queries take too long, so its events are acknowledged"))
-	}
-	for _, event := range refused {
-		event <- err
-	}
-	r.poke()
-}
-
 // holds reports whether a collection below a counter holds something, or it isn't known what: then its
 // events make a ledger, whatever else is there.
 func (c *Client) holds(ctx context.Context, counter string) (bool, error) {
@@ -146,9 +114,10 @@ func (c *Client) elsewhere(documents string) bool {
 	return len(fields) > 0 && len(fields[0].Counted.References()) > 0
 }
 
-func (r *Roller) reportRecount(ctx context.Context, b recount, got asked, err error) {
+// logRecount writes the one log line per recount.
+func (c *Client) logRecount(ctx context.Context, b recount, got asked, err error) {
 	values := make(map[string]any, len(got.answers))
-	for _, field := range r.client.db.CountedIn(b.of.id) {
+	for _, field := range c.db.CountedIn(b.of.id) {
 		if value := got.answers[field.Key()].Value; value != nil {
 			values[field.Name] = loggable(value)
 		}
@@ -162,10 +131,10 @@ func (r *Roller) reportRecount(ctx context.Context, b recount, got asked, err er
 		slog.Float64("duration_ms", ms(time.Since(b.started))),
 	}
 	if err != nil {
-		r.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, append(attrs, slog.Any("error", err))...)
+		c.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, append(attrs, slog.Any("error", err))...)
 		return
 	}
-	r.log.LogAttrs(ctx, slog.LevelInfo, logRecount, attrs...)
+	c.log.LogAttrs(ctx, slog.LevelInfo, logRecount, attrs...)
 }
 
 // loggable is an answer's value as a log entry has it. NaN and the infinities, which JSON has no
@@ -178,42 +147,4 @@ func loggable(value any) any {
 		return nil
 	}
 	return value
-}
-
-const (
-	// defaultRecountAge and defaultRecountReads bound what ReconcileAll spends on counting again
-	// what no event has brought.
-	defaultRecountAge   = 24 * time.Hour
-	defaultRecountReads = 10_000
-)
-
-// ask asks for the fields that count documents: of a counter that was named for all of them, and
-// otherwise for those that nothing has asked for in a long time, within the budget. Without a
-// document to show them in, nothing is asked.
-func (r *reconciling) ask(ctx context.Context, k *book.Book) error {
-	if r.asked != nil {
-		return nil
-	}
-	r.problems = nil
-	var due layout.Fields
-	for _, field := range r.client.db.Counted {
-		a, ok := k.Ledger.Answers[field.Key()]
-		old := !ok || a.ReadTime.After(k.At) || k.At.Sub(a.ReadTime) >= cmp.Or(r.opts.RecountAge, defaultRecountAge)
-		if (!k.Missing() || r.opts.noted) && (r.opts.budget == nil || old && r.opts.budget.Load() > 0) {
-			due = append(due, field)
-		} else if a.Odd {
-			r.problems = append(r.problems, oddAnswer(field))
-		}
-	}
-	if len(due) == 0 {
-		return nil
-	}
-	got, err := r.client.ask(ctx, r.report.Counter, due)
-	if err != nil {
-		return fmt.Errorf("count documents: %w", err)
-	}
-	r.asked = &got
-	r.report.Reads += got.reads
-	r.problems = append(r.problems, got.problems...)
-	return nil
 }

@@ -1,10 +1,12 @@
 package rollup
 
 import (
-	"context"
-	"fmt"
+	"slices"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -44,41 +46,36 @@ func (c Change) state() ledger.State {
 	return ledger.State{Shard: c.Shard, AsOf: c.AsOf, Made: c.Made, Counts: c.Counts, Odd: c.Odd, Blank: c.Blank, Was: c.Was, WasOdd: c.WasOdd, Gone: c.Gone}
 }
 
-// lookFor reads the document of a change of which it isn't known whom it concerns: the counter that
-// it names now, if any. Which one it named before, only a reconcile of that one finds out.
-func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
-	name := c.db.Document(change.Document)
-	for _, counted := range c.db.ParseCounted(name) {
-		if counted.Documents != change.Collection {
-			continue
-		}
-		docs, _, err := c.db.Get(ctx, name)
-		if err != nil {
-			return change, fmt.Errorf("read %q: %w", change.Document, err)
-		}
-		if docs[0] == nil {
-			break
-		}
-		if counter, ok := store.CounterIn(c.db.Layout, docs[0], counted.References); ok {
-			change.Counter = counter
-			return change, nil
-		}
+// holds is the change of a document of which it is known what it is, or was before it was deleted.
+func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
+	c.AsOf, c.Gone = doc.GetUpdateTime().AsTime(), gone
+	switch {
+	case gone:
+		c.AsOf = c.AsOf.Add(time.Microsecond)
+	case c.Shard != "":
+		s := book.ShardState(doc)
+		c.Made, c.Counts, c.Odd, c.Blank = s.Made, s.Counts, s.Odd, s.Blank
 	}
-	c.log.WarnContext(ctx, logProblem, "document", change.Document, "collection", change.Collection,
-		"problem", "its event came without its data, and it names no counter now: if it did, reconcile that one by name")
-	return change, nil
+	return c
 }
 
-// look reads the shard of a change that doesn't say what it did. A shard that is missing holds
-// nothing as of the time of the read.
-func (c *Client) look(ctx context.Context, change Change) (Change, error) {
-	docs, at, err := c.db.Get(ctx, c.db.Shard(change.Counter, change.Shard))
-	if err != nil {
-		return change, fmt.Errorf("read shard %q of counter %q: %w", change.Shard, change.Counter, err)
+// held notes what the shard held before of fields that are no integers any more: whatever has been heard
+// of it, that was counted.
+func (c Change) held(before *firestorepb.Document) Change {
+	if before == nil || len(c.Odd)+len(c.Blank) == 0 {
+		return c
 	}
-	if docs[0] == nil {
-		change.AsOf, change.Gone = at, true
-		return change, nil
+	odd := book.ShardState(before).Odd
+	c.WasOdd = slices.ContainsFunc(c.Blank, func(name string) bool { return slices.Contains(odd, name) })
+	for _, name := range slices.Concat(c.Odd, c.Blank) {
+		n, ok := store.Integer(before.GetFields()[name]) // 0 of one that is missing
+		switch {
+		case !ok:
+		case c.Was == nil:
+			c.Was = map[string]int64{name: n}
+		default:
+			c.Was[name] = n
+		}
 	}
-	return change.holds(docs[0], false), nil
+	return c
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -68,17 +69,22 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 // Close closes the connection. Calls under way fail.
 func (c *Client) Close() error { return c.db.Close() }
 
-// Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as
-// protocol buffer or JSON by its content type. What one document changes may concern several
-// counters, or, where it names none, nobody. Every error is an [ErrPoison]: the event is of another
-// database or of no document that counts, or can't be read.
-func (c *Client) Decode(contentType string, data []byte) ([]Change, error) {
-	return decode(c.db.Layout, contentType, data)
+// ledgerCopy is a ledger as this client last wrote it. It is taken out of the cache while it is
+// used: a concurrent call for the same counter reads its own.
+type ledgerCopy struct {
+	*ledger.Ledger
+	// shared: others wrote it between this client's last two flushes, so that a commit on this
+	// copy's condition would likely fail, and load the documents for nothing. The ledger is
+	// read first then.
+	shared bool
 }
 
-// Named are the changes of the document at a path such as counters/post-123/shards/7, of which
-// nothing else is known: an event above the size that is delivered comes without its document
-// (firebase/firebase-functions#1370). Errors are those of [Client.Decode].
-func (c *Client) Named(path string) ([]Change, error) {
-	return named(c.db.Layout, c.db.Document(path))
+func (c *Client) take(counter string) *ledgerCopy {
+	l, ok := c.known.Get(counter)
+	if !ok || !c.known.Remove(counter) { // a concurrent call was faster
+		return nil
+	}
+	return l
 }
+
+func (c *Client) put(counter string, l *ledgerCopy) { c.known.Add(counter, l) }

@@ -156,39 +156,6 @@ func (a answered[W]) counts() bool {
 	return len(a.answers) == 0
 }
 
-// batch is a flush: it is handed out by start, and handed back to done.
-type batch struct {
-	counter string
-	states  []ledger.State
-	answers map[string]ledger.Answer
-	adopts  bool // not all of it is deletions, which make no ledger
-	counts  bool // a collection holds something, or it isn't known what
-	events  int  // that it stands for
-	started time.Time
-	// A flush of the counter that is no older than an interval was another instance's, where it isn't
-	// this one, its own last.
-	mine    time.Time
-	floor   time.Time // of the ledger, as it was last known
-	speaks  bool      // a snapshot is worth its reads
-	reads   int       // that one may take
-	follows bool      // what it holds may wait for who has spoken
-	shared  bool      // others have flushed the counter lately
-	least   time.Duration
-}
-
-// outcome is what became of a flush.
-type outcome int
-
-const (
-	committed outcome = iota
-	unchanged         // there was nothing to commit
-	followed          // nothing was committed, because another has spoken
-	failed            // not committed: to go again
-	contended         // the same, because others were faster, or have locked it: this is the counter's own trouble
-	own               // not committed, for a reason that is the counter's own, and stays
-	permanent         // not committed, and going again will not help
-)
-
 // add takes an event of a state, and returns the events that are superseded, and done: older ones
 // of the shard, or this one. It reports false when too many wait already.
 func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event W) (superseded []W, ok bool) {
@@ -314,18 +281,6 @@ func (c *coalescer[W]) start(now time.Time) (batch, bool) {
 		return flush, true
 	}
 	return batch{}, false
-}
-
-// answer takes answers into the flush: of several to one query the newest.
-func (b *batch) answer(answers map[string]ledger.Answer) {
-	if b.answers == nil && len(answers) > 0 {
-		b.answers = make(map[string]ledger.Answer, len(answers))
-	}
-	for key, a := range answers {
-		if known, ok := b.answers[key]; !ok || a.ReadTime.After(known.ReadTime) {
-			b.answers[key] = a
-		}
-	}
 }
 
 // wake is when start should be asked again. It reports false when only done or add can change its

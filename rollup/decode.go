@@ -2,11 +2,11 @@ package rollup
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"mime"
 	"slices"
 	"strings"
-	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
@@ -14,10 +14,63 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
+
+// Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as
+// protocol buffer or JSON by its content type. What one document changes may concern several
+// counters, or, where it names none, nobody. Every error is an [ErrPoison]: the event is of another
+// database or of no document that counts, or can't be read.
+func (c *Client) Decode(contentType string, data []byte) ([]Change, error) {
+	return decode(c.db.Layout, contentType, data)
+}
+
+// Named are the changes of the document at a path such as counters/post-123/shards/7, of which
+// nothing else is known: an event above the size that is delivered comes without its document
+// (firebase/firebase-functions#1370). Errors are those of [Client.Decode].
+func (c *Client) Named(path string) ([]Change, error) {
+	return named(c.db.Layout, c.db.Document(path))
+}
+
+// lookFor reads the document of a change of which it isn't known whom it concerns: the counter that
+// it names now, if any. Which one it named before, only a reconcile of that one finds out.
+func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
+	name := c.db.Document(change.Document)
+	for _, counted := range c.db.ParseCounted(name) {
+		if counted.Documents != change.Collection {
+			continue
+		}
+		docs, _, err := c.db.Get(ctx, name)
+		if err != nil {
+			return change, fmt.Errorf("read %q: %w", change.Document, err)
+		}
+		if docs[0] == nil {
+			break
+		}
+		if counter, ok := store.CounterIn(c.db.Layout, docs[0], counted.References); ok {
+			change.Counter = counter
+			return change, nil
+		}
+	}
+	c.log.WarnContext(ctx, logProblem, "document", change.Document, "collection", change.Collection,
+		"problem", "its event came without its data, and it names no counter now: if it did, reconcile that one by name")
+	return change, nil
+}
+
+// look reads the shard of a change that doesn't say what it did. A shard that is missing holds
+// nothing as of the time of the read.
+func (c *Client) look(ctx context.Context, change Change) (Change, error) {
+	docs, at, err := c.db.Get(ctx, c.db.Shard(change.Counter, change.Shard))
+	if err != nil {
+		return change, fmt.Errorf("read shard %q of counter %q: %w", change.Shard, change.Counter, err)
+	}
+	if docs[0] == nil {
+		change.AsOf, change.Gone = at, true
+		return change, nil
+	}
+	return change.holds(docs[0], false), nil
+}
 
 // decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as
 // protocol buffer or JSON by its content type. Names are taken from the documents in the event,
@@ -64,40 +117,6 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 		}
 	}
 	return list, nil
-}
-
-// holds is the change of a document of which it is known what it is, or was before it was deleted.
-func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
-	c.AsOf, c.Gone = doc.GetUpdateTime().AsTime(), gone
-	switch {
-	case gone:
-		c.AsOf = c.AsOf.Add(time.Microsecond)
-	case c.Shard != "":
-		s := book.ShardState(doc)
-		c.Made, c.Counts, c.Odd, c.Blank = s.Made, s.Counts, s.Odd, s.Blank
-	}
-	return c
-}
-
-// held notes what the shard held before of fields that are no integers any more: whatever has been heard
-// of it, that was counted.
-func (c Change) held(before *firestorepb.Document) Change {
-	if before == nil || len(c.Odd)+len(c.Blank) == 0 {
-		return c
-	}
-	odd := book.ShardState(before).Odd
-	c.WasOdd = slices.ContainsFunc(c.Blank, func(name string) bool { return slices.Contains(odd, name) })
-	for _, name := range slices.Concat(c.Odd, c.Blank) {
-		n, ok := store.Integer(before.GetFields()[name]) // 0 of one that is missing
-		switch {
-		case !ok:
-		case c.Was == nil:
-			c.Was = map[string]int64{name: n}
-		default:
-			c.Was[name] = n
-		}
-	}
-	return c
 }
 
 // documents are those before and after the change of an event; nil where there was none, for which

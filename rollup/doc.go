@@ -25,3 +25,27 @@
 // only says that something has changed, and a query that begins after the event gives the number.
 // The answer goes into the ledger with the next flush. The answer with the newest read time counts.
 package rollup
+
+// The files in the order in which they are read: each uses what is declared below it.
+//
+//	roller.go         events wait here for a flush of their counter, or a recount
+//	flush.go          states and answers are counted
+//	speak.go          a flush speaks for other instances, or follows
+//	reconcile_all.go  counters are reconciled: one, some, or all
+//	notes.go          counters whose events can't be counted: a note, and its reconcile
+//	reconcile.go      a ledger is corrected by its shards
+//	adopt.go          a counter gets a ledger
+//	ask.go            queries of fields that count documents
+//	clock.go          what comes from the future
+//	decode.go         an event is read
+//	change.go         what it brings
+//	problem.go        what is wrong with shards
+//	report.go         what a reconcile is asked, and what it tells
+//	client.go         the client, and the ledgers that it remembers
+//	coalesce.go       which states are flushed together, and when
+//	recounts.go       which queries are asked, and when
+//	speaker.go        when a flush takes a snapshot, and who pays
+//	schedule.go       what is due first
+//	batch.go          what a flush is handed, and what becomes of it
+//	log.go            messages that metrics look for
+//	errors.go         what a call returns

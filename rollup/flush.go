@@ -4,29 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
-
-// flushed is what one flush did.
-type flushed struct {
-	diff   ledger.Diff      // of the ledger
-	deltas map[string]int64 // what the shown fields grew by
-	// collections of which the ledger, made at that time, has no answer, met by its first flush: to be
-	// asked for
-	unasked []string
-	made    time.Time
-
-	// how many others made since this client's last one, as far as it knows: 0 when it is alone
-	otherFlushes int64
-	committed    bool
-	gone         bool // there is nothing below the counter's path to count for
-
-	speech
-}
 
 // patience is how long a flush goes on. Every lost condition means that another writer made
 // progress, so more than a few in a row only happen to a counter that many write.
@@ -93,8 +77,41 @@ func (f *flushing) look(ctx context.Context) {
 	c.put(counter, f.copy())
 }
 
-// problemTooLarge says what keeps a counter's document from showing its ledger.
-const problemTooLarge = "its document can't be written, because it has no room or holds what Firestore no longer takes; make room in it: what is counted meanwhile is kept, and shown then"
+// logFlush writes the one log line per flush that metrics are made from.
+func (c *Client) logFlush(ctx context.Context, b batch, applied flushed, err error) {
+	delta := slog.Any("deltas", applied.deltas)
+	if fields := c.db.FieldNames(); len(fields) == 1 {
+		delta = slog.Int64("delta", applied.deltas[fields[0]])
+	}
+	attrs := []slog.Attr{
+		slog.String("counter", b.counter),
+		slog.Int("events", b.events-len(applied.open)),
+		slog.Int("shards", len(applied.diff.States)),
+		delta,
+		slog.Float64("duration_ms", ms(time.Since(b.started))),
+	}
+	if oldest := applied.diff.Oldest(); !oldest.IsZero() && applied.committed {
+		attrs = append(attrs, slog.Float64("lag_ms", ms(time.Since(oldest))))
+	}
+	if applied.reads > 0 {
+		attrs = append(attrs, slog.Int("reads", applied.reads))
+	}
+	switch {
+	case err != nil && errors.Is(err, ErrContention):
+		c.log.LogAttrs(ctx, slog.LevelWarn, LogContention, append(attrs, slog.Any("error", err))...)
+	case err != nil && failure(err) == own: // said once, by its note
+	case err != nil:
+		c.log.LogAttrs(ctx, slog.LevelError, logRollupFailed, append(attrs, slog.Any("error", err))...)
+	case applied.gone:
+		c.log.LogAttrs(ctx, slog.LevelInfo, "no such counter", attrs...)
+	default:
+		c.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, append(attrs, slog.Int64("other_flushes", applied.otherFlushes))...)
+	}
+	if len(applied.diff.Full) > 0 {
+		c.log.LogAttrs(ctx, slog.LevelError, logLedgerFull, slog.String("counter", b.counter), slog.Int("refused", len(applied.diff.Full)),
+			slog.Int("known", ledger.MaxNumbers))
+	}
+}
 
 // spare is how many entries without counts a full ledger has at least before room is made: of
 // shards that are gone, most likely.
@@ -204,23 +221,3 @@ func (f *flushing) meetOthers(k *book.Book) (spoken bool) {
 func (f *flushing) copy() *ledgerCopy {
 	return &ledgerCopy{Ledger: f.book.Ledger, shared: f.otherFlushes > 0}
 }
-
-// ledgerCopy is a ledger as this client last wrote it. It is taken out of the cache while it is
-// used: a concurrent call for the same counter reads its own.
-type ledgerCopy struct {
-	*ledger.Ledger
-	// shared: others wrote it between this client's last two flushes, so that a commit on this
-	// copy's condition would likely fail, and load the documents for nothing. The ledger is
-	// read first then.
-	shared bool
-}
-
-func (c *Client) take(counter string) *ledgerCopy {
-	l, ok := c.known.Get(counter)
-	if !ok || !c.known.Remove(counter) { // a concurrent call was faster
-		return nil
-	}
-	return l
-}
-
-func (c *Client) put(counter string, l *ledgerCopy) { c.known.Add(counter, l) }

@@ -1,5 +1,7 @@
 package rollup
 
+import "time"
+
 // Messages of the log that metrics and alerts filter on. Each comes with the counter.
 const (
 	// a flush; with events, shards, delta, duration_ms, lag_ms, other_flushes
@@ -29,3 +31,5 @@ const (
 	// of more shards than a ledger holds; with refused, known: see LogNoted
 	logLedgerFull = "ledger is full"
 )
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

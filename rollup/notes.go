@@ -35,9 +35,6 @@ const (
 	noteTimeout = 5 * time.Second
 )
 
-// errUnfinished: the counter's deletion is to be finished, and then its note goes with it.
-var errUnfinished = errors.New("its deletion was not finished")
-
 // note has it noted that a counter must be reconciled. Once it returns without an error, events that
 // came before the call may be acknowledged.
 func (c *Client) note(ctx context.Context, counter string, why error) error {

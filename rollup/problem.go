@@ -46,6 +46,9 @@ func problemKept(field string, kept int64) string {
 	return fmt.Sprintf("%q can be no count any more in a shard: set it to 0; the %d that it had counted are kept", field, kept)
 }
 
+// problemTooLarge says what keeps a counter's document from showing its ledger.
+const problemTooLarge = "its document can't be written, because it has no room or holds what Firestore no longer takes; make room in it: what is counted meanwhile is kept, and shown then"
+
 // uncounted says that no shard has any of the fields, and which integers they have instead.
 func uncounted(fields layout.Fields, shards book.Shards) string {
 	var names, others []string

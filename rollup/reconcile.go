@@ -6,107 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// ReconcileOptions are the choices in reconciling counters. The zero value is fine.
-type ReconcileOptions struct {
-	DryRun bool // only report what would be done
-
-	// Remove removes what is left of a counter whose document is missing, as long as its ledger
-	// is the version of that update time, or whose deletion was cut short: shards.Client.Remove.
-	// It reports false where the counter is back, or time was too short. Without it such a
-	// counter is only reported.
-	Remove func(ctx context.Context, counter string, version time.Time) (removed bool, err error)
-
-	// Rebuild makes a ledger that is an [ErrDamagedLedger] again, of what the shards hold and of what
-	// can be read of its base. One of another deployment's is taken from it.
-	Rebuild bool
-
-	// CleanupAfter is how long a document of the app's own has to be gone, with nothing counted,
-	// before what was counted below it is removed, default 24h. It is counted from when a reconcile
-	// or an event first finds it missing.
-	CleanupAfter time.Duration
-
-	// The rest is for several counters.
-
-	// Parallel is how many counters are reconciled side by side, default 8.
-	Parallel int
-	// Resume goes on where the last call of ReconcileAll ran out of time, and remembers where this
-	// one does. A dry run does neither.
-	Resume bool
-	// RecountAge is when ReconcileAll counts fields such as comments=count(comments) again that
-	// nothing has counted since, for changes whose events were lost: default 24h. RecountReads is
-	// how many reads it may take for that and for those that were never counted: default 10,000,
-	// about; none where it is negative. Counters that are named are counted at once.
-	RecountAge   time.Duration
-	RecountReads int64
-	// Report is called for every counter, one call at a time, with the error where it could
-	// not be reconciled; for those that are named also where there is none.
-	Report func(Report, error)
-
-	limit  time.Duration // for one counter
-	budget *atomic.Int64 // reads that are left; the last one to take some may take more
-	each   bool          // look at each shard, whatever the sums say
-	// events were acknowledged for a note: look at everything, and commit in any case, so that no
-	// snapshot of before says anything any more
-	noted bool
-}
-
-// defaultCleanupAfter is how long a document has to be gone.
-const defaultCleanupAfter = 24 * time.Hour
-
-// Reconcile corrects a counter's ledger where it is not what each of its shards holds, and its totals
-// where they are not what that and its base add up to. It costs two reads, and one per shard. It is
-// safe at any moment, beside increments, events, commands and another reconcile. Errors:
-// [ErrInvalidID], [ErrContention], [ErrDamagedLedger], [ErrLedgerFull]; anything else is the client library's, and
-// the call may be repeated.
-func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
-	if err := c.db.Path.Validate(counter); err != nil {
-		return Report{Counter: counter}, fmt.Errorf("reconcile: %w: %w", ErrInvalidID, err)
-	}
-	opts.each = opts.budget == nil || c.looks()
-	reconcile := func() (Report, error) { return c.reconcile(ctx, counter, opts) }
-	var err error
-	if opts.budget == nil && !opts.DryRun { // a walk has looked at all notes before
-		var n *store.Note
-		var now time.Time
-		if n, now, err = c.db.NoteOf(ctx, counter); n != nil {
-			begun, ok := store.Note{}, false
-			if begun, ok, err = c.begin(ctx, n, now); ok {
-				reconcile = func() (Report, error) { return c.reconcileNoted(ctx, begun, now, opts) }
-			}
-		}
-	}
-	r := Report{Counter: counter}
-	if err == nil {
-		r, err = reconcile()
-	}
-	if errors.Is(err, errUnfinished) {
-		err = nil // which is its problem; and the note stays
-	}
-	if err != nil {
-		return r, fmt.Errorf("reconcile counter %q: %w", counter, err)
-	}
-	if drift := r.drift(); drift != 0 && !opts.DryRun {
-		if len(r.Fields) == 0 {
-			drift = r.Drift // with its sign
-		}
-		c.log.WarnContext(ctx, LogDrift, "counter", counter, "drift", drift)
-	}
-	if r.Problem != "" {
-		c.log.WarnContext(ctx, logProblem, "counter", counter, "problem", r.Problem)
-	}
-	return r, nil
-}
-
 // thorough is how long a reconcile goes on.
 var thorough = store.Patience{Conflicts: 18, Doubts: 12}
+
+// errUnfinished: the counter's deletion is to be finished, and then its note goes with it.
+var errUnfinished = errors.New("its deletion was not finished")
 
 // reconcile is [Client.Reconcile] with options of its own.
 func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
@@ -221,6 +133,37 @@ func (r *reconciling) look(ctx context.Context) (_ *book.Book, again bool, err e
 		return nil, false, err
 	}
 	return r.correct(k)
+}
+
+// ask asks for the fields that count documents: of a counter that was named for all of them, and
+// otherwise for those that nothing has asked for in a long time, within the budget. Without a
+// document to show them in, nothing is asked.
+func (r *reconciling) ask(ctx context.Context, k *book.Book) error {
+	if r.asked != nil {
+		return nil
+	}
+	r.problems = nil
+	var due layout.Fields
+	for _, field := range r.client.db.Counted {
+		a, ok := k.Ledger.Answers[field.Key()]
+		old := !ok || a.ReadTime.After(k.At) || k.At.Sub(a.ReadTime) >= cmp.Or(r.opts.RecountAge, defaultRecountAge)
+		if (!k.Missing() || r.opts.noted) && (r.opts.budget == nil || old && r.opts.budget.Load() > 0) {
+			due = append(due, field)
+		} else if a.Odd {
+			r.problems = append(r.problems, oddAnswer(field))
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	got, err := r.client.ask(ctx, r.report.Counter, due)
+	if err != nil {
+		return fmt.Errorf("count documents: %w", err)
+	}
+	r.asked = &got
+	r.report.Reads += got.reads
+	r.problems = append(r.problems, got.problems...)
+	return nil
 }
 
 // unfinished is for a counter whose deletion is under way, or was cut short.

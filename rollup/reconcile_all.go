@@ -3,6 +3,7 @@ package rollup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -16,6 +17,50 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
+
+// Reconcile corrects a counter's ledger where it is not what each of its shards holds, and its totals
+// where they are not what that and its base add up to. It costs two reads, and one per shard. It is
+// safe at any moment, beside increments, events, commands and another reconcile. Errors:
+// [ErrInvalidID], [ErrContention], [ErrDamagedLedger], [ErrLedgerFull]; anything else is the client library's, and
+// the call may be repeated.
+func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
+	if err := c.db.Path.Validate(counter); err != nil {
+		return Report{Counter: counter}, fmt.Errorf("reconcile: %w: %w", ErrInvalidID, err)
+	}
+	opts.each = opts.budget == nil || c.looks()
+	reconcile := func() (Report, error) { return c.reconcile(ctx, counter, opts) }
+	var err error
+	if opts.budget == nil && !opts.DryRun { // a walk has looked at all notes before
+		var n *store.Note
+		var now time.Time
+		if n, now, err = c.db.NoteOf(ctx, counter); n != nil {
+			begun, ok := store.Note{}, false
+			if begun, ok, err = c.begin(ctx, n, now); ok {
+				reconcile = func() (Report, error) { return c.reconcileNoted(ctx, begun, now, opts) }
+			}
+		}
+	}
+	r := Report{Counter: counter}
+	if err == nil {
+		r, err = reconcile()
+	}
+	if errors.Is(err, errUnfinished) {
+		err = nil // which is its problem; and the note stays
+	}
+	if err != nil {
+		return r, fmt.Errorf("reconcile counter %q: %w", counter, err)
+	}
+	if drift := r.drift(); drift != 0 && !opts.DryRun {
+		if len(r.Fields) == 0 {
+			drift = r.Drift // with its sign
+		}
+		c.log.WarnContext(ctx, LogDrift, "counter", counter, "drift", drift)
+	}
+	if r.Problem != "" {
+		c.log.WarnContext(ctx, logProblem, "counter", counter, "problem", r.Problem)
+	}
+	return r, nil
+}
 
 // Summary is what a reconcile of several counters found.
 type Summary struct {

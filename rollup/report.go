@@ -1,10 +1,67 @@
 package rollup
 
 import (
+	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/firestore-counters/counters/internal/ledger"
+)
+
+// ReconcileOptions are the choices in reconciling counters. The zero value is fine.
+type ReconcileOptions struct {
+	DryRun bool // only report what would be done
+
+	// Remove removes what is left of a counter whose document is missing, as long as its ledger
+	// is the version of that update time, or whose deletion was cut short: shards.Client.Remove.
+	// It reports false where the counter is back, or time was too short. Without it such a
+	// counter is only reported.
+	Remove func(ctx context.Context, counter string, version time.Time) (removed bool, err error)
+
+	// Rebuild makes a ledger that is an [ErrDamagedLedger] again, of what the shards hold and of what
+	// can be read of its base. One of another deployment's is taken from it.
+	Rebuild bool
+
+	// CleanupAfter is how long a document of the app's own has to be gone, with nothing counted,
+	// before what was counted below it is removed, default 24h. It is counted from when a reconcile
+	// or an event first finds it missing.
+	CleanupAfter time.Duration
+
+	// The rest is for several counters.
+
+	// Parallel is how many counters are reconciled side by side, default 8.
+	Parallel int
+	// Resume goes on where the last call of ReconcileAll ran out of time, and remembers where this
+	// one does. A dry run does neither.
+	Resume bool
+	// RecountAge is when ReconcileAll counts fields such as comments=count(comments) again that
+	// nothing has counted since, for changes whose events were lost: default 24h. RecountReads is
+	// how many reads it may take for that and for those that were never counted: default 10,000,
+	// about; none where it is negative. Counters that are named are counted at once.
+	RecountAge   time.Duration
+	RecountReads int64
+	// Report is called for every counter, one call at a time, with the error where it could
+	// not be reconciled; for those that are named also where there is none.
+	Report func(Report, error)
+
+	limit  time.Duration // for one counter
+	budget *atomic.Int64 // reads that are left; the last one to take some may take more
+	each   bool          // look at each shard, whatever the sums say
+	// events were acknowledged for a note: look at everything, and commit in any case, so that no
+	// snapshot of before says anything any more
+	noted bool
+}
+
+// defaultCleanupAfter is how long a document has to be gone.
+const defaultCleanupAfter = 24 * time.Hour
+
+const (
+	// defaultRecountAge and defaultRecountReads bound what ReconcileAll spends on counting again
+	// what no event has brought.
+	defaultRecountAge   = 24 * time.Hour
+	defaultRecountReads = 10_000
 )
 
 // Report is what a reconcile found of one counter, and did about it.

@@ -11,9 +11,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/firestore-counters/counters/internal/ledger"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // RollerOptions say how a [Roller] coalesces. Zero values mean the defaults.
@@ -259,7 +256,7 @@ func (r *Roller) flush(b batch) {
 	ctx, cancel := context.WithTimeout(r.running, flushTimeout)
 	defer cancel()
 	f, err := r.client.flush(ctx, b)
-	r.report(ctx, b, f, err)
+	r.client.logFlush(ctx, b, f, err)
 
 	o := committed
 	switch {
@@ -312,6 +309,37 @@ func (r *Roller) flush(b batch) {
 	r.poke()
 }
 
+// recount asks for what a collection's events have made due, and hands the answers to the counter's
+// next flush, with the events, which are acknowledged after it.
+func (r *Roller) recount(b recount) {
+	ctx, cancel := context.WithTimeout(r.running, aggregationTimeout)
+	defer cancel()
+	got, err := r.client.ask(ctx, b.of.counter, r.client.db.CountedIn(b.of.id))
+	r.client.logRecount(ctx, b, got, err)
+	o := committed
+	switch {
+	case err != nil:
+		o = failure(err)
+	case len(got.problems) > 0: // nothing is gained by asking again soon
+		o = unchanged
+	}
+	r.mu.Lock()
+	now := time.Now()
+	covered, refused := r.recounts.done(now, b, o, got.largest)
+	if len(covered) > 0 {
+		r.pending.answer(now, b.of.counter, answered[chan<- error]{collection: b.of.id, elsewhere: r.client.elsewhere(b.of.id), answers: got.answers, events: covered})
+	}
+	r.mu.Unlock()
+	if got.unanswered && len(covered) > 0 {
+		r.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, slog.String("counter", b.of.counter), slog.String("collection", b.of.id),
+			slog.Int("acknowledged", len(covered)), slog.String("problem", "its queries take too long, so its events are acknowledged"))
+	}
+	for _, event := range refused {
+		event <- err
+	}
+	r.poke()
+}
+
 // note notes that a counter must be reconciled. Its error says first why.
 func (r *Roller) note(counter string, why error) error {
 	ctx, cancel := context.WithTimeout(r.running, noteTimeout)
@@ -328,57 +356,3 @@ func (r *Roller) reconcileDue() {
 		r.log.LogAttrs(r.running, slog.LevelWarn, logNotesUnread, slog.Any("error", err))
 	}
 }
-
-// failure is what became of a flush, or a recount, that returned an error. What is the counter's own
-// trouble is none of the database's, whose errors are answered with one. A commit without an answer may
-// wait for the locks of an app's transaction; where Firestore answers nobody, nothing can be noted, and
-// that is answered with an error as well.
-func failure(err error) outcome {
-	switch {
-	case errors.Is(err, ErrDamagedLedger), errors.Is(err, ErrLedgerFull):
-		return own
-	case errors.Is(err, ErrContention), errors.Is(err, store.ErrDoubt):
-		return contended
-	case errors.Is(err, ErrPoison), store.KindOf(err) == store.Permanent:
-		return permanent
-	}
-	return failed
-}
-
-// report writes the one log line per flush that metrics are made from.
-func (r *Roller) report(ctx context.Context, b batch, applied flushed, err error) {
-	delta := slog.Any("deltas", applied.deltas)
-	if fields := r.client.db.FieldNames(); len(fields) == 1 {
-		delta = slog.Int64("delta", applied.deltas[fields[0]])
-	}
-	attrs := []slog.Attr{
-		slog.String("counter", b.counter),
-		slog.Int("events", b.events-len(applied.open)),
-		slog.Int("shards", len(applied.diff.States)),
-		delta,
-		slog.Float64("duration_ms", ms(time.Since(b.started))),
-	}
-	if oldest := applied.diff.Oldest(); !oldest.IsZero() && applied.committed {
-		attrs = append(attrs, slog.Float64("lag_ms", ms(time.Since(oldest))))
-	}
-	if applied.reads > 0 {
-		attrs = append(attrs, slog.Int("reads", applied.reads))
-	}
-	switch {
-	case err != nil && errors.Is(err, ErrContention):
-		r.log.LogAttrs(ctx, slog.LevelWarn, LogContention, append(attrs, slog.Any("error", err))...)
-	case err != nil && failure(err) == own: // said once, by its note
-	case err != nil:
-		r.log.LogAttrs(ctx, slog.LevelError, logRollupFailed, append(attrs, slog.Any("error", err))...)
-	case applied.gone:
-		r.log.LogAttrs(ctx, slog.LevelInfo, "no such counter", attrs...)
-	default:
-		r.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, append(attrs, slog.Int64("other_flushes", applied.otherFlushes))...)
-	}
-	if len(applied.diff.Full) > 0 {
-		r.log.LogAttrs(ctx, slog.LevelError, logLedgerFull, slog.String("counter", b.counter), slog.Int("refused", len(applied.diff.Full)),
-			slog.Int("known", ledger.MaxNumbers))
-	}
-}
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -4,25 +4,11 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
-
-// speech is what a flush did for others, or others for it: see [speaker].
-type speech struct {
-	spoke bool // it has counted a snapshot
-	news  bool // of which something was not told in time
-	reads int  // that its snapshot took
-
-	version time.Time       // of the ledger, that was committed
-	floor   time.Time       // of the ledger, as it was last read or committed
-	ago     time.Duration   // when the ledger was read, how long ago it had been written
-	left    bool            // to others, but for what they have counted
-	open    map[string]bool // shards of the batch that they haven't
-}
 
 // leaves leaves the batch to who has spoken, or may be about to, but for what is counted. It reports
 // false where the flush has something to do that nobody else does for it, such as a deletion, which no

@@ -1,16 +1,8 @@
 package shards
 
-// An increment goes down through these stages, each in a file that knows nothing of those above it:
-//
-//	add.go       call      its counters are looked up
-//	queue.go     line      where it waits with others of its counter
-//	gather.go    batch     what shares a commit
-//	commit.go    commit    to a shard of each counter (make.go: where something is missing)
-//	batch.go     outcome   what follows from the commit's error: state and verdict
-//	requests.go  request   what is to be added, and who is told the outcome
-
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/firestore-counters/counters/internal/store"
@@ -92,6 +84,28 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 	return c.queue.add(ctx, r)
 }
 
-// mayPass reports whether an error of a read may be gone when the same is read again. A read has no
-// preconditions: one that fails for such is of a database that is not there, or of another mode.
-func mayPass(kind store.Kind) bool { return kind == store.Doubtful || kind == store.Contention }
+// plainly is what a call returns that came to nothing: where its context has ended, or there was no
+// connection to Firestore, [ErrBusy] still holds, but "too busy" would be beside the point, and the
+// error says that alone.
+func (c *Client) plainly(err error) error {
+	if !errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) {
+		return err
+	}
+	unreachable, _ := errors.AsType[*store.Unreachable](err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return plain{context.Canceled}
+	case unreachable == nil && errors.Is(err, context.DeadlineExceeded):
+		if unreachable = c.db.Unreachable(); unreachable == nil {
+			return plain{context.DeadlineExceeded}
+		}
+	case unreachable == nil:
+		return err
+	}
+	return plain{unreachable}
+}
+
+// plain is an error that is [ErrBusy] too, and doesn't say so.
+type plain struct{ error }
+
+func (e plain) Unwrap() []error { return []error{e.error, ErrBusy} }

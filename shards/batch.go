@@ -183,6 +183,43 @@ func (f *batch) failure(err error) step {
 	return f.giveUp(ErrBusy, err)
 }
 
+// maxMissed is how often a batch's commits may find shards otherwise than they were known.
+const maxMissed = 60
+
+// missed says that a shard was not as it was known when a commit of the batch came.
+func (f *batch) missed(err error) step {
+	switch f.misses++; {
+	case f.misses >= maxMissed:
+		return f.giveUp(ErrBusy, err)
+	case status.Code(err) == codes.NotFound: // that of another counter without a limit, or there is none any more
+		if next := f.failure(err); next != pause {
+			return next
+		}
+		return makeMissing
+	case f.misses%4 == 0: // others are faster
+		return pause
+	}
+	return sendCommit
+}
+
+// notLooked says that a read failed on which a plan depends.
+func (f *batch) notLooked(err error) step {
+	if !store.FromFirestore(err) || !mayPass(store.KindOf(err)) {
+		return f.giveUp(nil, err)
+	}
+	return f.failure(err)
+}
+
+// next has the batch go on with the requests that found no room beside those that are answered by now.
+// It reports false where there are none.
+func (f *batch) next() bool {
+	if len(f.rest) == 0 {
+		return false
+	}
+	*f = batch{id: newID(), requests: f.rest, exact: f.exact, picked: f.picked, limited: true}
+	return true
+}
+
 // resume is what follows a pause.
 func (f *batch) resume() step {
 	if f.doubt != nil {

@@ -1,20 +1,22 @@
 package shards
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"golang.org/x/sync/singleflight"
-	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/internal/book"
-	"github.com/firestore-counters/counters/internal/groupcommit"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
+)
+
+const (
+	// MaxShards is the largest number of shards of a counter.
+	MaxShards = layout.MaxShards
+	// DefaultNumShards is how many shards a counter gets where nothing says otherwise.
+	DefaultNumShards = layout.DefaultNumShards
 )
 
 // Config says where the counters are and how they are written. Zero values mean the defaults.
@@ -72,35 +74,6 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-func (cfg Config) withDefaults() Config {
-	cfg.NumShards = cmp.Or(cfg.NumShards, DefaultNumShards)
-	cfg.CacheTTL = cmp.Or(cfg.CacheTTL, time.Minute)
-	cfg.ReadCache = cmp.Or(cfg.ReadCache, time.Second)
-	cfg.KeyTTL = cmp.Or(cfg.KeyTTL, 24*time.Hour)
-	cfg.Timeout = cmp.Or(cfg.Timeout, 20*time.Second)
-	cfg.MaxBatch = cmp.Or(cfg.MaxBatch, groupcommit.MaxRequests)
-	cfg.MaxQueue = cmp.Or(cfg.MaxQueue, 10_000)
-	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return cfg
-}
-
-// check says which settings can't be. Most would fail every call, long after the mistake was made.
-func (cfg Config) check() error {
-	if cfg.Hosted && cfg.AutoCreate {
-		return fmt.Errorf("AutoCreate of Config is set, and Hosted: %w", ErrHosted)
-	}
-	for name, n := range map[string]int64{
-		"MaxShards": int64(cfg.MaxShards), "CacheTTL": int64(cfg.CacheTTL), "KeyTTL": int64(cfg.KeyTTL), "Timeout": int64(cfg.Timeout),
-		"Wait": int64(cfg.Wait), "MaxBatch": int64(cfg.MaxBatch), "MaxQueue": int64(cfg.MaxQueue),
-		"CommitInterval": int64(cfg.CommitInterval),
-	} {
-		if n < 0 {
-			return fmt.Errorf("%s of Config is below 0", name)
-		}
-	}
-	return nil
-}
-
 // Client makes, writes and reads counters in a database. It is safe for concurrent use. One process
 // should use one, so that its increments share commits.
 type Client struct {
@@ -121,49 +94,6 @@ type Client struct {
 	reads   singleflight.Group // of a counter's document, for [Counter.Cached]
 	exact   singleflight.Group // that have not begun, for [Counter.Sum]
 	lookups *lookups
-}
-
-// Open connects to a database; opts are the official client's, such as [option.WithGRPCConn] for a
-// connection that the program has already. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent
-// yet. Errors: [ErrInvalidShards], [ErrHosted] with AutoCreate, a setting below 0 that can't be, or the
-// client library's, which finds no credentials, say.
-func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.check(); err != nil {
-		return nil, fmt.Errorf("shards: %w", err)
-	}
-	db, err := store.Open(ctx, layout.Place{
-		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Fields: cfg.Fields, Shards: cfg.Shards, Hosted: cfg.Hosted,
-	}, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("shards: %w", err)
-	}
-	c := &Client{
-		cfg:   cfg,
-		db:    db,
-		books: book.Of(db),
-		known: newCache(),
-		turns: turns{last: map[string]chan struct{}{}},
-		log:   cfg.Logger,
-
-		shardsOf: newKnownShards(),
-	}
-	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
-		if err := c.mayHave(n); err != nil && len(db.Fields) > 0 {
-			return nil, fmt.Errorf("shards: %w", errors.Join(err, db.Close()))
-		}
-	}
-	c.patience.lasts = cfg.Wait
-	c.lookups = &lookups{read: c.lookUp}
-	c.queue = newQueue(limits{batch: cfg.MaxBatch, waiting: cfg.MaxQueue, interval: cfg.CommitInterval}, c.run)
-	return c, nil
-}
-
-// Close waits until the increments that were accepted are committed, and closes the connection.
-// Later ones return [ErrClosed].
-func (c *Client) Close() error {
-	c.queue.close()
-	return c.db.Close()
 }
 
 // Project is the id of the project that the counters are in.
@@ -201,3 +131,25 @@ func (c *Client) Counter(id string) (Counter, error) {
 
 // ID is the counter's id.
 func (c Counter) ID() string { return c.id }
+
+// sums says why nothing can be set in any counter, as [ErrInvalidField].
+func (c *Client) sums() error {
+	if err := c.db.CheckSums(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidField, err)
+	}
+	return nil
+}
+
+// mayHave says why a counter can't be given n shards.
+func (c *Client) mayHave(n int) error {
+	most := c.db.Fields.MaxShards()
+	switch {
+	case len(c.db.Fields) == 0:
+		return fmt.Errorf("%w: %d; a counter of documents alone has none", ErrInvalidShards, n)
+	case n >= 1 && n <= most:
+		return nil
+	case most < MaxShards:
+		return fmt.Errorf("%w: %d; a counter of %d fields has 1 to %d", ErrInvalidShards, n, len(c.db.Fields), most)
+	}
+	return fmt.Errorf("%w: %d; a counter has 1 to %d", ErrInvalidShards, n, most)
+}

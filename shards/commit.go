@@ -2,13 +2,10 @@ package shards
 
 import (
 	"context"
-	"slices"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/googleapis/gax-go/v2"
 
-	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -97,89 +94,13 @@ func (c *Client) send(ctx context.Context, f *batch) step {
 	return f.failed(err)
 }
 
-// commit sends a batch's commit.
-func (c *Client) commit(ctx context.Context, f *batch, writes []*firestorepb.Write) (*firestorepb.CommitResponse, error) {
-	if f.deciding() != "" { // an answer that does not come may be asked for again
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)
-		defer cancel()
-	}
-	return c.db.Commit(ctx, writes)
-}
-
-// logDoubt logs that a commit's outcome is not known, where that is what its error says.
-func (c *Client) logDoubt(f *batch, err error) {
-	if store.KindOf(err) == store.Doubtful {
-		sums := f.sums()
-		c.log.Warn(LogAmbiguous, "counter", sums[0].counter, "counters", len(sums), "marked", f.deciding() != "", "error", err)
-	}
-}
-
-// writes are those of a batch's commit: markers, members, and what is added to the picked shards.
-// Markers come first: Firestore looks at one write after the other, and a shard that is missing
-// must not hide that the increments were counted.
-func (c *Client) writes(f *batch, sums sums) []*firestorepb.Write {
-	writes := c.beside(f, len(sums), func(r *request) string { return layout.ShardID(f.picked[r.counter()]) })
-	for _, sum := range sums {
-		writes = append(writes, c.adds(f, sum))
-	}
-	return writes
-}
-
-// beside are those of a batch's commit that go before n of shards. Shard is the id of the one that a
-// request is counted on.
-func (c *Client) beside(f *batch, n int, shard func(*request) string) []*firestorepb.Write {
-	markers := f.markers()
-	writes := make([]*firestorepb.Write, 0, len(markers)+n)
-	for id, m := range markers {
-		writes = append(writes, c.marks(id, m))
-	}
-	for _, r := range f.requests {
-		if r.member != nil {
-			writes = append(writes, r.member.write(f.id, shard(r)))
-		}
-	}
-	return writes
-}
-
-// adds is the write that adds to the picked shard of a counter.
-func (c *Client) adds(f *batch, sum sum) *firestorepb.Write {
-	transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(sum.amounts))
-	for i, a := range sum.amounts {
-		transforms[i] = store.Increment(layout.FieldPath(a.field), a.by)
-	}
-	return store.Update(c.pickedShard(f, sum.counter), store.Exists(true), nil, nil, transforms...)
-}
-
-func (c *Client) pickedShard(f *batch, counter string) string {
-	return c.db.Shard(counter, layout.ShardID(f.picked[counter]))
-}
-
-// marks is the write that makes a marker, or takes the place of one that was made alone. TTL must not take
-// it while a commit is in doubt. So it expires by the later of two clocks: Firestore's, because that of this
-// machine may be slow, and this machine's, because of an instance that was suspended what it knows of
-// Firestore's is as old as its last answer.
-func (c *Client) marks(id string, m marker) *firestorepb.Write {
-	ttl := c.cfg.KeyTTL
-	if m.asked == "" || ttl < batchMarkerTTL {
-		// a key's may be the only one that stands in the way of a late commit
-		ttl = batchMarkerTTL
-	}
-	now := slices.MaxFunc([]time.Time{c.db.Now(), time.Now()}, time.Time.Compare)
-	w := store.Create(c.db.Request(id), m.fields(now.Add(ttl)))
-	if !m.at.IsZero() {
-		w.CurrentDocument = store.UpdatedAtTime(m.at)
-	}
-	return w
-}
-
 // settle makes the marker alone that the commit in doubt was to make.
 func (c *Client) settle(ctx context.Context, f *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/4)
 	defer cancel()
 	id := f.deciding()
 	m := marker{batch: f.id, settled: true, at: f.markers()[id].at}
-	resp, err := c.db.Commit(ctx, []*firestorepb.Write{c.marks(id, m)})
+	resp, err := c.db.Commit(ctx, c.marks(id, m))
 	if err != nil {
 		return f.unsettled(err)
 	}

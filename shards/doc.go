@@ -21,3 +21,40 @@
 // second old. [Counter.Cached] reads it from memory, for another second. [Counter.Sum] adds up the
 // shards, and is exact.
 package shards
+
+// The files in the order in which they are read: each uses what is declared below it.
+//
+//	open.go       a client begins and ends
+//	create.go     a counter is made
+//	delete.go     its life ends, or what is left of it is removed
+//	resize.go     it gets more shards, or fewer
+//	reset.go      it is set to zero, or to a total
+//	limit.go      a field of it gets a limit
+//	audit.go      what its total is made of
+//	sum.go        its exact total
+//	read.go       its total as the roll-up has it
+//	member.go     whom a field counts once each
+//	add.go        call: an increment, whose counters are looked up
+//	commit.go     commit: to a shard of each counter of a batch, until each request has its outcome
+//	limited.go    the same of a counter that has a limit
+//	grow.go       a counter that meets contention gets more shards
+//	make.go       shards and counters that are missing are made
+//	documents.go  what transactions do to the documents of a counter
+//	writes.go     what a commit writes
+//	known.go      what the client knows of counters, and reads
+//	client.go     the client, its configuration, and a counter of it
+//	queue.go      line: where requests wait with others of their counter
+//	gather.go     batch: what shares a commit
+//	batch.go      outcome: what follows from a commit's error, as state and verdict
+//	requests.go   request: what is to be added, and who is told the outcome
+//	marker.go     documents beside: markers, and memberships
+//	holdings.go   what is known of shards that have a limit
+//	key.go        keys, and how they are named
+//	cache.go      counters that were read lately
+//	snapshot.go   a counter as it was read
+//	lookup.go     reads that are shared
+//	lately.go     what happened to counters lately
+//	turns.go      turns of those who want the same
+//	patience.go   how long calls wait that have no deadline
+//	errors.go     what a call returns
+//	log.go        messages that metrics look for

@@ -1,7 +1,6 @@
 package shards
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -72,28 +71,32 @@ var (
 // errZero is an [ErrInvalidID]: the zero Counter has no client.
 var errZero = fmt.Errorf("%w: this Counter is the zero value; Client.Counter makes one", ErrInvalidID)
 
-// plainly is what a call returns that came to nothing: where its context has ended, or there was no
-// connection to Firestore, [ErrBusy] still holds, but "too busy" would be beside the point, and the
-// error says that alone.
-func (c *Client) plainly(err error) error {
-	if !errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) {
-		return err
-	}
-	unreachable, _ := errors.AsType[*store.Unreachable](err)
-	switch {
-	case errors.Is(err, context.Canceled):
-		return plain{context.Canceled}
-	case unreachable == nil && errors.Is(err, context.DeadlineExceeded):
-		if unreachable = c.db.Unreachable(); unreachable == nil {
-			return plain{context.DeadlineExceeded}
-		}
-	case unreachable == nil:
-		return err
-	}
-	return plain{unreachable}
+// LimitError is an [ErrLimit] that says how much there was, at one time between call and return.
+type LimitError struct {
+	Counter string
+	Field   string
+	By      int64 // what was asked, or 0 where the limit was to be lowered
+	Limit   int64
+	Left    int64 // below the limit
+	Taken   int64 // of the limit
+	Members int64 // of Taken, which only they give back
 }
 
-// plain is an error that is [ErrBusy] too, and doesn't say so.
-type plain struct{ error }
+func (e *LimitError) Error() string {
+	switch {
+	case e.By == 0:
+		return fmt.Sprintf("limit reached: %d of %s are taken, so the limit can't be %d", e.Taken, e.Field, e.Limit)
+	case e.By < 0 && e.Members > 0:
+		return fmt.Sprintf("limit reached: %d of %s can be given back, beside those of %d members; asked for %d", e.Taken-e.Members, e.Field, e.Members, -e.By)
+	case e.By < 0:
+		return fmt.Sprintf("limit reached: %d of %s can be given back; asked for %d", e.Taken, e.Field, -e.By)
+	}
+	return fmt.Sprintf("limit reached: %d of %d %s are left; asked for %d", e.Left, e.Limit, e.Field, e.By)
+}
 
-func (e plain) Unwrap() []error { return []error{e.error, ErrBusy} }
+// Is has the error be an [ErrLimit].
+func (e *LimitError) Is(target error) bool { return target == ErrLimit }
+
+// mayPass reports whether an error of a read may be gone when the same is read again. A read has no
+// preconditions: one that fails for such is of a database that is not there, or of another mode.
+func mayPass(kind store.Kind) bool { return kind == store.Doubtful || kind == store.Contention }

@@ -2,8 +2,6 @@ package shards
 
 import (
 	"context"
-	"maps"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -23,30 +21,6 @@ const (
 	// contentionLogInterval bounds what a contended counter writes to the log.
 	contentionLogInterval = time.Second
 )
-
-// lately remembers for a while what happened to counters.
-type lately struct {
-	mu    sync.Mutex
-	until map[string]time.Time // :: counter → when it is forgotten
-}
-
-// note has it be so of a counter for as long as it lasts, and drops what is over.
-func (l *lately) note(counter string, lasts time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	maps.DeleteFunc(l.until, func(_ string, until time.Time) bool { return now.After(until) })
-	if l.until == nil {
-		l.until = map[string]time.Time{}
-	}
-	l.until[counter] = now.Add(lasts)
-}
-
-func (l *lately) is(counter string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Now().Before(l.until[counter])
-}
 
 // contended notes that a commit met contention, and doubles the shards of the counter where that is
 // allowed. Of a commit to several counters it is not known which one is to blame.

@@ -6,12 +6,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"time"
-
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Key makes a call safe to repeat: of all calls with the same key, one is counted. It is bound to
@@ -55,47 +51,4 @@ func hash(parts ...string) string {
 		h.Write([]byte(part))
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// Fields of a marker, besides expire_at.
-const (
-	markerBatch   = "batch"   // the batch whose commit made the marker
-	markerAsked   = "asked"   // of a key's: what was asked, hashed; see fingerprint
-	markerSettled = "settled" // true: the marker was made alone, and nothing was counted
-)
-
-// batchMarkerTTL is how long any marker is kept at least. A batch asks for its own within seconds;
-// a commit whose answer was lost may arrive when the batch has long ended, and finds it.
-const batchMarkerTTL = time.Hour
-
-// marker is a document that is made in the same commit as increments, and so shows whether
-// they were applied.
-type marker struct {
-	batch   string
-	asked   string // of a key's
-	settled bool
-	at      time.Time // of the document that is there, its update time
-}
-
-func (m marker) fields(expire time.Time) map[string]*firestorepb.Value {
-	fields := map[string]*firestorepb.Value{
-		layout.ExpireAt: store.Time(expire),
-		markerBatch:     store.String(m.batch),
-	}
-	if m.asked != "" {
-		fields[markerAsked] = store.String(m.asked)
-	}
-	if m.settled {
-		fields[markerSettled] = store.Bool(true)
-	}
-	return fields
-}
-
-func decodeMarker(doc *firestorepb.Document) marker {
-	return marker{
-		batch:   doc.GetFields()[markerBatch].GetStringValue(),
-		asked:   doc.GetFields()[markerAsked].GetStringValue(),
-		settled: doc.GetFields()[markerSettled].GetBooleanValue(),
-		at:      doc.GetUpdateTime().AsTime(),
-	}
 }

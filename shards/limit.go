@@ -23,32 +23,6 @@ const MaxLimitedShards = 200
 // them.
 const maxMembersBefore = 1000
 
-// LimitError is an [ErrLimit] that says how much there was, at one time between call and return.
-type LimitError struct {
-	Counter string
-	Field   string
-	By      int64 // what was asked, or 0 where the limit was to be lowered
-	Limit   int64
-	Left    int64 // below the limit
-	Taken   int64 // of the limit
-	Members int64 // of Taken, which only they give back
-}
-
-func (e *LimitError) Error() string {
-	switch {
-	case e.By == 0:
-		return fmt.Sprintf("limit reached: %d of %s are taken, so the limit can't be %d", e.Taken, e.Field, e.Limit)
-	case e.By < 0 && e.Members > 0:
-		return fmt.Sprintf("limit reached: %d of %s can be given back, beside those of %d members; asked for %d", e.Taken-e.Members, e.Field, e.Members, -e.By)
-	case e.By < 0:
-		return fmt.Sprintf("limit reached: %d of %s can be given back; asked for %d", e.Taken, e.Field, -e.By)
-	}
-	return fmt.Sprintf("limit reached: %d of %d %s are left; asked for %d", e.Left, e.Limit, e.Field, e.By)
-}
-
-// Is has the error be an [ErrLimit].
-func (e *LimitError) Is(target error) bool { return target == ErrLimit }
-
 // SetLimit gives a field a limit of 0 or more, or another one: from then on its total never exceeds the
 // limit, and never goes below 0. [Counter.Add] and [Counter.Join] return [ErrLimit] where at one time
 // between call and return there was no room, or less to give back. What members took only they give back.

@@ -7,13 +7,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	lru "github.com/hashicorp/golang-lru/v2"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -23,103 +19,6 @@ import (
 // A batch of a counter that has a limit is committed on condition of the shards that it counts in: see
 // package escrow. What the client knows of them is from its last commit there, or from a look at all of
 // them. An increment of such a counter shares commits with others of that counter alone.
-
-// holding is what a client knows of a shard of a counter with a limit.
-type holding struct {
-	shard   string                 // its resource name
-	version time.Time              // the update time of its document
-	fields  map[string]escrow.Held // :: field of the shards that has a limit → what the shard holds of it
-}
-
-// holdings are what a client knows of shards, by their names.
-type holdings map[string]holding
-
-// newer keeps the newer of two versions of a shard.
-func (h holdings) newer(of holding) {
-	if known, ok := h[of.shard]; !ok || known.version.Before(of.version) {
-		h[of.shard] = of
-	}
-}
-
-// holdingOf is what a shard's document holds. A field whose numbers can't be a shard's has no room, and
-// holds nothing that is given back: something else wrote it.
-func holdingOf(doc *firestorepb.Document) holding {
-	h := holding{shard: doc.GetName(), version: doc.GetUpdateTime().AsTime()}
-	for name := range doc.GetFields() {
-		if field, ok := layout.SharedField(name); ok {
-			if h.fields == nil {
-				h.fields = make(map[string]escrow.Held, 1)
-			}
-			h.fields[field], _ = heldOf(doc, field)
-		}
-	}
-	return h
-}
-
-// heldOf is what a shard's document holds of a field with a limit. It reports false for numbers that can't
-// be a shard's.
-func heldOf(doc *firestorepb.Document, field string) (held escrow.Held, ok bool) {
-	ok = true
-	for name, n := range map[string]*int64{field: &held.Count, layout.MembersIn(field): &held.Members, layout.ShareOf(field): &held.Share} {
-		value := doc.GetFields()[name]
-		*n = value.GetIntegerValue()
-		ok = ok && (value == nil || store.IsInteger(value))
-	}
-	if !ok || !held.Valid() {
-		return escrow.Held{}, false
-	}
-	return held, true
-}
-
-// knownShards remembers shards of counters with limits. Whoever plans a commit takes out those that it
-// touches, so that the next one goes to others meanwhile, and puts them back as the commit has left them.
-type knownShards struct {
-	mu sync.Mutex
-	of *lru.Cache[string, holdings] // :: counter
-}
-
-// limitedCounters is how many counters with limits a client remembers shards of.
-const limitedCounters = 1000
-
-func newKnownShards() *knownShards {
-	of, err := lru.New[string, holdings](limitedCounters)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
-	return &knownShards{of: of}
-}
-
-// put remembers what shards hold now.
-func (k *knownShards) put(counter string, shards ...holding) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	known, ok := k.of.Get(counter)
-	if !ok {
-		known = make(holdings, len(shards))
-		k.of.Add(counter, known)
-	}
-	for _, h := range shards {
-		known.newer(h)
-	}
-}
-
-// forget forgets the shards of a counter, but for those that are given.
-func (k *knownShards) forget(counter string, but ...holding) {
-	k.mu.Lock()
-	k.of.Remove(counter)
-	k.mu.Unlock()
-	if len(but) > 0 {
-		k.put(counter, but...)
-	}
-}
-
-// drop forgets a shard.
-func (k *knownShards) drop(counter, shard string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	known, _ := k.of.Get(counter)
-	delete(known, shard)
-}
 
 // limitedPlan is what a batch commits to counters with limits.
 type limitedPlan struct {
@@ -203,16 +102,6 @@ func (k *knownShards) takeOut(p limitedPlan) {
 			delete(known, shards[at].shard)
 		}
 	}
-}
-
-// limited are those of a batch's counters that have a limit, as far as is known.
-func (c *Client) limited(sums sums) (counters []string) {
-	for _, sum := range sums {
-		if known, ok := c.known.Peek(sum.counter); ok && known.limited {
-			counters = append(counters, sum.counter)
-		}
-	}
-	return counters
 }
 
 // sendLimited is [Client.send] of a batch that touches counters with limits. It refuses what there is no
@@ -454,41 +343,4 @@ func (p limitedPlan) touch(counter string, shard int) *touch {
 		return strings.Compare(a.GetFieldPath(), b.GetFieldPath())
 	})
 	return t
-}
-
-// maxMissed is how often a batch's commits may find shards otherwise than they were known.
-const maxMissed = 60
-
-// missed says that a shard was not as it was known when a commit of the batch came.
-func (f *batch) missed(err error) step {
-	switch f.misses++; {
-	case f.misses >= maxMissed:
-		return f.giveUp(ErrBusy, err)
-	case status.Code(err) == codes.NotFound: // that of another counter without a limit, or there is none any more
-		if next := f.failure(err); next != pause {
-			return next
-		}
-		return makeMissing
-	case f.misses%4 == 0: // others are faster
-		return pause
-	}
-	return sendCommit
-}
-
-// notLooked says that a read failed on which a plan depends.
-func (f *batch) notLooked(err error) step {
-	if !store.FromFirestore(err) || !mayPass(store.KindOf(err)) {
-		return f.giveUp(nil, err)
-	}
-	return f.failure(err)
-}
-
-// next has the batch go on with the requests that found no room beside those that are answered by now.
-// It reports false where there are none.
-func (f *batch) next() bool {
-	if len(f.rest) == 0 {
-		return false
-	}
-	*f = batch{id: newID(), requests: f.rest, exact: f.exact, picked: f.picked, limited: true}
-	return true
 }

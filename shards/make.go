@@ -186,6 +186,31 @@ func (c *Client) complete(counters []string) {
 	}
 }
 
+// setShards sets the counter's number of shards to what change makes of it, and makes those that
+// are missing from number from on, or that are new, so that clients which only know the public
+// layout find them. It is one transaction, and running it twice is harmless as long as change
+// settles on a number.
+func (c Counter) setShards(ctx context.Context, from int, change func(was int) int) error {
+	return c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+		s, k, _, err := c.existing(ctx, tx)
+		if err == nil && k.Limited() {
+			err = ErrLimited
+		}
+		if err != nil {
+			return err
+		}
+		n := change(s.NumShards)
+		missing, err := c.size(ctx, tx, k, n, 0, time.Time{})
+		if err != nil {
+			return err
+		}
+		for i := from; i < min(s.NumShards, n); i++ {
+			missing = append(missing, c.shardName(layout.ShardID(i)))
+		}
+		return c.client.createMissing(ctx, tx, missing)
+	})
+}
+
 // size has a transaction that has read a counter's book give it n shards, and what else it takes to
 // be counted: see [book.Book.Make]. It returns those shards that may be missing.
 func (c Counter) size(ctx context.Context, tx *store.Tx, k *book.Book, n int, total int64, floor time.Time) (missing []string, err error) {

@@ -5,49 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"path"
-	"sync"
 	"time"
-
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
-
-// Fields of a membership, besides its batch. Those that clients make by the rules have the same.
-const (
-	// the id of the document, which queries over several counters can't ask for
-	memberID    = "member"
-	memberAt    = "at"    // when it was made
-	memberShard = "shard" // the shard that it was counted on, where a client's undo goes
-)
-
-// membership is the document that says that a member is counted: it is made or deleted in the
-// commit that counts, on condition that it wasn't there, or was.
-type membership struct {
-	name   string // resource name
-	member string
-	join   bool // it is made, or else deleted
-}
-
-// write is the write of a batch's commit that counts on this shard.
-func (m *membership) write(batch, shard string) *firestorepb.Write {
-	if !m.join {
-		return store.DeleteIf(m.name, store.Exists(true))
-	}
-	return store.Create(m.name, map[string]*firestorepb.Value{
-		memberID:    store.String(m.member),
-		memberShard: store.String(shard),
-		markerBatch: store.String(batch),
-	}, store.ServerTime(memberAt))
-}
-
-// Member is one whom a field of a counter counts once.
-type Member struct {
-	Member string    `json:"member"`
-	At     time.Time `json:"at"` // when it joined
-}
 
 // Join counts a member in a field of the counter, once ever until it leaves: it reports whether
 // that was done now, or the member was there already. It may be repeated. A member is any text of 1
@@ -101,10 +63,10 @@ func (c Counter) toggle(ctx context.Context, field, member string, join bool) (c
 		if !join && errors.Is(out.err, ErrNotFound) && !errors.Is(out.err, ErrUnknown) {
 			// A page that takes a like back before it was ever sent is not mistaken. But a member may be
 			// left below a document that the app has deleted and makes again: that one has not left.
-			switch doc, back, err := c.below(ctx, name); {
+			switch m, back, err := c.below(ctx, name); {
 			case err != nil:
 				return c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err))
-			case doc == nil:
+			case m == nil:
 				return nil
 			case back:
 				return c.client.plainly(fmt.Errorf("%w: the counter was made at this moment", ErrBusy))
@@ -117,13 +79,13 @@ func (c Counter) toggle(ctx context.Context, field, member string, join bool) (c
 
 // below looks, after the counter's document was missing, for a membership below it, and whether the
 // document is there by now, both at one time.
-func (c Counter) below(ctx context.Context, membership string) (doc *firestorepb.Document, back bool, err error) {
+func (c Counter) below(ctx context.Context, membership string) (m *Member, back bool, err error) {
 	docs, _, err := c.client.db.Get(ctx, membership, c.client.db.Counter(c.id))
-	if err != nil {
+	if err != nil || docs[0] == nil {
 		return nil, false, err
 	}
 	_, missing := c.client.snapshotOf(c.id, docs[1])
-	return docs[0], missing == nil, nil
+	return new(memberOf(docs[0])), missing == nil, nil
 }
 
 // membershipName is the resource name of a membership.
@@ -159,35 +121,24 @@ func (c Counter) Joined(ctx context.Context, field, member string) (there bool, 
 		if err != nil {
 			return err
 		}
-		var doc *firestorepb.Document
-		back := true
 		if len(missing) > 0 {
-			doc, back, err = c.below(ctx, name)
-		} else {
-			var docs []*firestorepb.Document
-			if docs, _, err = c.client.db.Get(ctx, name); err == nil {
-				doc = docs[0]
+			m, back, err := c.below(ctx, name)
+			if err != nil || m == nil {
+				return err
 			}
+			if !back { // It is a member again once the document is back.
+				return ErrNotFound
+			}
+			there, since = true, m.At
+			return nil
 		}
-		switch {
-		case err != nil || doc == nil:
-			return err
-		case !back: // It is a member again once the document is back.
-			return ErrNotFound
+		docs, _, err := c.client.db.Get(ctx, name)
+		if err == nil && docs[0] != nil {
+			there, since = true, memberOf(docs[0]).At
 		}
-		there, since = true, memberOf(doc).At
-		return nil
+		return err
 	})
 	return there, since, err
-}
-
-// memberOf reads a membership.
-func memberOf(doc *firestorepb.Document) Member {
-	m := Member{Member: path.Base(doc.GetName()), At: doc.GetCreateTime().AsTime()}
-	if at := doc.GetFields()[memberAt].GetTimestampValue(); at != nil {
-		m.At = at.AsTime()
-	}
-	return m
 }
 
 // membersPage is how many memberships are read at a time.
@@ -199,10 +150,14 @@ const membersPage = 500
 func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, error] {
 	return func(yield func(Member, error) bool) {
 		err := c.call("members of "+field+" of", func() error {
-			err := c.countsMembers(field)
-			for after, more := "", true; more && err == nil; {
-				var docs []*firestorepb.Document
-				docs, err = c.client.db.Documents(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field), After: after, Limit: membersPage})
+			if err := c.countsMembers(field); err != nil {
+				return err
+			}
+			for after, more := "", true; more; {
+				docs, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field), After: after, Limit: membersPage})
+				if err != nil {
+					return err
+				}
 				for _, doc := range docs {
 					if after = doc.GetName(); !yield(memberOf(doc), nil) {
 						return nil
@@ -210,44 +165,10 @@ func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, er
 				}
 				more = len(docs) == membersPage
 			}
-			return err
+			return nil
 		})
 		if err != nil {
 			yield(Member{}, err)
 		}
-	}
-}
-
-// turns has those who want the same take turns, in the order in which they came: the operations of
-// one member. Sent side by side, one that was asked for later might be carried out first.
-type turns struct {
-	mu   sync.Mutex
-	last map[string]chan struct{} // :: what is wanted → closed when the last of those turns is over
-}
-
-// take waits for a turn, or until ctx ends. Whoever has it calls over in the end.
-func (t *turns) take(ctx context.Context, what string) (over func(), err error) {
-	mine := make(chan struct{})
-	t.mu.Lock()
-	before, waits := t.last[what]
-	t.last[what] = mine
-	t.mu.Unlock()
-	end := func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.last[what] == mine {
-			delete(t.last, what)
-		}
-		close(mine)
-	}
-	if !waits {
-		return end, nil
-	}
-	select {
-	case <-before:
-		return end, nil
-	case <-ctx.Done():
-		go func() { <-before; end() }() // whoever comes later waits for both
-		return nil, ctx.Err()
 	}
 }

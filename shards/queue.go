@@ -236,13 +236,16 @@ func (q *queue) schedule(due bool) {
 		q.due.Stop()
 		q.due = nil
 	case len(q.ready) > 0 && q.due == nil:
-		q.due = time.AfterFunc(groupcommit.SharedWait, func() {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			q.due = nil
-			q.schedule(true)
-		})
+		q.due = time.AfterFunc(groupcommit.SharedWait, q.waited)
 	}
+}
+
+// waited has the lines that are ready share a commit: they have waited long enough.
+func (q *queue) waited() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.due = nil
+	q.schedule(true)
 }
 
 // gather makes a batch of ready lines, which are not ready any more.

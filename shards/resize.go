@@ -65,31 +65,6 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 	return nil
 }
 
-// setShards sets the counter's number of shards to what change makes of it, and makes those that
-// are missing from number from on, or that are new, so that clients which only know the public
-// layout find them. It is one transaction, and running it twice is harmless as long as change
-// settles on a number.
-func (c Counter) setShards(ctx context.Context, from int, change func(was int) int) error {
-	return c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		s, k, _, err := c.existing(ctx, tx)
-		if err == nil && k.Limited() {
-			err = ErrLimited
-		}
-		if err != nil {
-			return err
-		}
-		n := change(s.NumShards)
-		missing, err := c.size(ctx, tx, k, n, 0, time.Time{})
-		if err != nil {
-			return err
-		}
-		for i := from; i < min(s.NumShards, n); i++ {
-			missing = append(missing, c.shardName(layout.ShardID(i)))
-		}
-		return c.client.createMissing(ctx, tx, missing)
-	})
-}
-
 // move has a transaction add what shards hold to another shard, and delete them, or keep them with
 // nothing in them. A shard that the counter has again stays: another resize, or growth, came in
 // between.

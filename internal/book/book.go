@@ -13,6 +13,9 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
+// ErrNotFound says that there is no such counter, or that it is being deleted.
+var ErrNotFound = errors.New("counter not found")
+
 // ErrLedgerFull says that a counter has more shards, with more fields, than a ledger has room for.
 var ErrLedgerFull = fmt.Errorf("the ledger has no room for more than %d numbers", ledger.MaxNumbers)
 

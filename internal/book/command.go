@@ -12,9 +12,6 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// ErrNotFound says that there is no such counter, or that it is being deleted.
-var ErrNotFound = errors.New("counter not found")
-
 // ErrMany says that a counter has had more commands than its ledger has room for: the first one's
 // room is free again [ledger.InDoubt] after it. It is a [store.ErrContention].
 var ErrMany = fmt.Errorf("%w: %d commands within %v", store.ErrContention, ledger.MaxOps, ledger.InDoubt)

@@ -11,11 +11,12 @@
 // A counter that has no ledger gets one by [Books.Adopt], from its shards. One whose ledger can't be
 // used is made again by [Books.Rebuild].
 //
-//	book.go      a book: how it is read, and what changes it
-//	write.go     how it is written: both documents, in one commit, and how they are checked
 //	command.go   what must not be applied twice: a reset, a rebase, an import
-//	adopt.go     a ledger for a counter that has none, or none that can be used
 //	life.go      a counter is made, and how its life ends
-//	ledger.go    the ledger's document
+//	adopt.go     a ledger for a counter that has none, or none that can be used
+//	write.go     how a book is written: both documents, in one commit, and how they are checked
+//	book.go      a book: how it is read, and what changes it
+//	limit.go     a field gets a limit, or loses it
 //	document.go  the counter's document
+//	ledger.go    the ledger's document
 package book

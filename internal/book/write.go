@@ -233,10 +233,10 @@ func (k *Book) Seen() (agrees bool, drift int64) {
 // committed.
 func (k *Book) Mend(ctx context.Context) error {
 	names := k.names()
-	_, err := k.books.db.Commit(ctx, []*firestorepb.Write{
+	_, err := k.books.db.Commit(ctx,
 		store.Update(names.LedgerOf(k.Counter), store.UpdatedAtTime(k.Ledger.Updated), nil, nil), // it is there for its condition
 		store.Update(names.Counter(k.Counter), store.Exists(true), view(names, k.Ledger, k.Ledger.Totals(names.Shown()...)), nil, store.ServerTime(names.OwnPath(layout.UpdatedAt))),
-	})
+	)
 	return err
 }
 

@@ -126,6 +126,19 @@ func conditions(filters []Filter) string {
 
 // literal is a filter's value as text.
 func literal(value any) string {
+	list, is := value.([]any)
+	if !is {
+		return single(value)
+	}
+	items := make([]string, len(list))
+	for i, item := range list {
+		items[i] = single(item)
+	}
+	return "[" + strings.Join(items, ",") + "]"
+}
+
+// single is a literal that is no list.
+func single(value any) string {
 	switch value := value.(type) {
 	case string:
 		quote := `"`
@@ -135,12 +148,6 @@ func literal(value any) string {
 		return quote + value + quote
 	case Wildcard:
 		return "{" + string(value) + "}"
-	case []any:
-		items := make([]string, len(value))
-		for i, item := range value {
-			items[i] = literal(item)
-		}
-		return "[" + strings.Join(items, ",") + "]"
 	}
 	return fmt.Sprint(value)
 }

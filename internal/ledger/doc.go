@@ -19,6 +19,10 @@
 // reads and writes the ledger's document, package rollup merges states and answers, package shards
 // carries out commands.
 //
-// Begin with ledger.go: states, answers and how they merge. snapshot.go corrects a ledger by all
-// shards at one time, diff.go has what either changes, and wide.go sums that saturate.
+// Begin with ledger.go. The files in the order in which they are read; each uses what is declared below it:
+//
+//	snapshot.go  what all shards at one time correct
+//	ledger.go    states, answers, and how they merge
+//	diff.go      what either changes
+//	wide.go      sums that saturate
 package ledger

@@ -1,11 +1,9 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -40,25 +38,6 @@ func Refused(err error) bool {
 
 // starting is how long an emulator may take from its first refusal until it listens.
 const starting = 2 * time.Second
-
-// Unreachable is why the last call found no connection; nil where it found one.
-func (db *DB) Unreachable() *Unreachable {
-	db.api.mu.Lock()
-	defer db.api.mu.Unlock()
-	return db.api.unreachable
-}
-
-// explained is the error that a call returns: why there was no connection, or its context's error if
-// that has ended, because callers look for that one.
-func (c *connection) explained(ctx context.Context, err error) error {
-	if cause := dialing(err); cause != "" {
-		return &Unreachable{cause, err, strings.HasPrefix(cause, refusal) && c.refuses()}
-	}
-	if ended := ctx.Err(); ended != nil && (IsDeadline(err) || status.Code(err) == codes.Canceled || errors.Is(err, context.Canceled)) {
-		return ended
-	}
-	return err
-}
 
 const refusal = "connection refused by "
 

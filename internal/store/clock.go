@@ -21,21 +21,3 @@ func (c *clock) saw(t time.Time) {
 		c.newest, c.at = t, now
 	}
 }
-
-// Now is a lower bound of Firestore's clock, by its answers to reads and commits. Before the first
-// answer, it is this machine's time.
-func (db *DB) Now() time.Time {
-	db.clock.mu.Lock()
-	defer db.clock.mu.Unlock()
-	if db.clock.newest.IsZero() {
-		return time.Now()
-	}
-	return db.clock.newest.Add(time.Since(db.clock.at))
-}
-
-// Passed reports whether Firestore's clock is certainly at t or later.
-func (db *DB) Passed(t time.Time) bool {
-	db.clock.mu.Lock()
-	defer db.clock.mu.Unlock()
-	return !db.clock.newest.IsZero() && !t.After(db.clock.newest.Add(time.Since(db.clock.at)))
-}

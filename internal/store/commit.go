@@ -2,17 +2,15 @@ package store
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	apiv1 "cloud.google.com/go/firestore/apiv1"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/googleapis/gax-go/v2"
 )
 
 // Commit applies all writes or none. It is sent once: no layer below resends it. [KindOf] says of its
 // error whether the commit may have been applied.
-func (db *DB) Commit(ctx context.Context, writes []*firestorepb.Write) (*firestorepb.CommitResponse, error) {
+func (db *DB) Commit(ctx context.Context, writes ...*firestorepb.Write) (*firestorepb.CommitResponse, error) {
 	return db.commit(ctx, &firestorepb.CommitRequest{Database: db.Database, Writes: writes})
 }
 
@@ -27,95 +25,9 @@ func (db *DB) commit(ctx context.Context, req *firestorepb.CommitRequest) (resp 
 	return resp, err
 }
 
-const (
-	// transactionTries is how often a transaction is tried after contention or doubt, for about
-	// fifteen seconds.
-	transactionTries   = 20
-	transactionTimeout = time.Minute
-	// rollbackTimeout bounds the call that gives a transaction's locks back. If it fails, Firestore
-	// releases them after a minute.
-	rollbackTimeout = 2 * time.Second
-)
-
-// Tx is a read-write transaction: nobody else changes what it has read before its commit.
-type Tx struct {
-	reader
-	mu     sync.Mutex
-	writes []*firestorepb.Write
-}
-
-// Write adds writes to the transaction's commit. It is safe for concurrent use.
-func (tx *Tx) Write(writes ...*firestorepb.Write) {
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
-	tx.writes = append(tx.writes, writes...)
-}
-
-// Transact is [DB.CommitIf] with a body that reads and writes in a transaction. Body runs again after
-// contention, and after a commit in doubt, so applying it twice must do no harm. If body returns an
-// error that is not Firestore's, the transaction ends, and Transact returns that error. It does the
-// same with errors of the kinds [Permanent] and [Conflict]. After other errors it tries again, and
-// returns an [ErrContention] or an [ErrDoubt] in the end. If ctx has no deadline, it takes a minute at
-// most.
-func (db *DB) Transact(ctx context.Context, body func(context.Context, *Tx) error) error {
-	return db.TransactOr(ctx, nil, body)
-}
-
-// TransactOr is [DB.Transact] that sends less if Firestore refuses body's writes as too large: see
-// [Patience].
-func (db *DB) TransactOr(ctx context.Context, smaller func([]*firestorepb.Write) []*firestorepb.Write, body func(context.Context, *Tx) error) error {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, transactionTimeout)
-		defer cancel()
-	}
-	var last []byte // the id of the last attempt: the next one inherits its age
-	patience := Patience{Conflicts: transactionTries, Doubts: transactionTries, Smaller: smaller, locks: true}
-	_, err := db.commitIf(ctx, patience, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
-		req, err := db.begin(ctx, last, body)
-		if len(req.Transaction) > 0 {
-			last = req.Transaction
-		}
-		return req, err
-	})
-	return err
-}
-
-// TransactOnce is one attempt of [DB.Transact]. It reports whether it sent a commit that writes. If so,
-// [KindOf] tells what the error says about that commit.
-func (db *DB) TransactOnce(ctx context.Context, body func(context.Context, *Tx) error) (sent bool, err error) {
-	req, err := db.begin(ctx, nil, body)
-	if err == nil {
-		sent = len(req.Writes) > 0
-		_, err = db.commit(ctx, req)
-	}
-	if err != nil {
-		db.rollback(ctx, req)
-	}
-	return sent, err
-}
-
-// begin begins a transaction, runs body in it, and returns the commit of body's writes. A transaction
-// whose answer gets lost holds no locks.
-func (db *DB) begin(ctx context.Context, last []byte, body func(context.Context, *Tx) error) (*firestorepb.CommitRequest, error) {
-	var begun *firestorepb.BeginTransactionResponse
-	err := db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) {
-		begun, err = api.BeginTransaction(db.outgoing(ctx), &firestorepb.BeginTransactionRequest{
-			Database: db.Database,
-			Options: &firestorepb.TransactionOptions{Mode: &firestorepb.TransactionOptions_ReadWrite_{
-				ReadWrite: &firestorepb.TransactionOptions_ReadWrite{RetryTransaction: last},
-			}},
-		})
-		return err
-	})
-	req := &firestorepb.CommitRequest{Database: db.Database, Transaction: begun.GetTransaction()}
-	if err == nil {
-		tx := &Tx{reader: reader{db: db, transaction: req.Transaction}}
-		err = body(ctx, tx)
-		req.Writes = tx.writes
-	}
-	return req, err
-}
+// rollbackTimeout bounds the call that gives a transaction's locks back. If it fails, Firestore releases
+// them after a minute.
+const rollbackTimeout = 2 * time.Second
 
 // rollback ends the transaction of a commit that was not made, if it has one.
 func (db *DB) rollback(ctx context.Context, req *firestorepb.CommitRequest) {
@@ -127,11 +39,4 @@ func (db *DB) rollback(ctx context.Context, req *firestorepb.CommitRequest) {
 	_ = db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
 		return api.Rollback(db.outgoing(ctx), &firestorepb.RollbackRequest{Database: db.Database, Transaction: req.GetTransaction()})
 	})
-}
-
-// Pauses are how long to wait between attempts: up to 10 ms, and up to twice as long each time,
-// to a second at most. They are random, so that those who wait at the same time don't come back
-// at the same time.
-func Pauses() *gax.Backoff {
-	return &gax.Backoff{Initial: 10 * time.Millisecond, Multiplier: 2, Max: time.Second}
 }

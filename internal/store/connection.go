@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -193,4 +194,23 @@ func (c *connection) close() error {
 // IsDeadline reports whether there was no answer in time.
 func IsDeadline(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+}
+
+// explained is the error that a call returns: why there was no connection, or its context's error if
+// that has ended, because callers look for that one.
+func (c *connection) explained(ctx context.Context, err error) error {
+	if cause := dialing(err); cause != "" {
+		return &Unreachable{cause, err, strings.HasPrefix(cause, refusal) && c.refuses()}
+	}
+	if ended := ctx.Err(); ended != nil && (IsDeadline(err) || status.Code(err) == codes.Canceled || errors.Is(err, context.Canceled)) {
+		return ended
+	}
+	return err
+}
+
+// Pauses are how long to wait between attempts: up to 10 ms, and up to twice as long each time,
+// to a second at most. They are random, so that those who wait at the same time don't come back
+// at the same time.
+func Pauses() *gax.Backoff {
+	return &gax.Backoff{Initial: 10 * time.Millisecond, Multiplier: 2, Max: time.Second}
 }

@@ -116,7 +116,7 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 	write := func(timeout time.Duration, w *firestorepb.Write) error {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
-		_, err := db.Commit(ctx, []*firestorepb.Write{w})
+		_, err := db.Commit(ctx, w)
 		return err
 	}
 	if err := write(time.Minute, store.Create(name, map[string]*firestorepb.Value{"count": store.Int(1)})); err != nil {
@@ -180,7 +180,7 @@ func TestACallEnds(t *testing.T) {
 		}
 		defer db.Close()
 		began := time.Now()
-		if _, err := db.Commit(t.Context(), nil); err == nil || time.Since(began) > 40*time.Second {
+		if _, err := db.Commit(t.Context()); err == nil || time.Since(began) > 40*time.Second {
 			t.Errorf("it ended with %v after %v, want an error within 40 s", err, time.Since(began))
 		}
 	})

@@ -33,7 +33,7 @@ func (db *DB) Stopped(ctx context.Context) (Cursor, error) {
 // Stop stores where a walk over all counters stopped.
 func (db *DB) Stop(ctx context.Context, at Cursor) error {
 	walk := Map(map[string]*firestorepb.Value{cursorPage: String(at.Page), cursorDone: String(at.Done)})
-	_, err := db.Commit(ctx, []*firestorepb.Write{Update(db.Cursor(), nil,
-		map[string]*firestorepb.Value{cursorWalks: Map(map[string]*firestorepb.Value{db.Path.String(): walk})}, nil, ServerTime(cursorAt))})
+	_, err := db.Commit(ctx, Update(db.Cursor(), nil,
+		map[string]*firestorepb.Value{cursorWalks: Map(map[string]*firestorepb.Value{db.Path.String(): walk})}, nil, ServerTime(cursorAt)))
 	return err
 }

@@ -161,9 +161,9 @@ func texts(list []string) *firestorepb.Value {
 // It reports false if the note has changed meanwhile: another has begun, or relies on it.
 func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note, ok bool, err error) {
 	n.Tries, n.Due, n.Begun = n.Tries+1, due, true
-	resp, err := db.Commit(ctx, []*firestorepb.Write{Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
+	resp, err := db.Commit(ctx, Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
 		noteTries: Int(n.Tries), noteDue: Time(due), noteBegun: Bool(true),
-	}, []string{noteLeft})})
+	}, []string{noteLeft}))
 	switch {
 	case err == nil:
 		n.version = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
@@ -178,9 +178,9 @@ func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note,
 // All else is covered. From the time at on, such a revision may take it; at due, any may. LeaveNote
 // does nothing if others rely on the note by now.
 func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, at, due time.Time) error {
-	_, err := db.Commit(ctx, []*firestorepb.Write{Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
+	_, err := db.Commit(ctx, Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
 		noteAsked: texts(asked), noteLeft: Time(at), noteDue: Time(due),
-	}, []string{noteBegun})})
+	}, []string{noteBegun}))
 	if err == nil || KindOf(err) == Conflict {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, at, due tim
 // RemoveNote deletes a begun note, unless others rely on it by now. If that fails, the note stays, and
 // is due again.
 func (db *DB) RemoveNote(ctx context.Context, n Note) error {
-	_, err := db.Commit(ctx, []*firestorepb.Write{DeleteIf(db.Note(n.Counter), UpdatedAtTime(n.version))})
+	_, err := db.Commit(ctx, DeleteIf(db.Note(n.Counter), UpdatedAtTime(n.version)))
 	if err == nil || KindOf(err) == Conflict {
 		return nil
 	}

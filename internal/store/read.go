@@ -32,12 +32,6 @@ type Query struct {
 	Until      time.Time // only those whose By is no later; the zero time is all
 }
 
-// reader reads, within a transaction if it has one.
-type reader struct {
-	db          *DB
-	transaction []byte
-}
-
 // Get reads the named documents, in the order of the names, all at the time that it returns. A missing
 // one is nil.
 func (r reader) Get(ctx context.Context, names ...string) ([]*firestorepb.Document, time.Time, error) {
@@ -230,6 +224,17 @@ func (db *DB) Watch(ctx context.Context, name string) iter.Seq2[*firestorepb.Doc
 
 // simple are the fields of the types that [DB.Watch] yields.
 func simple(data map[string]any) map[string]*firestorepb.Value {
+	fields := plain(data)
+	for name, value := range data {
+		if within, is := value.(map[string]any); is {
+			fields[name] = Map(plain(within))
+		}
+	}
+	return fields
+}
+
+// plain are those of them that are no maps.
+func plain(data map[string]any) map[string]*firestorepb.Value {
 	fields := make(map[string]*firestorepb.Value, len(data))
 	for name, value := range data {
 		switch value := value.(type) {
@@ -243,8 +248,6 @@ func simple(data map[string]any) map[string]*firestorepb.Value {
 			fields[name] = Bool(value)
 		case time.Time:
 			fields[name] = Time(value)
-		case map[string]any:
-			fields[name] = Map(simple(value))
 		}
 	}
 	return fields

@@ -8,6 +8,23 @@
 // this package repeats them.
 //
 // Documents are protocol buffers, named by their whole resource names, which [Layout] makes.
+//
+// The files in the order in which they are read; each uses what is declared below it:
+//
+//	cursor.go       where a walk over all counters has stopped
+//	note.go         counters that must be reconciled
+//	transaction.go  transactions
+//	condition.go    the one loop of commits on a condition
+//	commit.go       a commit, which is sent once
+//	aggregation.go  sums and counts
+//	counted.go      what of documents is counted
+//	read.go         documents, queries, listeners
+//	store.go        the database
+//	connection.go   the connection, and calls that are made again
+//	value.go        values, writes and conditions
+//	clock.go        Firestore's time, as far as it is known
+//	kind.go         what an error says of a commit
+//	cause.go        why there was no connection
 package store
 
 import (
@@ -45,6 +62,12 @@ type DB struct {
 	// only for [DB.Watch], because its listeners reconnect by themselves; nil until it is needed
 	watcher *firestore.Client
 	closed  bool
+}
+
+// reader reads, within a transaction if it has one.
+type reader struct {
+	db          *DB
+	transaction []byte
 }
 
 // Open connects to a database, with the official client's options. If FIRESTORE_EMULATOR_HOST is set,
@@ -128,6 +151,31 @@ func (db *DB) Project() string { return strings.Split(db.Database, "/")[1] }
 
 func (db *DB) outgoing(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", db.Database)
+}
+
+// Now is a lower bound of Firestore's clock, by its answers to reads and commits. Before the first
+// answer, it is this machine's time.
+func (db *DB) Now() time.Time {
+	db.clock.mu.Lock()
+	defer db.clock.mu.Unlock()
+	if db.clock.newest.IsZero() {
+		return time.Now()
+	}
+	return db.clock.newest.Add(time.Since(db.clock.at))
+}
+
+// Passed reports whether Firestore's clock is certainly at t or later.
+func (db *DB) Passed(t time.Time) bool {
+	db.clock.mu.Lock()
+	defer db.clock.mu.Unlock()
+	return !db.clock.newest.IsZero() && !t.After(db.clock.newest.Add(time.Since(db.clock.at)))
+}
+
+// Unreachable is why the last call found no connection; nil where it found one.
+func (db *DB) Unreachable() *Unreachable {
+	db.api.mu.Lock()
+	defer db.api.mu.Unlock()
+	return db.api.unreachable
 }
 
 // clientOptions are the given options of a client, and defaults for what they leave open.

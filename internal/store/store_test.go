@@ -64,7 +64,7 @@ func TestCommitIsSentOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := db.Database + "/documents/counters/c/shards/0"
-	if _, err := db.Commit(t.Context(), []*firestorepb.Write{store.Create(name, map[string]*firestorepb.Value{"count": store.Int(0)})}); err != nil {
+	if _, err := db.Commit(t.Context(), store.Create(name, map[string]*firestorepb.Value{"count": store.Int(0)})); err != nil {
 		t.Fatal(err)
 	}
 	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted} {
@@ -74,7 +74,7 @@ func TestCommitIsSentOnce(t *testing.T) {
 			sent.Add(1)
 			return emulator.Verdict{After: status.Error(code, "the answer is lost")}
 		})
-		_, err := db.Commit(t.Context(), []*firestorepb.Write{store.Update(name, store.Exists(true), nil, nil, store.Increment("count", 1))})
+		_, err := db.Commit(t.Context(), store.Update(name, store.Exists(true), nil, nil, store.Increment("count", 1)))
 		if status.Code(err) != code || sent.Load() != 1 {
 			t.Errorf("%v: sent %d times, err = %v, want once, and the error", code, sent.Load(), err)
 		}
@@ -103,7 +103,7 @@ func TestOpenFindsTheEmulator(t *testing.T) {
 	if _, _, err := db.List(t.Context(), 10, ""); err != nil {
 		t.Errorf("list: %v", err)
 	}
-	if _, err := db.Commit(t.Context(), []*firestorepb.Write{store.Create(db.Database+"/documents/a/b", nil)}); err != nil {
+	if _, err := db.Commit(t.Context(), store.Create(db.Database+"/documents/a/b", nil)); err != nil {
 		t.Errorf("the generated client: %v", err)
 	}
 }
@@ -133,7 +133,7 @@ func TestClientOptionsLeaveEverythingInOnePlace(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			doc := db.Document("places/" + strings.ReplaceAll(name, " ", "-"))
-			if _, err := db.Commit(ctx, []*firestorepb.Write{store.Create(doc, nil)}); err != nil {
+			if _, err := db.Commit(ctx, store.Create(doc, nil)); err != nil {
 				t.Fatalf("commit: %v", err)
 			}
 			if err := db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {

@@ -1,0 +1,159 @@
+package shards
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/googleapis/gax-go/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+func (c *Client) unread(counters []string) (unread []string) {
+	for _, id := range counters {
+		if _, known := c.known.within(c.cfg.CacheTTL, id); !known {
+			unread = append(unread, id)
+		}
+	}
+	return unread
+}
+
+// resolve has the client know the counters, and returns those that don't exist, or are being
+// deleted.
+func (c *Client) resolve(ctx context.Context, counters ...string) (missing []string, err error) {
+	unknown := c.unread(counters)
+	if len(unknown) == 0 {
+		return nil, nil
+	}
+	there, err := c.lookups.ask(ctx, unknown)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range unknown {
+		if !there[id] && !slices.Contains(missing, id) {
+			missing = append(missing, id)
+		}
+	}
+	return missing, nil
+}
+
+// lookUp tells which counters are there.
+func (c *Client) lookUp(counters []string) (there map[string]bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
+	defer cancel()
+	snapshots, err := c.read(ctx, counters...)
+	pauses := store.Pauses() // a quota's refusal may pass, which no read repeats
+	for try := 1; status.Code(err) == codes.ResourceExhausted && try < maxFailures && gax.Sleep(ctx, pauses.Pause()) == nil; try++ {
+		snapshots, err = c.read(ctx, counters...)
+	}
+	there = make(map[string]bool, len(snapshots))
+	for i, s := range snapshots {
+		there[counters[i]] = s != nil
+	}
+	return there, err
+}
+
+// read reads counters' documents, and remembers them; nil is one that doesn't exist, or
+// is being deleted.
+func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, error) {
+	names := make([]string, len(counters))
+	for i, id := range counters {
+		names[i] = c.db.Counter(id)
+	}
+	began := time.Now()
+	docs, _, err := c.db.Get(ctx, names...)
+	if err != nil {
+		return nil, err
+	}
+	snapshots := make([]*Snapshot, len(counters))
+	for i, doc := range docs {
+		s, err := c.snapshotOf(counters[i], doc)
+		if err != nil {
+			c.known.Remove(counters[i])
+			continue
+		}
+		c.known.put(s, began)
+		snapshots[i] = &s
+	}
+	return snapshots, nil
+}
+
+// countsAny reports, as [ErrNotCounted], that nothing of what this client counts is counted in a
+// counter: its totals are no zeros.
+func (c *Client) countsAny(s Snapshot) error {
+	if len(s.NotCounted) < len(c.db.Fields)+len(c.db.Counted) {
+		return nil
+	}
+	return s.Counts(s.NotCounted[0])
+}
+
+// snapshotOf reads a counter's document, which may be a public snippet's. Its error is
+// [ErrNotFound] alone.
+func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, error) {
+	if doc == nil || book.Deleting(c.db.Layout, doc) {
+		return Snapshot{}, ErrNotFound
+	}
+	s := Snapshot{Counter: counter, NumShards: cmp.Or(book.NumShards(c.db.Layout, doc), c.cfg.NumShards), UpdatedAt: doc.GetUpdateTime().AsTime()}
+	if len(c.db.Fields) == 0 {
+		s.NumShards = 0
+	}
+	rolledUp := book.Own(c.db.Layout, doc)[layout.UpdatedAt].GetTimestampValue()
+	if rolledUp != nil {
+		s.UpdatedAt = rolledUp.AsTime()
+	}
+	shown, fields := c.db.Shown(), doc.GetFields()
+	if len(shown) > 1 || !shown[0].Integer() {
+		s.Totals, s.Doubles = make(map[string]int64, len(shown)), map[string]*float64{}
+	}
+	for _, field := range shown {
+		c.set(&s, field, fields[field.Name])
+		if rolledUp != nil && fields[field.Name] == nil {
+			s.NotCounted = append(s.NotCounted, field.Name)
+		}
+	}
+	s.Limits = book.LimitsOf(c.db.Layout, doc)
+	s.limited = s.Limits != nil
+	s.subtract()
+	if s.NotCounted == nil {
+		return s, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if _, number := store.Integer(fields[name]); number && fields[name] != nil && name != layout.NumShards && name != layout.NumShardsLegacy {
+			s.there = append(s.there, name)
+		}
+	}
+	return s, nil
+}
+
+// set sets a field in a snapshot.
+func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) {
+	total, _ := store.Integer(value)
+	if first, _ := c.db.First(); field.Name == first.Name {
+		s.Total = total
+	}
+	switch {
+	case s.Totals == nil:
+	case field.Integer():
+		s.Totals[field.Name] = total
+	default:
+		s.Doubles[field.Name] = store.Number(value)
+	}
+}
+
+// limited are those of a batch's counters that have a limit, as far as is known.
+func (c *Client) limited(sums sums) (counters []string) {
+	for _, sum := range sums {
+		if known, ok := c.known.Peek(sum.counter); ok && known.limited {
+			counters = append(counters, sum.counter)
+		}
+	}
+	return counters
+}
