@@ -197,9 +197,10 @@ func (c importer) moveToBase(ctx context.Context, source Source, names []string)
 		if !again {
 			found.Added = ledger.Add(found.Added, k.Ledger.Replaced[field.Name])
 		}
-		found.Value = ledger.Add(total, found.Added)
+		err := k.Import(key, ledger.Add(before, found.Added), field, found.Added)
+		found.Value, _ = k.Ledger.Total(field)
 		k.Applied = func() { done = found }
-		return true, k.Import(key, ledger.Add(before, found.Added), field, found.Added)
+		return true, err
 	})
 	return done, err
 }

@@ -2,6 +2,7 @@ package extension_test
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"google.golang.org/api/option"
@@ -36,6 +37,19 @@ func TestImportInPlaceAfterAdoptionOfTheSameNumber(t *testing.T) {
 		p.wantImport(visits, 2, 1)
 		p.wantImport(visits, 2, 0)
 	}
+}
+
+// An import tells what the total is: no more than an integer of Firestore's holds.
+func TestImportInPlaceTellsATotalAtItsEnd(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello"})
+	for shard, n := range map[string]int64{"0": math.MinInt64, "1": -20} {
+		p.set(p.page.Collection("shards").Doc(shard), map[string]any{"visits": n})
+	}
+	p.rollUpAll()
+	p.set(p.inbox.Doc("a"), map[string]any{"visits": 10})
+	p.wantImport(visits, math.MinInt64, 10)
 }
 
 // Where increments came before the import, the ledger is there, and has kept the numbers that the
