@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,7 +70,11 @@ func startProject(t *testing.T, args ...string) project {
 	}
 	p.bin = t.TempDir()
 	p.command(t, "sleep", "exec /bin/sleep 1")
-	p.preload(t)
+	gcloud, err := loadGcloud()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.command(t, "gcloud", gcloud)
 	return p
 }
 
@@ -80,21 +86,29 @@ func (p project) command(t *testing.T, name, script string) {
 	}
 }
 
-// preload loads the real gcloud once, instead of some hundred times.
-func (p *project) preload(t *testing.T) {
-	t.Helper()
+// TestMain ends the gcloud that the tests share.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	endGcloud()
+	os.Exit(code)
+}
+
+var endGcloud = func() {}
+
+// loadGcloud loads the real gcloud once, instead of many hundred times, and returns what a command on the PATH runs. A
+// project is in the environment of each command.
+var loadGcloud = sync.OnceValues(func() (command string, err error) {
 	gcloud, err := exec.LookPath("gcloud")
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	p.command(t, "gcloud", "exec '"+gcloud+`' "$@"`)
+	plain := "exec '" + gcloud + `' "$@"`
 	if gcloud, err = filepath.EvalSymlinks(gcloud); err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	sdk := filepath.Dir(filepath.Dir(gcloud))
-	if _, err := os.Stat(filepath.Join(sdk, "lib/googlecloudsdk")); err != nil {
-		t.Logf("gcloud's code is not beside %s: it is started anew for each command", gcloud)
-		return
+	if _, err := os.Stat(filepath.Join(sdk, "lib/googlecloudsdk")); err != nil { // it is started anew for each command
+		return plain, nil
 	}
 	python := filepath.Join(sdk, "platform/bundledpythonunix/bin/python3")
 	if _, err := os.Stat(python); err != nil {
@@ -102,29 +116,33 @@ func (p *project) preload(t *testing.T) {
 	}
 	program, err := filepath.Abs("fakegcp/gcloud.py")
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	p.env = append(p.env, "GCLOUD_SOCKET="+filepath.Join(p.bin, "socket"))
-	cmd := exec.CommandContext(t.Context(), python, "-S", "-W", "ignore", program, "--serve", sdk)
-	cmd.Env = append(os.Environ(), p.env...)
-	cmd.Stderr = t.Output()
+	dir, err := os.MkdirTemp("", "gcloud")
+	if err != nil {
+		return "", err
+	}
+	socket := filepath.Join(dir, "socket")
+	cmd := exec.Command(python, "-S", "-W", "ignore", program, "--serve", sdk)
+	cmd.Env = append(os.Environ(), "GCLOUD_SOCKET="+socket, "CLOUDSDK_CONFIG="+dir)
+	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe() // its end, also that of a test that is killed, is the server's
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	t.Cleanup(func() { _ = stdin.Close(); _ = cmd.Wait() })
+	endGcloud = func() { _, _, _ = stdin.Close(), cmd.Wait(), os.RemoveAll(dir) }
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || line != "ready\n" {
-		t.Fatalf("gcloud.py says %q: %v", line, err)
+		return "", fmt.Errorf("gcloud.py says %q: %w", line, err)
 	}
-	p.command(t, "gcloud", "exec '"+python+"' -S -E '"+program+`' "$@"`)
-}
+	return "export GCLOUD_SOCKET='" + socket + "'\nexec '" + python + "' -S -E '" + program + `' "$@"`, nil
+})
 
 // A killed test cleans up nothing, and its gcloud is to end all the same.
 func TestLoadedGcloudEndsWithItsInput(t *testing.T) {
