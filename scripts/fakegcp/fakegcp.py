@@ -1032,6 +1032,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             reason = "accessNotConfigured" if e.details else {403: "forbidden", 404: "notFound", 409: "alreadyExists"}.get(e.code, "invalid")
             self.reply(e.code, {"error": {"code": e.code, "message": e.message, "status": e.status, "details": e.details,
                                           "errors": [{"message": e.message, "reason": reason, "domain": "global"}]}})
+        except ConnectionError:  # the caller is gone, in the middle of its answer
+            raise
         except Exception as e:  # ours, not the caller's
             entry["status"], entry["error"] = 500, traceback.format_exc()
             self.violate(f"{self.command} {path}: fakegcp.py failed: {e!r}")
