@@ -3,6 +3,7 @@ package shards_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"slices"
@@ -303,12 +304,15 @@ func TestTroubleLeavesASharedCommit(t *testing.T) {
 	}
 }
 
+// lockTimeout is twice what a test of a locked shard waits.
+var lockTimeout = flag.Duration("lock.timeout", 1500*time.Millisecond, "how long an increment waits beside a locked shard")
+
 // A commit waits for as long as an app's transaction holds the lock of a shard. Who has shared it with
 // that counter waits once, and those who come later don't.
 func TestALockHoldsUpItsOwnCounterAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Timeout: 4 * time.Second})
+	client := w.open(t, shards.Config{Timeout: *lockTimeout})
 	w.busyCounters(t, client, "locked", "good")
 	unlocked := make(chan struct{})
 	var shared atomic.Int64

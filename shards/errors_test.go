@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,7 +109,8 @@ func TestErrorsOfEveryMethod(t *testing.T) {
 	}
 }
 
-// unheard are the calls of a client of an address at which nothing listens.
+// unheard are the calls of a client of an address at which nothing listens. It is called before t.Parallel:
+// until then no other test runs that would see the environment.
 func unheard(t *testing.T, timeout time.Duration) (addr string, calls map[string]func(context.Context) error) {
 	t.Helper()
 	port, err := freeport.Find()
@@ -115,8 +118,17 @@ func unheard(t *testing.T, timeout time.Duration) (addr string, calls map[string
 		t.Fatal(err)
 	}
 	addr = "127.0.0.1:" + port
-	t.Setenv("FIRESTORE_EMULATOR_HOST", addr)
+	const variable = "FIRESTORE_EMULATOR_HOST"
+	before, was := os.LookupEnv(variable)
+	if err := os.Setenv(variable, addr); err != nil {
+		t.Fatal(err)
+	}
 	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true, Timeout: timeout})
+	if was {
+		err = errors.Join(err, os.Setenv(variable, before))
+	} else {
+		err = errors.Join(err, os.Unsetenv(variable))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,17 +144,21 @@ func unheard(t *testing.T, timeout time.Duration) (addr string, calls map[string
 // own, and not that something is busy.
 func TestNothingListens(t *testing.T) {
 	addr, calls := unheard(t, time.Second)
+	t.Parallel()
 	said := "connection refused by " + addr
-	for _, name := range []string{"Get", "Cached", "Sum", "Add", "AddOnce", "AddAll", "Join"} { // the client's own time
-		if err := calls[name](t.Context()); !errors.Is(err, shards.ErrUnreachable) || !strings.HasSuffix(err.Error(), said) || strings.Contains(err.Error(), "busy") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for _, name := range []string{"Create", "Joined", "List", "Audit", "Delete"} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ends := func(ctx context.Context, name string) {
 		if err := calls[name](ctx); !errors.Is(err, shards.ErrUnreachable) || !strings.HasSuffix(err.Error(), said) || strings.Contains(err.Error(), "busy") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	var all sync.WaitGroup
+	for _, name := range []string{"Get", "Cached", "Sum", "Add", "AddOnce", "AddAll", "Join"} { // the client's own time
+		all.Go(func() { ends(t.Context(), name) })
+	}
+	all.Wait()
+	for _, name := range []string{"Create", "Joined", "List", "Audit", "Delete"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ends(ctx, name)
 		cancel()
 	}
 	if err := calls["Add"](t.Context()); !errors.Is(err, shards.ErrBusy) { // nothing was counted
@@ -154,6 +170,7 @@ func TestNothingListens(t *testing.T) {
 // and one that is started then is found.
 func TestNothingListensYet(t *testing.T) {
 	addr, calls := unheard(t, time.Hour)
+	t.Parallel()
 	for name, call := range calls {
 		if name == "Watch" {
 			continue // it waits for what comes

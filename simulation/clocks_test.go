@@ -55,7 +55,7 @@ func TestClocks(t *testing.T) {
 					newest = doc
 				}
 			}
-			is, want := newest.GetFields()["expire_at"].GetTimestampValue().AsTime(), began.Add(time.Hour) // by the server's clock
+			is, want := newest.GetFields()["expire_at"].GetTimestampValue().AsTime(), began.Add(time.Hour+max(ahead, 0)) // by the later of both clocks
 			if off := is.Sub(want); off < -time.Minute || off > time.Minute {
 				t.Errorf("ahead by %s, a marker expires at %s, want %s", ahead, is, want)
 			}
