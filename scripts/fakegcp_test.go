@@ -488,7 +488,9 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 		t.Errorf("of everything and the database %v is left\nwant %v", got, others)
 	}
 	for name := range gone.Resources {
-		if strings.Contains(name, "/o/") {
+		// An upload whose function was refused at first, since Eventarc's agent wasn't ready, stays where the
+		// platform's signed URLs lead: that is for the platform to empty.
+		if strings.Contains(name, "/o/") && !strings.Contains(name, "b/gcf-v2-uploads/") {
 			t.Errorf("what was uploaded is left: %s", name)
 		}
 	}
