@@ -45,7 +45,7 @@ func Scenarios() []Scenario {
 		{Name: "lone", Title: "Latency of a lone increment", run: (*session).lone, Takes: 30 * time.Second},
 		{Name: "lag", Title: "Lag of the total on a hot document", run: (*session).lag, Takes: 145 * time.Second},
 		{Name: "clicks", Title: "How soon a handful of clicks on a quiet counter show", run: (*session).clicks, Takes: 55 * time.Second},
-		{Name: "burst", Title: "A burst on a quiet system, delivered as Pub/Sub does", run: (*session).burst, long: true, Takes: 185 * time.Second},
+		{Name: "burst", Title: "A burst on a quiet system, delivered as Pub/Sub does", run: (*session).burst, long: true, Takes: 105 * time.Second},
 		{Name: "drift", Title: "Drift under duplicates and lost answers", run: (*session).drift, Takes: 45 * time.Second},
 		{Name: "cost", Title: "Cost of a million increments at 1,000 a second", run: (*session).price, Takes: 95 * time.Second},
 		{Name: "cold", Title: "Cold start", run: (*session).cold, Takes: 25 * time.Second},
