@@ -90,10 +90,11 @@ type reconciled struct {
 func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *shards.Client, ids []string, opts rollup.ReconcileOptions) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	progress := newProgress(cmd.ErrOrStderr(), "reconciling")
-	result := reconciled{Counters: []rollup.Report{}}
+	result, damaged := reconciled{Counters: []rollup.Report{}}, false
 	opts.Report = func(r rollup.Report, err error) {
 		_ = progress.Add(1)
 		if err != nil {
+			damaged = damaged || errors.Is(err, rollup.ErrDamagedLedger)
 			_ = progress.Clear()
 			fmt.Fprintln(cmd.ErrOrStderr(), "counters:", terminal.Escape(err.Error()))
 			return
@@ -128,6 +129,8 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *
 		return err
 	case !s.Done: // there is no deadline: somebody interrupted it
 		return fmt.Errorf("stopped before the last counter: %w", ctx.Err())
+	case damaged:
+		return fmt.Errorf("%s could not be reconciled; with --rebuild-ledgers, ledgers that can't be used are made again from the shards", quantity(s.Failed, "counter"))
 	case s.Failed > 0:
 		return fmt.Errorf("%s could not be reconciled", quantity(s.Failed, "counter"))
 	case s.Problems > 0:
