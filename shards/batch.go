@@ -280,20 +280,15 @@ func (f *batch) found(there map[string]marker) step {
 	f.doubt, f.conflict = nil, nil
 	changed := false
 	f.requests = slices.DeleteFunc(f.requests, func(r *request) bool {
-		m, seen := there[r.key]
-		_, member := there[r.document()]
-		switch {
-		case seen && !m.settled && m.asked == r.asked, r.member != nil && r.member.join == member:
-			r.done <- outcome{replayed: true}
-		case seen && !m.settled:
-			r.done <- outcome{err: ErrKeyReused}
-		default:
-			changed = changed || !m.at.Equal(r.settled)
-			r.settled = m.at
-			return false
+		if o, ok := r.earlier(there); ok {
+			r.done <- o
+			changed = true
+			return true
 		}
-		changed = true
-		return true
+		m := there[r.key]
+		changed = changed || !m.at.Equal(r.settled)
+		r.settled = m.at
+		return false
 	})
 	switch {
 	case len(f.requests) == 0:

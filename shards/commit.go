@@ -2,6 +2,8 @@ package shards
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/googleapis/gax-go/v2"
@@ -110,26 +112,9 @@ func (c *Client) settle(ctx context.Context, f *batch) step {
 // readMarkers reads those of a batch's markers that are there, and its memberships, all at one
 // time.
 func (c *Client) readMarkers(ctx context.Context, f *batch) step {
-	var ids, names []string
-	for id := range f.markers() {
-		ids = append(ids, id)
-		names = append(names, c.db.Request(id))
-	}
-	for _, r := range f.requests {
-		if r.member != nil {
-			ids = append(ids, r.member.name)
-			names = append(names, r.member.name)
-		}
-	}
-	docs, _, err := c.db.Get(ctx, names...)
+	there, err := c.there(ctx, slices.Collect(maps.Keys(f.markers())), f.requests)
 	if err != nil {
 		return f.unread(err)
-	}
-	there := make(map[string]marker)
-	for i, doc := range docs {
-		if doc != nil {
-			there[ids[i]] = decodeMarker(doc)
-		}
 	}
 	return f.found(there)
 }

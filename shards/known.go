@@ -157,3 +157,28 @@ func (c *Client) limited(sums sums) (counters []string) {
 	}
 	return counters
 }
+
+// there reads markers, by their ids, and the memberships of requests, all at one time. It returns those
+// that are there, by what [request.document] calls them.
+func (c *Client) there(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {
+	ids, names := slices.Clone(markers), make([]string, 0, len(markers)+len(requests))
+	for _, id := range markers {
+		names = append(names, c.db.Request(id))
+	}
+	for _, r := range requests {
+		if r.member != nil {
+			ids, names = append(ids, r.member.name), append(names, r.member.name)
+		}
+	}
+	docs, _, err := c.db.Get(ctx, names...)
+	if err != nil {
+		return nil, err
+	}
+	there := make(map[string]marker)
+	for i, doc := range docs {
+		if doc != nil {
+			there[ids[i]] = decodeMarker(doc)
+		}
+	}
+	return there, nil
+}

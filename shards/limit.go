@@ -100,6 +100,9 @@ func (c Counter) planLimit(ctx context.Context, tx *store.Tx, field layout.Field
 	case limit == nil:
 		c.lift(tx, all, field, len(limits) == 1)
 	default:
+		if n := max(len(all), s.NumShards); n > MaxLimitedShards {
+			return fmt.Errorf("%w: it has %d, and at most %d can have a limit: resize it first", ErrInvalidShards, n, MaxLimitedShards)
+		}
 		if err := c.mayHaveLimit(k, all, len(limits) > 0, field); err != nil {
 			return err
 		}
@@ -120,9 +123,6 @@ func (c Counter) planLimit(ctx context.Context, tx *store.Tx, field layout.Field
 func (c Counter) mayHaveLimit(k *book.Book, all book.Shards, limited bool, field layout.Field) error {
 	if base := k.Ledger.Base[field.Shard]; base != 0 {
 		return fmt.Errorf("%w: its total holds %d beyond its shards, of a rebase, an import or its creation; count in another counter", ErrInvalidLimit, base)
-	}
-	if len(all) > MaxLimitedShards {
-		return fmt.Errorf("%w: it has %d, and at most %d can have a limit: resize it first", ErrInvalidShards, len(all), MaxLimitedShards)
 	}
 	for _, doc := range all {
 		id := store.IDOf(doc.GetName())

@@ -450,6 +450,40 @@ func TestLimitOfASnippetsCounter(t *testing.T) {
 	w.wantSum(t, "a", 8)
 }
 
+// A counter with a limit is read whole for a decision, and made anew in one commit, so its shards are
+// bounded: those that are there, and those that its document says it has. So are members that are counted
+// when a field gets its limit.
+func TestLimitsAreOfSmallCounters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	for name, s := range map[string]struct{ shards, says int }{
+		"most": {shards.MaxLimitedShards, shards.MaxLimitedShards}, "said": {2, shards.MaxLimitedShards + 1}, "there": {shards.MaxLimitedShards + 1, 2},
+	} {
+		bulk := w.fs.BulkWriter(t.Context())
+		doc := w.fs.Collection("counters").Doc(name)
+		_, err := bulk.Create(doc, map[string]any{"num_shards": s.says})
+		for n := 0; n < s.shards && err == nil; n++ {
+			_, err = bulk.Create(doc.Collection("shards").Doc(fmt.Sprint(n)), map[string]any{"count": 1})
+		}
+		if bulk.End(); err != nil {
+			t.Fatal(err)
+		}
+		if err := handle(t, client, name).SetLimit(t.Context(), "total", 500); (err != nil) != (name != "most") || err != nil && !errors.Is(err, shards.ErrInvalidShards) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	c := w.counter(t, client, "a", 2)
+	w.populate(t, 1001)
+	if err := c.SetLimit(t.Context(), "total", 5000); !errors.Is(err, shards.ErrInvalidLimit) {
+		t.Errorf("a limit of 1,001 members: %v", err)
+	}
+	leave(t, c, "0")
+	limit(t, c, 5000)
+	wantLimit(t, c.Add(t.Context(), 4001), 4000)
+}
+
 // A ledger that was deleted, and is made again of the shards, knows the limit.
 func TestLimitOutlivesItsLedger(t *testing.T) {
 	t.Parallel()

@@ -183,46 +183,25 @@ func (c *Client) look(ctx context.Context, counters []string, requests []*reques
 // refuse answers requests that a plan refuses, unless they were counted before: what has a key, or is a
 // member's, may be there already. It takes none of them out of the batch.
 func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
-	var names []string
-	for _, i := range p.Refused {
-		if id := f.requests[i].document(); id != "" {
-			names = append(names, c.documentName(f.requests[i]))
+	var keys []string
+	refused := make([]*request, len(p.Refused))
+	for i, at := range p.Refused {
+		if refused[i] = f.requests[at]; refused[i].key != "" {
+			keys = append(keys, refused[i].key)
 		}
 	}
-	there := map[string]marker{}
-	docs, _, err := c.db.Get(ctx, names...)
+	there, err := c.there(ctx, keys, refused)
 	if err != nil {
 		return f.notLooked(err)
 	}
-	for i, doc := range docs {
-		if doc != nil {
-			there[names[i]] = decodeMarker(doc)
+	for _, r := range refused {
+		o, ok := r.earlier(there)
+		if !ok {
+			o.err = c.noRoom(r, p)
 		}
-	}
-	for _, i := range p.Refused {
-		r := f.requests[i]
-		m, is := there[c.documentName(r)]
-		switch {
-		case r.member != nil && r.member.join == is, r.member == nil && is && !m.settled && m.asked == r.asked:
-			r.done <- outcome{replayed: true}
-		case r.member == nil && is && !m.settled:
-			r.done <- outcome{err: ErrKeyReused}
-		default:
-			r.done <- outcome{err: c.noRoom(r, p)}
-		}
+		r.done <- o
 	}
 	return sendCommit
-}
-
-// documentName is the resource name of what a request writes besides shards; "" is nothing.
-func (c *Client) documentName(r *request) string {
-	switch {
-	case r.member != nil:
-		return r.member.name
-	case r.key != "":
-		return c.db.Request(r.key)
-	}
-	return ""
 }
 
 // noRoom says why a request is refused by a plan.

@@ -149,6 +149,20 @@ func (r *request) document() string {
 	return r.key
 }
 
+// earlier is what the documents that are there, of those beside shards, say of a request: that it was
+// counted before, or that another one has its key. It reports false where they say neither.
+func (r *request) earlier(there map[string]marker) (o outcome, ok bool) {
+	m, seen := there[r.key]
+	_, member := there[r.document()]
+	switch {
+	case seen && !m.settled && m.asked == r.asked, r.member != nil && r.member.join == member:
+		return outcome{replayed: true}, true
+	case seen && !m.settled:
+		return outcome{err: ErrKeyReused}, true
+	}
+	return outcome{}, false
+}
+
 // several is in the place of a counter's id, where there is more than one.
 const several = ""
 
