@@ -31,8 +31,12 @@ var ofLimits = []mutant{
 		"	if limited {\n\t\treturn nil, nil, errHasLimit", "	if false {\n\t\treturn nil, nil, errHasLimit", test("TestLimitWhileAnIncrementIsOnItsWay"),
 	},
 	{
+		"a counter with a limit has as many shards as it says", "shards",
+		"n := max(len(all), s.NumShards); n > Max", "n := len(all); n > Max", test("TestLimitsAreOfSmallCounters"),
+	},
+	{
 		"who was counted before is refused", "shards",
-		"if id := f.requests[i].document(); id != \"\" {", "if id := f.requests[i].document(); id == \"none\" {", test("TestKeysUnderALimit"),
+		"o, ok := r.earlier(there)\n		if !ok {", "o, ok := r.earlier(nil)\n		if !ok {", test("TestKeysUnderALimit"),
 	},
 	{
 		"a member's seat is as a caller's", "shards",

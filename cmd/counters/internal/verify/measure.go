@@ -167,7 +167,7 @@ func (t *Trial) burst(ctx context.Context, r *Report) (string, error) {
 		}
 		assumed := "-"
 		if share == 0.99 {
-			assumed = "5.1 s with one instance"
+			assumed = "3.1 s with one instance"
 		}
 		r.measured(fmt.Sprintf("crowd of %d: %.0f %% are in the total after", crowd, share*100), assumed, millis(at.Sub(began)))
 	}
