@@ -36,7 +36,7 @@ var ofLimits = []mutant{
 	},
 	{
 		"who was counted before is refused", "shards",
-		"o, ok := r.earlier(there)\n		if !ok {", "o, ok := r.earlier(nil)\n		if !ok {", test("TestKeysUnderALimit"),
+		"o, ok := r.earlier(there)\n		if !ok {", "o, ok := r.earlier(there)\n		if ok = false; !ok {", test("TestKeysUnderALimit"),
 	},
 	{
 		"a member's seat is as a caller's", "shards",
