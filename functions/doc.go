@@ -21,7 +21,7 @@ package functions
 //	event.go             its events
 //	increment.go         Increment: counters
 //	members.go           Increment: members
-//	reset.go             Increment: resets
+//	command.go           Increment: resets, and limits that are set
 //	auth.go              who calls
 //	cors.go              from which page
 //	method.go            by which method

@@ -60,6 +60,7 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 //	                   watches that field: 400 if it isn't counted, 204 if there is no counter
 //
 //	POST /{counter}/reset   sets it back to 0; RESET says who may
+//	PUT  /{counter}/limit   {"limit": 500} gives a field a limit, and null takes it away; LIMIT says who may
 //
 //	PUT    /{counter}/{field}/{member}   counts a member once; MEMBERS says whom a caller may name
 //	DELETE /{counter}/{field}/{member}   takes it off again
@@ -70,7 +71,7 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	limit := newLimiter(s.RateLimit)
 	increments := &incrementHandler{client: client, tokens: t, limit: limit, creations: newCreations(s), most: s.MaxIncrement, fields: s.Fields, first: firstOf(s.Fields), timeout: s.RequestTimeout,
-		proxies: s.TrustedProxies, members: s.Members, resets: s.Reset, wildcards: s.Counters.Wildcards(), partsOfID: s.Counters.Parts(),
+		proxies: s.TrustedProxies, members: s.Members, resets: s.Reset, setLimits: s.Limit, wildcards: s.Counters.Wildcards(), partsOfID: s.Counters.Parts(),
 		cache: caching{kept: s.ReadCache, private: t != nil && !s.PublicReads}, log: log}
 	switch {
 	case s.Hosted:
@@ -88,10 +89,17 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 	}
 	ofCounters := allowMethods(log, h, http.MethodGet, http.MethodPost)
 	ofMembers := allowMethods(log, h, http.MethodGet, http.MethodPut, http.MethodDelete)
+	resets := allowMethods(log, h, http.MethodPost)
+	limits := allowMethods(log, h, http.MethodPut)
 	return allowOrigins(s.AllowedOrigins, log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if increments.isMember(r) {
+		switch {
+		case increments.isMember(r):
 			ofMembers.ServeHTTP(w, r)
-		} else {
+		case increments.isCommand(r, resetCommand):
+			resets.ServeHTTP(w, r)
+		case increments.isCommand(r, limitCommand):
+			limits.ServeHTTP(w, r)
+		default:
 			ofCounters.ServeHTTP(w, r)
 		}
 	}))
@@ -126,6 +134,7 @@ type incrementHandler struct {
 	unmade    string // why a missing counter is not made; "" if it is
 	members   string // whom a caller may name as a member
 	resets    string // whose counters a caller may reset
+	setLimits string // whose limits a caller may set
 	wildcards []string
 	partsOfID int // how many parts a counter's id has
 }
@@ -173,11 +182,12 @@ func (h *incrementHandler) serve(w http.ResponseWriter, r *http.Request) (any, e
 	if h.isMember(r) {
 		return h.serveMember(w, r, limited)
 	}
-	if counter, is, err := resetOf(r, h.partsOfID); is || err != nil {
-		if err != nil {
+	for command, serve := range map[string]func(http.ResponseWriter, *http.Request, string) (any, error){resetCommand: h.serveReset, limitCommand: h.serveLimit} {
+		if counter, is, err := commandOf(r.URL, h.partsOfID, command); err != nil {
 			return nil, err
+		} else if is {
+			return serve(w, r, counter)
 		}
-		return h.serveReset(w, r, counter)
 	}
 	counter, err := counterOf(r.URL)
 	if err != nil {

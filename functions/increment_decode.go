@@ -174,6 +174,39 @@ func decodeIncrements(body []byte, most int64, first string) ([]increment, error
 	return increments, err
 }
 
+// decodeLimit reads {"limit": 500}, or {"limit": null}, with "field" for another field than the first.
+func decodeLimit(body []byte) (field string, limit *int64, err error) {
+	if err := notUnicode(body); err != nil {
+		return "", nil, err
+	}
+	const want = `want {"limit": 500}, or {"limit": null} for none`
+	if len(body) == 0 {
+		return "", nil, bad(want)
+	}
+	d, given := newDecoder(body), false
+	err = d.object(want, func(name string) (err error) {
+		switch name {
+		case "field":
+			if field, err = d.text(); err == nil && field == "" {
+				err = bad("field is empty; leave it out for the first one")
+			}
+		case "limit":
+			given = true
+			limit, err = d.limit()
+		default:
+			err = bad("unknown field %q; %s", name, want)
+		}
+		return err
+	})
+	if err == nil {
+		err = d.end()
+	}
+	if err == nil && !given {
+		err = bad("the body has no limit; %s", want)
+	}
+	return field, limit, err
+}
+
 // increment is one of several in a request, and in its answer.
 type increment struct {
 	Counter string `json:"counter"`
@@ -337,6 +370,27 @@ func integer(name string, t json.Token, most int64) (int64, error) {
 		return 0, bad("%s is %v; want an integer other than 0", name, shown)
 	}
 	return by, nil
+}
+
+// limit reads an integer of 0 or more; nil is null.
+func (d decoder) limit() (*int64, error) {
+	const want = "want an integer of 0 or more, or null"
+	t, err := d.token()
+	if err != nil || t == nil {
+		return nil, err
+	}
+	number, ok := t.(json.Number)
+	if !ok {
+		return nil, bad("limit is %s; %s", describe(t), want)
+	}
+	n, err := whole(number.String())
+	switch {
+	case errors.Is(err, strconv.ErrRange) && number.String()[0] != '-':
+		return nil, bad("limit is beyond 64 bits; %s", want)
+	case err != nil, n < 0:
+		return nil, bad("limit is no such number; %s", want)
+	}
+	return &n, nil
 }
 
 // whole is the integer that a JSON number stands for. It goes by the digits, because 0.999… as a double

@@ -54,6 +54,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   map[string]any
+	text   string // the body as it is
 }
 
 func (p *process) do(t *testing.T, method, path, body string, header ...string) answer {
@@ -74,7 +75,7 @@ func (p *process) do(t *testing.T, method, path, body string, header ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := answer{status: resp.StatusCode, header: resp.Header}
+	a := answer{status: resp.StatusCode, header: resp.Header, text: string(data)}
 	if err := json.Unmarshal(data, &a.body); (err != nil) != (a.status == http.StatusNoContent) {
 		t.Errorf("%s %s: the body is not JSON, or there is one: %d %q", method, path, a.status, data)
 	}

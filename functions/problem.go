@@ -41,6 +41,12 @@ var (
 	errNotOwned = errors.New("you can only reset your own counter: that of the user of your token")
 	// errNoReset: RESET allows no resets here.
 	errNoReset = errors.New("resets are off here: set AUTH=firebase and RESET=own, with which users reset their own counters, or RESET=any, with which a backend may reset any")
+	// errNotOwnLimit: a caller limits another user's counter.
+	errNotOwnLimit = errors.New("you can only limit your own counter: that of the user of your token")
+	// errNoLimit: LIMIT allows no limits to be set here.
+	errNoLimit = errors.New("limits can't be set here: use counters limit, or set AUTH=firebase and LIMIT=own, with which users limit their own counters, or LIMIT=any, with which a backend may limit any")
+	// errSetLimit marks an error while a limit was set. Asking again is always safe.
+	errSetLimit = errors.New("limit")
 	// errReset marks an error during a reset.
 	errReset = errors.New("reset")
 	// errRead marks an error while a counter was read. Reading again is always safe.
@@ -91,6 +97,7 @@ type problem struct {
 	Counter string `json:"counter,omitempty"`
 	Field   string `json:"field,omitempty"`
 	Left    *int64 `json:"left,omitempty"`
+	Taken   *int64 `json:"taken,omitempty"` // of a limit that would be less: how much is taken
 
 	retryAfter time.Duration // 0 if repeating the same request can't succeed, or isn't safe
 	header     [2]string     // one more header: name and value
@@ -128,6 +135,18 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusForbidden, Detail: errNotOwned.Error()}
 	case errors.Is(err, errNoReset):
 		return problem{Status: http.StatusForbidden, Detail: errNoReset.Error()}
+	case errors.Is(err, errNotOwnLimit):
+		return problem{Status: http.StatusForbidden, Detail: errNotOwnLimit.Error()}
+	case errors.Is(err, errNoLimit):
+		return problem{Status: http.StatusForbidden, Detail: errNoLimit.Error()}
+	case errors.Is(err, shards.ErrUnknown) && errors.Is(err, errSetLimit):
+		return problem{Status: http.StatusGatewayTimeout, Detail: "whether the limit was set is unknown; asking again is safe"}
+	case errors.Is(err, shards.ErrBusy) && errors.Is(err, errSetLimit):
+		return problem{Status: http.StatusServiceUnavailable, Detail: "too busy; nothing was changed", retryAfter: time.Second}
+	case errors.As(err, &full) && errors.Is(err, errSetLimit):
+		return problem{Status: http.StatusConflict, Detail: full.Error() + "; nothing was changed", Reason: "taken", Counter: full.Counter, Field: full.Field, Taken: &full.Taken}
+	case errors.Is(err, errSetLimit) && (errors.Is(err, shards.ErrInvalidLimit) || errors.Is(err, shards.ErrInvalidShards) || errors.Is(err, shards.ErrNotInteger) || errors.Is(err, shards.ErrHosted)):
+		return problem{Status: http.StatusConflict, Detail: err.Error() + "; nothing was changed"}
 	case errors.Is(err, shards.ErrUnknown) && errors.Is(err, errReset):
 		return problem{Status: http.StatusGatewayTimeout, Detail: "whether this was set back is unknown; asked again, it is set back again"}
 	case errors.Is(err, shards.ErrBusy) && errors.Is(err, errReset):

@@ -31,6 +31,7 @@ locals {
     PUBLIC_READS         = tostring(var.public_reads)
     MEMBERS              = var.members
     RESET                = var.reset
+    LIMIT                = var.limit
     ALLOWED_ORIGINS      = join(",", var.allowed_origins)
     RATE_LIMIT           = tostring(var.rate_limit)
     TRUSTED_PROXIES      = tostring(var.trusted_proxies)
@@ -296,6 +297,18 @@ variable "reset" {
   validation {
     condition     = contains(["off", "own", "any"], var.reset)
     error_message = "reset must be off, own or any."
+  }
+}
+
+variable "limit" {
+  description = "Which counters a caller may give a limit with PUT /{counter}/limit: own (its user's, with AUTH=firebase and {uid} in COUNTERS), any (with AUTH=none, for backends behind Cloud Run's IAM) or off."
+  type        = string
+  nullable    = false
+  default     = "off"
+
+  validation {
+    condition     = contains(["off", "own", "any"], var.limit)
+    error_message = "limit must be off, own or any."
   }
 }
 

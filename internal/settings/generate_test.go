@@ -145,6 +145,7 @@ var patterns = map[string][2]string{
 	"AUTO_CREATE":     {`can(regex("^(true|false|[1-9][0-9]{0,4}|100000)$", V))`, "true, false, or a whole number of new counters a minute and caller, 1 to 100000"},
 	"AUTH":            {`contains(["none", "firebase", "appcheck"], V)`, "none, firebase or appcheck"},
 	"RESET":           {`contains(["off", "own", "any"], V)`, "off, own or any"},
+	"LIMIT":           {`contains(["off", "own", "any"], V)`, "off, own or any"},
 	"MEMBERS":         {`contains(["", "own", "any", "off"], V)`, "own, any or off, or empty"},
 	"ALLOWED_ORIGINS": {`alltrue([for o in V : o == "*" || can(regex("^[a-z]+://[^/,|]+$", o))])`, "origins such as https://example.com, without a path, or *"},
 	"GOGC":            {`can(regex("^(|off|[1-9][0-9]{0,5})$", V))`, "a whole number of percent, such as 400, off or empty"},

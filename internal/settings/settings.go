@@ -54,6 +54,7 @@ type Settings struct {
 	PublicReads    bool     `env:"PUBLIC_READS" envDefault:"true" desc:"Answer GET without the token that AUTH asks for, except for members, and for exact=true where FIELDS counts documents."`
 	Members        string   `env:"MEMBERS" desc:"Which members a caller may count: own (its token's user, with AUTH=firebase), any (with AUTH=none, for backends behind Cloud Run's IAM) or off. When empty it is own with AUTH=firebase, otherwise off."`
 	Reset          string   `env:"RESET" envDefault:"off" desc:"Which counters a caller may set to 0 with POST /{counter}/reset: own (its user's, with AUTH=firebase and {uid} in COUNTERS), any (with AUTH=none, for backends behind Cloud Run's IAM) or off."`
+	Limit          string   `env:"LIMIT" envDefault:"off" desc:"Which counters a caller may give a limit with PUT /{counter}/limit: own (its user's, with AUTH=firebase and {uid} in COUNTERS), any (with AUTH=none, for backends behind Cloud Run's IAM) or off."`
 	AllowedOrigins []string `env:"ALLOWED_ORIGINS" desc:"Web origins whose pages may call Increment, comma-separated; * allows all. Others are answered 403."`
 	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" range:"0 to 1000000" desc:"Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, otherwise an address."`
 	TrustedProxies int      `env:"TRUSTED_PROXIES" envDefault:"0" range:"0 to 10" desc:"How many proxies before Cloud Run append their own address to X-Forwarded-For, after the caller's: 1 behind Google's load balancer, 0 without one."`
@@ -230,16 +231,20 @@ func (s Settings) validate() error {
 	case !slices.Contains([]string{"", "off", "own", "any"}, s.Members):
 		bad("MEMBERS", s.Members, "own, any or off")
 	}
-	switch {
-	case s.Reset == "own" && s.Auth != "firebase":
-		bad("RESET", s.Reset, "AUTH=firebase with it: other callers are not users")
-	case s.Reset == "own" && !slices.Contains(s.Counters.Wildcards(), layout.UserWildcard):
-		bad("RESET", s.Reset, fmt.Sprintf("a path that names the user with it, such as COUNTERS=users/{%s}, and not %s", layout.UserWildcard, s.Counters))
-	case s.Reset == "any" && s.Auth != "none":
-		bad("RESET", s.Reset, "AUTH=none with it, and Cloud Run's IAM: users of an app would set back each other's")
-	case !slices.Contains([]string{"off", "own", "any"}, s.Reset):
-		bad("RESET", s.Reset, "off, own or any")
+	commands := func(name, value, others string) {
+		switch {
+		case value == "own" && s.Auth != "firebase":
+			bad(name, value, "AUTH=firebase with it: other callers are not users")
+		case value == "own" && !slices.Contains(s.Counters.Wildcards(), layout.UserWildcard):
+			bad(name, value, fmt.Sprintf("a path that names the user with it, such as COUNTERS=users/{%s}, and not %s", layout.UserWildcard, s.Counters))
+		case value == "any" && s.Auth != "none":
+			bad(name, value, "AUTH=none with it, and Cloud Run's IAM: users of an app would "+others+" each other's")
+		case !slices.Contains([]string{"off", "own", "any"}, value):
+			bad(name, value, "off, own or any")
+		}
 	}
+	commands("RESET", s.Reset, "set back")
+	commands("LIMIT", s.Limit, "limit")
 	if number, err := strconv.ParseUint(s.ProjectNumber, 10, 64); s.Auth == "appcheck" && (err != nil || number == 0) {
 		bad("PROJECT_NUMBER", strconv.Quote(s.ProjectNumber), "the project's number, which is not its id, because AUTH=appcheck")
 	}

@@ -73,6 +73,8 @@ func TestHarmfulSettings(t *testing.T) {
 		{[]string{"RESET=own", "AUTH=firebase"}, "RESET=own: want a path that names the user with it, such as COUNTERS=users/{uid}, and not counters/{counter}"},
 		{[]string{"RESET=any", "AUTH=firebase"}, "RESET=any: want AUTH=none"},
 		{[]string{"RESET=me"}, "RESET=me: want off, own or any"},
+		{[]string{"LIMIT=own"}, "LIMIT=own: want AUTH=firebase"},
+		{[]string{"LIMIT=any", "AUTH=appcheck", "PROJECT_NUMBER=1"}, "LIMIT=any: want AUTH=none with it, and Cloud Run's IAM: users of an app would limit each other's"},
 		{[]string{"FIELDS=a,n=count(/c)"}, "FIELDS=a,n=count(/c): want a condition by which a document names its counter, such as where counter=={counter},"},
 		{[]string{"MEMBERS=everyone"}, "MEMBERS=everyone: want own, any or off"},
 		{[]string{"AUTH="}, "AUTH=: want none, firebase or appcheck"}, // a variable that turned out to be empty would open it to all

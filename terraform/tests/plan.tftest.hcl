@@ -373,6 +373,7 @@ run "every_setting_is_checked" {
     read_cache         = "2m"
     members            = "all"
     reset              = "all"
+    limit              = "all"
     trusted_proxies    = 11
     recount_max        = "2h"
     recount_age        = "1ms"
@@ -385,7 +386,7 @@ run "every_setting_is_checked" {
     var.database, var.counters, var.shards, var.fields, var.cleanup_after, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
     var.request_ttl, var.request_timeout, var.commit_interval, var.max_batch, var.max_queue, var.auth, var.allowed_origins, var.rate_limit,
     var.rollup_interval, var.rollup_burst, var.rollup_ledgers, var.rollup_pending, var.rollup_flushes, var.reconcile_deadline,
-    var.reconcile_parallel, var.log_level, var.auto_create, var.read_cache, var.members, var.reset, var.trusted_proxies,
+    var.reconcile_parallel, var.log_level, var.auto_create, var.read_cache, var.members, var.reset, var.limit, var.trusted_proxies,
     var.recount_max, var.recount_age, var.recount_reads, var.gogc, var.gomemlimit,
   ]
 }
