@@ -585,13 +585,19 @@ rules_api() { # method, path, file with a body: prints what is answered, and not
 
 values_of() { tr ',{}' '\n' | sed -n 's/.*"'"$1"'": *"\([^"]*\)".*/\1/p'; } # a key of JSON: one a line
 
-release_rules() {
-  local path_of=${counters//\{/\$(} release=cloud.firestore text hash there ruleset verb=POST path=releases
-  [[ $database == '(default)' ]] || release+=/$database
-  # The file is written for the default path and shards, as terraform's rules.tf has it.
+# The file is written for the default path and shards, as terraform's rules.tf has it.
+write_ruleset() { # writes what is released, and its name into hash
+  local path_of=${counters//\{/\$(} text
   text=$(sed -e "s|match /counters/{counter}|match /$counters|" -e "s|documents/counters/\$(counter)|documents/${path_of//\}/)}|" \
     -e "s|match /shards/{|match /$shards/{|" -e "s|/shards/\$(|/$shards/\$(|" "$root/firestore/firestore.rules")
   hash=$({ sha256sum 2>/dev/null || shasum -a 256; } <<<"$text" | cut -c1-16)
+  printf '{"source": {"files": [{"name": "counters-%s.rules", "content": "%s"}]}}' "$hash" \
+    "$(sed 's/\\/\\\\/g; s/"/\\"/g' <<<"$text" | awk '{ printf "%s\\n", $0 }')" >"$scratch/ruleset"
+}
+
+release_rules() {
+  local release=$1 hash there ruleset verb=POST path=releases
+  write_ruleset
   there=$(patiently rules_api GET "releases/$release" | values_of rulesetName) || return 1
   if [[ -n $there ]]; then
     there=$(patiently rules_api GET "${there#"projects/$project/"}" | values_of name) || return 1
@@ -609,20 +615,31 @@ LEFT
     fi
     verb=PATCH path=releases/$release
   fi
-  printf '{"source": {"files": [{"name": "counters-%s.rules", "content": "%s"}]}}' "$hash" \
-    "$(sed 's/\\/\\\\/g; s/"/\\"/g' <<<"$text" | awk '{ printf "%s\\n", $0 }')" >"$scratch/ruleset"
   ruleset=$(patiently rules_api POST rulesets "$scratch/ruleset" | values_of name | grep '^projects/') || return 1
   ruleset='"name": "projects/'$project/releases/$release'", "rulesetName": "'$ruleset'"'
   [[ $verb == POST ]] || ruleset='"release": {'$ruleset'}'
   echo "{$ruleset}" >"$scratch/release"
   patiently rules_api $verb "$path" "$scratch/release" >/dev/null
 }
+
+# The same as commands, where the database has no rules.
+print_rules() { # release
+  local hash
+  write_ruleset
+  cat <<PASTE
+rules() { curl -sSf -H "Authorization: Bearer \$(gcloud auth print-access-token)" -H 'X-Goog-User-Project: $project' -H 'Content-Type: application/json' "https://firebaserules.googleapis.com/v1/projects/$project/\$@"; }
+rules releases/$1 >/dev/null 2>&1 || { ruleset=\$(rules rulesets --data @$(printf %q "$scratch/ruleset") | tr ',{}' '\n' | sed -n 's|.*"name": *"\(projects/[^"]*\)".*|\1|p') && rules releases --data '{"name": "projects/$project/releases/$1", "rulesetName": "'"\$ruleset"'"}'; }
+PASTE
+}
+
 if ((${#web_apps[@]} > 0)) && [[ $hosted == no ]]; then
+  release=cloud.firestore
+  [[ $database == '(default)' ]] || release+=/$database
   if [[ $dry_run == yes ]]; then
-    echo "curl …/v1/projects/$project/releases  # releases firestore/firestore.rules, where the database has no rules yet"
+    print_rules "$release"
   else
     command -v curl >/dev/null || fail "curl is not installed, and releases the rules"
-    release_rules || fail "can't release the rules: see above. That takes roles/firebaserules.admin"
+    release_rules "$release" || fail "can't release the rules: see above. That takes roles/firebaserules.admin"
   fi
 fi
 

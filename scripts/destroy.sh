@@ -15,17 +15,17 @@ Usage: scripts/destroy.sh --project P --region R [options]
   --region R       region of the functions
   --prefix NAME    what was given to deploy (default: counters)
   --everything     remove what other deployments may need, too: the TTL policy, index exemptions and composite indexes,
-                   and the role of Eventarc's agent
+                   security rules that deploy released, and the role of Eventarc's agent
   --delete-database ID
                    with --everything: the database as well, with all documents in it, yours included
   --set NAME=VALUE a setting that deploy was given, such as DATABASE, COUNTERS or FIELDS, where the functions are gone
                    already: as long as they are there, they say it; may be repeated
   --yes            don't ask
-  --dry-run        print each command, run none
+  --dry-run        print each command, to be pasted into bash, and run none but those that ask what is there
   --help
 
 Without --everything that stays, and is listed at the end, each with the command that removes it. The database and its
-documents stay, unless they are named. Rules that were released, the APIs, and images in a repository that
+documents stay, unless they are named. The APIs, rules of an app's own, and images in a repository that
 --docker-repository named stay in any case.
 Counters keep their totals and shards; nothing adds to totals any more. What a client still writes to shards is counted
 when the functions are deployed again, by the first roll-up or Reconcile.
@@ -83,16 +83,9 @@ failed=no
 
 account() { echo "$prefix-$1@$project.iam.gserviceaccount.com"; }
 
-# What there is. A dry run asks nothing, and shows what is removed where everything is there.
-list() { # what a dry run takes to be there -- question
-  local presumed=$1
-  shift 2
-  if [[ $dry_run == yes ]]; then
-    printf '%s\n' "$presumed"
-  elif ! "$@"; then
-    echo "${me##*/}: can't read what there is to remove" >&2
-    return 1
-  fi
+# What there is. A dry run asks as well, or nobody could run what it prints.
+list() { # question
+  "$@" || { echo "${me##*/}: can't read what there is to remove" >&2 && return 1; }
 }
 
 has() { # line, lines
@@ -109,13 +102,12 @@ remove() {
   fi
 }
 
-functions=$(list "$(printf "$prefix-%s|$region\n" rollup reconcile increment)" -- \
-  gcloud functions list --v2 --project="$project" --format='value[separator="|"](name.basename(),name.segment(3))') || failed=yes
+functions=$(list gcloud functions list --v2 --project="$project" --format='value[separator="|"](name.basename(),name.segment(3))') || failed=yes
 
 # What the functions' settings come to, as long as one of them says what they are.
 for name in rollup reconcile increment; do
   if ((${#given[@]} == 0)) && has "$prefix-$name|$region" "$functions"; then
-    said=$(list '' -- gcloud functions describe "$prefix-$name" --gen2 --project="$project" --region="$region" \
+    said=$(list gcloud functions describe "$prefix-$name" --gen2 --project="$project" --region="$region" \
       --format='value[separator="|"](serviceConfig.environmentVariables.DATABASE,serviceConfig.environmentVariables.COUNTERS,serviceConfig.environmentVariables.FIELDS,serviceConfig.environmentVariables.SHARDS,serviceConfig.environmentVariables.HOSTED)') || failed=yes
     [[ $said != *'|'* ]] || {
       IFS='|' read -r of_database of_counters of_fields of_shards of_hosted <<<"$said"
@@ -133,13 +125,13 @@ for name in rollup reconcile increment; do
   [[ -z $elsewhere ]] || has "$region" "$elsewhere" || fail "$prefix-$name is in ${elsewhere//$'\n'/ and }, not in $region; nothing was removed"
 done
 
-jobs=$(list "$prefix-reconcile" -- gcloud scheduler jobs list --project="$project" --location="$region" --format='value(name.basename())') || failed=yes
+jobs=$(list gcloud scheduler jobs list --project="$project" --location="$region" --format='value(name.basename())') || failed=yes
 ! has "$prefix-reconcile" "$jobs" || remove gcloud scheduler jobs delete "$prefix-reconcile" --project="$project" --location="$region"
 
 # The triggers of the collections whose documents are counted.
-triggers=$(list "$prefix-watch-HASH|LOCATION" -- gcloud eventarc triggers list --project="$project" --location=- --format='value[separator="|"](name.basename(),name.segment(3))') || failed=yes
+triggers=$(list gcloud eventarc triggers list --project="$project" --location=- --format='value[separator="|"](name.basename(),name.segment(3))') || failed=yes
 while IFS='|' read -r name location; do
-  [[ ! $name =~ ^$prefix-watch-([0-9a-f]{8}|HASH)$ ]] || remove gcloud eventarc triggers delete "$name" --project="$project" --location="$location"
+  [[ ! $name =~ ^$prefix-watch-[0-9a-f]{8}$ ]] || remove gcloud eventarc triggers delete "$name" --project="$project" --location="$location"
 done <<<"$triggers"
 
 # Rollup goes first, and its trigger with it: an event that finds no function is gone, which is as
@@ -150,19 +142,13 @@ for name in rollup reconcile increment; do
 done
 
 # With the images, and who may write them. Those in a repository of yours stay, with a grant to nobody.
-repositories=$(list "$prefix-functions" -- gcloud artifacts repositories list --project="$project" --location="$region" --format='value(name.basename())') || failed=yes
+repositories=$(list gcloud artifacts repositories list --project="$project" --location="$region" --format='value(name.basename())') || failed=yes
 ! has "$prefix-functions" "$repositories" || remove gcloud artifacts repositories delete "$prefix-functions" --project="$project" --location="$region"
 
 # Grants before accounts, or they stay behind as grants of deleted accounts.
-presumed=$(
-  for name in increment rollup reconcile; do echo "roles/datastore.user|serviceAccount:$(account $name)"; done
-  for role in logging.logWriter storage.objectViewer; do echo "roles/$role|serviceAccount:$(account build)"; done
-  echo "roles/eventarc.eventReceiver|serviceAccount:$(account eventarc)"
-)
-grants=$(list "$presumed" -- gcloud projects get-iam-policy "$project" --flatten='bindings[].members' \
+grants=$(list gcloud projects get-iam-policy "$project" --flatten='bindings[].members' \
   --format='value[separator="|"](bindings.role,bindings.members)') || failed=yes
-accounts=$(list "$(for name in increment rollup reconcile eventarc scheduler build; do account $name; done)" -- \
-  gcloud iam service-accounts list --project="$project" --format='value(email)') || failed=yes
+accounts=$(list gcloud iam service-accounts list --project="$project" --format='value(email)') || failed=yes
 for name in increment rollup reconcile eventarc scheduler build; do
   while IFS='|' read -r role member; do
     [[ $member != "serviceAccount:$(account $name)" ]] ||
@@ -179,41 +165,39 @@ displayed() { # file: prints what the policy made of it is called
 named() { # displayed name, lines of name|displayed name: prints the lines' names
   awk -F'|' -v want="$1" '$2 == want { print $1 }' <<<"$2"
 }
-policies=$(list "$(for file in "$root"/terraform/monitoring/alerts/*.json; do echo "ALERT_POLICY|$(displayed "$file")"; done)" -- \
-  gcloud alpha monitoring policies list --project="$project" --format='value[separator="|"](name,displayName)') || failed=yes
+policies=$(list gcloud alpha monitoring policies list --project="$project" --format='value[separator="|"](name,displayName)') || failed=yes
 for file in "$root"/terraform/monitoring/alerts/*.json; do
   for id in $(named "$(displayed "$file")" "$policies"); do
     remove gcloud alpha monitoring policies delete "$id" --project="$project"
   done
 done
-dashboards=$(list "DASHBOARD|$prefix" -- gcloud monitoring dashboards list --project="$project" --format='value[separator="|"](name,displayName)') || failed=yes
+dashboards=$(list gcloud monitoring dashboards list --project="$project" --format='value[separator="|"](name,displayName)') || failed=yes
 for id in $(named "$prefix" "$dashboards"); do
   remove gcloud monitoring dashboards delete "$id" --project="$project"
 done
-metrics=$(list "$(for file in "$root"/terraform/monitoring/metrics/*.json; do echo "${prefix}_$(basename "$file" .json)"; done)" -- \
-  gcloud logging metrics list --project="$project" --format='value(name)') || failed=yes
+metrics=$(list gcloud logging metrics list --project="$project" --format='value(name)') || failed=yes
 for file in "$root"/terraform/monitoring/metrics/*.json; do
   metric=${prefix}_$(basename "$file" .json)
   ! has "$metric" "$metrics" || remove gcloud logging metrics delete "$metric" --project="$project"
 done
 
 # Looked for only where one may be: it takes a role on the billing account.
-apis=$(list billingbudgets.googleapis.com -- gcloud services list --enabled --project="$project" --format='value(config.name)') || failed=yes
+apis=$(list gcloud services list --enabled --project="$project" --format='value(config.name)') || failed=yes
 if has billingbudgets.googleapis.com "$apis"; then
-  billing=$(list BILLING_ACCOUNT -- gcloud billing projects describe "$project" --format='value(billingAccountName.basename())') || failed=yes
-  budgets=$(list "BUDGET|$prefix in $project" -- gcloud billing budgets list --billing-account="$billing" --billing-project="$project" --format='value[separator="|"](name,displayName)') || failed=yes
+  billing=$(list gcloud billing projects describe "$project" --format='value(billingAccountName.basename())') || failed=yes
+  budgets=$(list gcloud billing budgets list --billing-account="$billing" --billing-project="$project" --format='value[separator="|"](name,displayName)') || failed=yes
   for id in $(named "$prefix in $project" "$budgets"); do
     remove gcloud billing budgets delete "$id" --billing-project="$project"
   done
 fi
 
-exclusions=$(list "$prefix-requests" -- gcloud logging sinks describe _Default --project="$project" --flatten='exclusions[]' --format='value(exclusions.name)') || failed=yes
+exclusions=$(list gcloud logging sinks describe _Default --project="$project" --flatten='exclusions[]' --format='value(exclusions.name)') || failed=yes
 ! has "$prefix-requests" "$exclusions" || remove gcloud logging sinks update _Default --project="$project" --remove-exclusions="$prefix-requests" --format=none
 
 # What was uploaded, which the platform keeps of functions that are gone.
-number=$(list PROJECT_NUMBER -- gcloud projects describe "$project" --format='value(projectNumber)') || failed=yes
+number=$(list gcloud projects describe "$project" --format='value(projectNumber)') || failed=yes
 sources=gs://gcf-v2-sources-$number-$region
-objects=$(list "$(printf "$sources/$prefix-%s/\n" increment reconcile rollup)" -- gcloud storage ls "$sources" --project="$project" 2>/dev/null) || objects='' # there is no such bucket where nothing was deployed
+objects=$(gcloud storage ls "$sources" --project="$project" 2>/dev/null) || objects='' # there is no such bucket where nothing was deployed
 for name in increment reconcile rollup; do
   ! has "$sources/$prefix-$name/" "$objects" || remove gcloud storage rm --recursive "$sources/$prefix-$name/" --project="$project"
 done
@@ -231,20 +215,20 @@ also() { # what it is, command…: removes it, or says that it stays
   fi
 }
 
-databases=$(list "$database" -- gcloud firestore databases list --project="$project" --format='value(name.basename())') || failed=yes
+databases=$(list gcloud firestore databases list --project="$project" --format='value(name.basename())') || failed=yes
 in_database=(--project="$project" --database="$database")
 if has "$database" "$databases" && { [[ $everything == no || $doomed != "$database" ]]; }; then
-  policies=$(list counter_requests.expire_at -- gcloud firestore fields ttls list "${in_database[@]}" --format='value[separator="."](name.segment(5),name.segment(7))') || failed=yes
+  policies=$(list gcloud firestore fields ttls list "${in_database[@]}" --format='value[separator="."](name.segment(5),name.segment(7))') || failed=yes
   ! has counter_requests.expire_at "$policies" ||
     also "the TTL policy of counter_requests.expire_at" gcloud firestore fields ttls update expire_at "${in_database[@]}" --collection-group=counter_requests --disable-ttl --format=none
   fields=$(printf '%s\n' counter_requests.expire_at counter_rollup.{states,answers,ops} "$collection".{updated_at,created_at,counter_rollup})
-  exempted=$(list "$fields" -- gcloud firestore indexes fields list "${in_database[@]}" --format='value[separator="."](name.segment(5),name.segment(7))') || failed=yes
+  exempted=$(list gcloud firestore indexes fields list "${in_database[@]}" --format='value[separator="."](name.segment(5),name.segment(7))') || failed=yes
   for field in $fields; do
     ! has "$field" "$exempted" || also "the exemption of $field from indexes" \
       gcloud firestore indexes fields update "${field#*.}" "${in_database[@]}" --collection-group="${field%%.*}" --clear-exemption --format=none
   done
   if ((${#indexes[@]} > 0)); then
-    composite=$(list "$(printf 'INDEX %s\n' "${indexes[@]}")" -- gcloud firestore indexes composite list "${in_database[@]}" \
+    composite=$(list gcloud firestore indexes composite list "${in_database[@]}" \
       --format='value[separator=" "](name.basename(),name.segment(5),queryScope,fields.extract(fieldPath).flatten(separator=" "))') || failed=yes
     while read -r id index; do
       index=${index% __name__}
@@ -253,8 +237,35 @@ if has "$database" "$databases" && { [[ $everything == no || $doomed != "$databa
   fi
 fi
 
+# Rules that deploy released are known by the name of their file. gcloud has no command for them.
+rules_at=${CLOUDSDK_API_ENDPOINT_OVERRIDES_FIREBASERULES:-https://firebaserules.googleapis.com/}v1/projects/$project
+rules() { # path: prints what is there
+  local status
+  status=$(curl -sS -m 60 -o "$scratch/answer" -w '%{http_code}' -H @- "$rules_at/$1" <<<"Authorization: Bearer $(gcloud auth print-access-token)
+X-Goog-User-Project: $project") || return 1
+  case $status in
+    2*) cat "$scratch/answer" ;;
+    404) ;;
+    *) cat "$scratch/answer" >&2 && return 1 ;;
+  esac
+}
+values_of() { tr ',{}' '\n' | sed -n 's/.*"'"$1"'": *"\([^"]*\)".*/\1/p'; } # a key of JSON: one a line
+if has firebaserules.googleapis.com "$apis"; then
+  scratch=$(mktemp -d)
+  trap 'rm -rf "$scratch"' EXIT
+  release=releases/cloud.firestore
+  [[ $database == '(default)' ]] || release+=/$database
+  ruleset=$(list rules "$release" | values_of rulesetName) || failed=yes
+  ruleset=${ruleset#"projects/$project/"}
+  files=''
+  [[ -z $ruleset ]] || files=$(list rules "$ruleset" | values_of name) || failed=yes
+  [[ $files != *counters-*.rules* ]] || also "the security rules that deploy released; without them clients read nothing" bash -c \
+    "for path in $release $ruleset; do curl -sSf -X DELETE -H 'X-Goog-User-Project: $project' -H \"Authorization: Bearer \$(gcloud auth print-access-token)\" $rules_at/\$path; done"
+fi
+
 agent=serviceAccount:service-$number@gcp-sa-eventarc.iam.gserviceaccount.com
-others=$(list '' -- gcloud eventarc triggers list --project="$project" --location=- --format='value(name)') || failed=yes
+# Ours are gone by now, but in a dry run.
+others=$(list gcloud eventarc triggers list --project="$project" --location=- --format='value(name.basename())' | sed -E "/^$prefix-(watch-[0-9a-f]{8}|rollup-[0-9]+)$/d") || failed=yes
 ! has "roles/eventarc.serviceAgent|$agent" "$grants" || [[ -n $others ]] || also "the role of Eventarc's agent" \
   gcloud projects remove-iam-policy-binding "$project" --member="$agent" --role=roles/eventarc.serviceAgent --all --format=none
 

@@ -677,47 +677,59 @@ func TestUpgradeCutShort(t *testing.T) {
 	p.checkViolations(t)
 }
 
-// What a dry run prints makes, pasted into bash, what the script makes.
+// What a dry run prints does, pasted into bash, what the script does: a deployment makes the same, and of
+// one that is taken away with everything nothing is left.
 func TestDryRunCanBePasted(t *testing.T) {
 	t.Parallel()
-	args := []string{"--project", "a-project", "--location", "us-central1", "--create-database", "--public", "--set", "AUTH=firebase", "--set", "FIELDS=" + everywhere,
+	args := []string{"--location", "us-central1", "--create-database", "--web-app", "https://app.example", "--set", "FIELDS=" + everywhere,
 		"--increment-billing", "instance", "--budget", "100USD", "--invoker", "user:me@example.com"}
-	made := map[string]map[string]int{}
-	for _, pasted := range []bool{false, true} {
-		p := startProject(t)
-		if !pasted {
-			p.run(t, "deploy.sh", args[2:]...)
-			made["run"] = p.state(t).count()
-			continue
-		}
-		printed := exec.CommandContext(t.Context(), p.program(t), append([]string{"deploy", "--dry-run"}, args...)...)
+	p := startProject(t)
+	p.run(t, "deploy.sh", args...)
+	made := p.state(t).count()
+
+	p = startProject(t)
+	before := p.state(t)
+	i := install(t, p)
+	paste := func(command string, args ...string) {
+		t.Helper()
+		printed := exec.CommandContext(t.Context(), p.program(t), append([]string{command, "--dry-run", "--project", "a-project"}, args...)...)
 		printed.Env, printed.Stderr = append(os.Environ(), "TMPDIR="+t.TempDir()), t.Output()
+		if command == "destroy" { // it asks what is there
+			printed.Env = slices.Concat(printed.Env, p.env, []string{"PATH=" + p.bin + string(os.PathListSeparator) + os.Getenv("PATH")})
+		}
 		script, err := printed.Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		paste := exec.CommandContext(t.Context(), "bash", "-e")
-		paste.Stdin = bytes.NewReader(script)
-		paste.Env = append(append(os.Environ(), p.env...), "PATH="+p.bin+string(os.PathListSeparator)+os.Getenv("PATH"), "CLOUDSDK_CORE_DISABLE_PROMPTS=1")
-		if out, err := paste.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s\nof\n%s", err, out, script)
-		}
-		made["pasted"] = p.state(t).count()
-		s := p.state(t)
-		for _, name := range []string{"increment", "reconcile", "rollup"} {
-			f := s.Resources["cloudfunctions projects/a-project/locations/us-central1/functions/counters-"+name]
-			if len(f.Labels["counters-source"]) != 16 || f.ServiceConfig.EnvironmentVariables["PROJECT_NUMBER"] != "123456789012" {
-				t.Errorf("%s has the labels %v and the settings %v", name, f.Labels, f.ServiceConfig.EnvironmentVariables)
-			}
-		}
-		if got := s.byInstance(); !slices.Equal(got, []string{"counters-increment"}) {
-			t.Errorf("%v are billed by the instance", got)
-		}
-		p.checkViolations(t)
+		i.must(t, "set -e\n"+string(script))
 	}
-	if !maps.Equal(made["run"], made["pasted"]) {
-		t.Errorf("the script makes %v\npasted      %v", made["run"], made["pasted"])
+	paste("deploy", args...)
+	s := p.state(t)
+	for _, name := range []string{"increment", "reconcile", "rollup"} {
+		f := s.Resources["cloudfunctions projects/a-project/locations/us-central1/functions/counters-"+name]
+		if len(f.Labels["counters-source"]) != 16 || f.ServiceConfig.EnvironmentVariables["PROJECT_NUMBER"] != "123456789012" {
+			t.Errorf("%s has the labels %v and the settings %v", name, f.Labels, f.ServiceConfig.EnvironmentVariables)
+		}
 	}
+	if got := s.byInstance(); !slices.Equal(got, []string{"counters-increment"}) {
+		t.Errorf("%v are billed by the instance", got)
+	}
+	if got := s.count(); !maps.Equal(made, got) {
+		t.Errorf("the script makes %v\npasted      %v", made, got)
+	}
+	if release := s.Resources["firebaserules projects/a-project/releases/cloud.firestore"]; s.Resources["firebaserules "+release.RulesetName].Source.Files == nil {
+		t.Errorf("the rules that are released are %+v", release)
+	}
+
+	paste("destroy", "--region", "us-central1", "--everything", "--delete-database", "(default)")
+	s = p.state(t)
+	if got := s.count(); len(got) > 0 {
+		t.Errorf("of everything %v is left", got)
+	}
+	if got, want := fmt.Sprint(s.Policies["project a-project"].Bindings), fmt.Sprint(before.Policies["project a-project"].Bindings); got != want {
+		t.Errorf("the project's policy is %s, and was %s", got, want)
+	}
+	p.checkViolations(t)
 }
 
 // Nothing is made where something is wrong that can be known before.
