@@ -24,7 +24,7 @@ func (c *Client) read(ctx context.Context, counter string, adopts, counts bool) 
 			// Late events of a deleted counter come here. Nothing to adopt is seen without a
 			// transaction, which would have to wait for locks there: those of a process that was
 			// killed, for up to a minute.
-			shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.ShardsOf(counter), Limit: 1, Names: true})
+			shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.Layout.ShardsOf(counter), Limit: 1, Names: true})
 			if err != nil {
 				return false, fmt.Errorf("look for shards: %w", err)
 			}
@@ -49,7 +49,7 @@ func (c *Client) adopt(ctx context.Context, counter string, anyway bool) (adopte
 	case l == nil: // another instance was faster
 		return true, "", nil
 	}
-	for _, field := range c.db.Fields {
+	for _, field := range c.db.Layout.Fields {
 		total, _ := l.Total(field)
 		log := c.log.With("counter", counter, "field", field.Name, "shards", len(shards), "total", total)
 		if was, ok := l.Replaced[field.Name]; ok {

@@ -92,7 +92,7 @@ func refuses(err error) bool {
 // holds reports whether a collection below a counter holds something, or it isn't known what: then its
 // events make a ledger, whatever else is there.
 func (c *Client) holds(ctx context.Context, counter string) (bool, error) {
-	for _, field := range c.db.Counted {
+	for _, field := range c.db.Layout.Counted {
 		if c.elsewhere(field.Counted.Documents()) {
 			continue
 		}
@@ -110,14 +110,14 @@ func (c *Client) holds(ctx context.Context, counter string) (bool, error) {
 // elsewhere reports whether documents name their counter themselves. Then there may be none: what a
 // user writes there makes no ledger.
 func (c *Client) elsewhere(documents string) bool {
-	fields := c.db.CountedIn(documents)
+	fields := c.db.Layout.CountedIn(documents)
 	return len(fields) > 0 && len(fields[0].Counted.References()) > 0
 }
 
 // logRecount writes the one log line per recount.
 func (c *Client) logRecount(ctx context.Context, b recount, got asked, err error) {
 	values := make(map[string]any, len(got.answers))
-	for _, field := range c.db.CountedIn(b.of.id) {
+	for _, field := range c.db.Layout.CountedIn(b.of.id) {
 		if value := got.answers[field.Key()].Value; value != nil {
 			values[field.Name] = loggable(value)
 		}

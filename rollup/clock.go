@@ -25,7 +25,7 @@ func (c *Client) check(ctx context.Context, change Change) error {
 	if c.db.Passed(t) {
 		return nil
 	}
-	_, now, err := c.db.Get(ctx, c.db.LedgerOf(change.Counter))
+	_, now, err := c.db.Get(ctx, c.db.Layout.LedgerOf(change.Counter))
 	if err != nil {
 		return fmt.Errorf("ask Firestore for its time: %w", err)
 	}

@@ -30,14 +30,14 @@ func (c *Client) Decode(contentType string, data []byte) ([]Change, error) {
 // nothing else is known: an event above the size that is delivered comes without its document
 // (firebase/firebase-functions#1370). Errors are those of [Client.Decode].
 func (c *Client) Named(path string) ([]Change, error) {
-	return named(c.db.Layout, c.db.Document(path))
+	return named(c.db.Layout, c.db.Layout.Document(path))
 }
 
 // lookFor reads the document of a change of which it isn't known whom it concerns: the counter that
 // it names now, if any. Which one it named before, only a reconcile of that one finds out.
 func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
-	name := c.db.Document(change.Document)
-	for _, counted := range c.db.ParseCounted(name) {
+	name := c.db.Layout.Document(change.Document)
+	for _, counted := range c.db.Layout.ParseCounted(name) {
 		if counted.Documents != change.Collection {
 			continue
 		}
@@ -61,7 +61,7 @@ func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
 // look reads the shard of a change that doesn't say what it did. A shard that is missing holds
 // nothing as of the time of the read.
 func (c *Client) look(ctx context.Context, change Change) (Change, error) {
-	docs, at, err := c.db.Get(ctx, c.db.Shard(change.Counter, change.Shard))
+	docs, at, err := c.db.Get(ctx, c.db.Layout.Shard(change.Counter, change.Shard))
 	if err != nil {
 		return change, fmt.Errorf("read shard %q of counter %q: %w", change.Shard, change.Counter, err)
 	}

@@ -80,7 +80,7 @@ func (f *flushing) look(ctx context.Context) {
 // logFlush writes the one log line per flush that metrics are made from.
 func (c *Client) logFlush(ctx context.Context, b batch, applied flushed, err error) {
 	delta := slog.Any("deltas", applied.deltas)
-	if fields := c.db.FieldNames(); len(fields) == 1 {
+	if fields := c.db.Layout.FieldNames(); len(fields) == 1 {
 		delta = slog.Int64("delta", applied.deltas[fields[0]])
 	}
 	attrs := []slog.Attr{
@@ -193,7 +193,7 @@ func (f *flushing) fromMemory() *book.Book {
 // the first flush's commit is lost, the next look is at a ledger that has been flushed.
 func (f *flushing) merge(k *book.Book) {
 	f.made = k.Ledger.Created
-	for _, field := range f.client.db.Counted {
+	for _, field := range f.client.db.Layout.Counted {
 		if _, asked := k.Ledger.Answers[field.Key()]; k.Ledger.Flushes == 0 && !k.Missing() && !asked {
 			f.unasked = append(f.unasked, field.Counted.Documents())
 		}

@@ -79,7 +79,7 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 	if err != nil {
 		return 0, 0, err
 	}
-	if len(c.db.Counted) > 0 {
+	if len(c.db.Layout.Counted) > 0 {
 		left, err := c.db.LeftNotes(ctx, until, notesAtOnce)
 		if err != nil {
 			return 0, 0, err

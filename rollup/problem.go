@@ -16,7 +16,7 @@ import (
 func (c *Client) problemOf(shards book.Shards) string {
 	var problems []string
 	counted := false // a shard has one of the fields
-	for _, field := range c.db.Fields {
+	for _, field := range c.db.Layout.Fields {
 		var odd, blank []string // ids of shards in which it is not an integer, or not a number
 		for _, doc := range shards {
 			_, has := doc.GetFields()[field.Shard]
@@ -35,8 +35,8 @@ func (c *Client) problemOf(shards book.Shards) string {
 			problems = append(problems, fmt.Sprintf("%q can be no count in %s: set it to 0; what was counted there before is kept", field.Shard, list(blank)))
 		}
 	}
-	if !counted && len(shards) > 0 && len(c.db.Fields) > 0 {
-		problems = append(problems, uncounted(c.db.Fields, shards))
+	if !counted && len(shards) > 0 && len(c.db.Layout.Fields) > 0 {
+		problems = append(problems, uncounted(c.db.Layout.Fields, shards))
 	}
 	return strings.Join(problems, "; ")
 }

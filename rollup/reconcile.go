@@ -144,7 +144,7 @@ func (r *reconciling) ask(ctx context.Context, k *book.Book) error {
 	}
 	r.problems = nil
 	var due layout.Fields
-	for _, field := range r.client.db.Counted {
+	for _, field := range r.client.db.Layout.Counted {
 		a, ok := k.Ledger.Answers[field.Key()]
 		old := !ok || a.ReadTime.After(k.At) || k.At.Sub(a.ReadTime) >= cmp.Or(r.opts.RecountAge, defaultRecountAge)
 		if (!k.Missing() || r.opts.noted) && (r.opts.budget == nil || old && r.opts.budget.Load() > 0) {
@@ -236,9 +236,9 @@ func (r *reconciling) agrees(ctx context.Context, k *book.Book) (bool, error) {
 	if k.Missing() || !k.Ledger.Gone.IsZero() || !k.Ledger.Uneven.IsZero() || r.asked != nil {
 		return false, nil
 	}
-	db, shards := r.client.db, r.client.db.ShardsOf(k.Counter)
+	db, shards := r.client.db, r.client.db.Layout.ShardsOf(k.Counter)
 	sums, all := map[string]int64{}, int64(-1)
-	for _, field := range db.Fields {
+	for _, field := range db.Layout.Fields {
 		sum, numbers, err := db.SumNumbers(ctx, shards, field.Shard, k.At)
 		if err != nil {
 			return false, fmt.Errorf("sum shards: %w", err)
@@ -274,7 +274,7 @@ func (r *reconciling) gone(k *book.Book) {
 		since = k.Ledger.Updated
 	}
 	long := k.At.Sub(since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)
-	r.version, r.over = k.Ledger.Updated, r.opts.Remove != nil && long && r.client.db.Hosted
+	r.version, r.over = k.Ledger.Updated, r.opts.Remove != nil && long && r.client.db.Layout.Hosted
 }
 
 // adopt is for a counter without a ledger: adoption sets its totals from its shards.
@@ -322,7 +322,7 @@ func (r *reconciling) rebuild(ctx context.Context, k *book.Book) error {
 		}
 		return err
 	}
-	got, err := c.ask(ctx, counter, c.db.Counted)
+	got, err := c.ask(ctx, counter, c.db.Layout.Counted)
 	if err != nil {
 		return fmt.Errorf("count documents: %w", err)
 	}
@@ -331,7 +331,7 @@ func (r *reconciling) rebuild(ctx context.Context, k *book.Book) error {
 	if err != nil || l == nil { // nil: another was faster
 		return err
 	}
-	for _, field := range c.db.Fields {
+	for _, field := range c.db.Layout.Fields {
 		total, _ := l.Total(field)
 		c.log.InfoContext(ctx, logRebuilt, "counter", counter, "field", field.Name, "shards", len(shards), "total", total, "base", l.Base[field.Shard])
 	}
@@ -345,7 +345,7 @@ func (r *reconciling) account(k *book.Book, before map[string]int64, after *ledg
 	if !r.report.Adopted && !r.report.Rebuilt {
 		r.found = k
 	}
-	for i, field := range r.client.db.Shown() {
+	for i, field := range r.client.db.Layout.Shown() {
 		was, is := r.found.Doc.GetFields()[field.Name], k.Doc.GetFields()[field.Name]
 		shown := cmp.Or(book.ValueOf(field, after), is)
 		if !field.Integer() {

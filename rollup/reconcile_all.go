@@ -24,7 +24,7 @@ import (
 // [ErrInvalidID], [ErrContention], [ErrDamagedLedger], [ErrLedgerFull]; anything else is the client library's, and
 // the call may be repeated.
 func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
-	if err := c.db.Path.Validate(counter); err != nil {
+	if err := c.db.Layout.Path.Validate(counter); err != nil {
 		return Report{Counter: counter}, fmt.Errorf("reconcile: %w: %w", ErrInvalidID, err)
 	}
 	opts.each = opts.budget == nil || c.looks()

@@ -314,7 +314,7 @@ func (r *Roller) flush(b batch) {
 func (r *Roller) recount(b recount) {
 	ctx, cancel := context.WithTimeout(r.running, aggregationTimeout)
 	defer cancel()
-	got, err := r.client.ask(ctx, b.of.counter, r.client.db.CountedIn(b.of.id))
+	got, err := r.client.ask(ctx, b.of.counter, r.client.db.Layout.CountedIn(b.of.id))
 	r.client.logRecount(ctx, b, got, err)
 	o := committed
 	switch {

@@ -100,7 +100,7 @@ func (f *flushing) snapshot(ctx context.Context, k *book.Book) *ledger.Snapshot 
 		return nil
 	}
 	allowed := f.batch.reads - f.reads
-	shards, err := db.Documents(ctx, store.Query{Collection: db.ShardsOf(k.Counter), At: at, Limit: allowed + 1})
+	shards, err := db.Documents(ctx, store.Query{Collection: db.Layout.ShardsOf(k.Counter), At: at, Limit: allowed + 1})
 	f.reads += max(1, len(shards))
 	if err != nil || len(shards) > allowed {
 		return nil

@@ -123,7 +123,7 @@ func (c Counter) call(what string, do func() error) error {
 
 // Counter returns the counter of that id. Errors: [ErrInvalidID].
 func (c *Client) Counter(id string) (Counter, error) {
-	if err := c.db.Path.Validate(id); err != nil {
+	if err := c.db.Layout.Path.Validate(id); err != nil {
 		return Counter{}, fmt.Errorf("%w: %w", ErrInvalidID, err)
 	}
 	return Counter{client: c, id: id}, nil
@@ -134,7 +134,7 @@ func (c Counter) ID() string { return c.id }
 
 // sums says why nothing can be set in any counter, as [ErrInvalidField].
 func (c *Client) sums() error {
-	if err := c.db.CheckSums(); err != nil {
+	if err := c.db.Layout.CheckSums(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidField, err)
 	}
 	return nil
@@ -142,14 +142,14 @@ func (c *Client) sums() error {
 
 // mayHave says why a counter can't be given n shards.
 func (c *Client) mayHave(n int) error {
-	most := c.db.Fields.MaxShards()
+	most := c.db.Layout.Fields.MaxShards()
 	switch {
-	case len(c.db.Fields) == 0:
+	case len(c.db.Layout.Fields) == 0:
 		return fmt.Errorf("%w: %d; a counter of documents alone has none", ErrInvalidShards, n)
 	case n >= 1 && n <= most:
 		return nil
 	case most < MaxShards:
-		return fmt.Errorf("%w: %d; a counter of %d fields has 1 to %d", ErrInvalidShards, n, len(c.db.Fields), most)
+		return fmt.Errorf("%w: %d; a counter of %d fields has 1 to %d", ErrInvalidShards, n, len(c.db.Layout.Fields), most)
 	}
 	return fmt.Errorf("%w: %d; a counter has 1 to %d", ErrInvalidShards, n, most)
 }

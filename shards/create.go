@@ -29,7 +29,7 @@ func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 	db := c.client.db
 	defer c.client.known.Remove(c.id)
-	if len(db.Fields) > 0 {
+	if len(db.Layout.Fields) > 0 {
 		opts.Shards = cmp.Or(opts.Shards, c.client.cfg.NumShards)
 	}
 	if opts.Shards != 0 {
@@ -38,7 +38,7 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 	if opts.Total != 0 && err == nil {
 		err = c.client.sums()
 	}
-	if db.Hosted {
+	if db.Layout.Hosted {
 		err = ErrHosted
 	}
 	if err != nil {

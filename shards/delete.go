@@ -80,7 +80,7 @@ func (r *removal) run(ctx context.Context, progress func(removed int)) error {
 	defer r.client.known.Remove(r.id)
 	db := r.client.db
 	return r.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, try int) (going int, more bool, err error) {
-		books, docs, err := r.client.books.Get(ctx, tx, []string{r.id}, db.EndingOf(r.id))
+		books, docs, err := r.client.books.Get(ctx, tx, []string{r.id}, db.Layout.EndingOf(r.id))
 		if err != nil {
 			return 0, false, err
 		}
@@ -102,7 +102,7 @@ func (r *removal) run(ctx context.Context, progress func(removed int)) error {
 			k.Stay(tx)
 			r.off = true
 			return 0, false, nil
-		case k.Doc != nil && db.Hosted:
+		case k.Doc != nil && db.Layout.Hosted:
 			return 0, false, ErrHosted
 		case try > 2 && k.Doc != nil && !marked: // it is being added to
 			k.Mark(tx)
@@ -158,7 +158,7 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, k *book.Book, shards b
 	if large && k.Doc == nil && k.HasLedger() {
 		// Whoever comes next goes on at once, unless something is counted in between. A ledger that says so
 		// says that the document is missing.
-		tx.Write(store.Update(db.EndingOf(r.id), nil, nil, nil, store.Increment("steps", 1)))
+		tx.Write(store.Update(db.Layout.EndingOf(r.id), nil, nil, nil, store.Increment("steps", 1)))
 		if !k.Ending() {
 			k.End(tx)
 		}
@@ -179,7 +179,7 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, k *book.Book, shards b
 		}
 		return going, true, nil
 	}
-	beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(db.LedgerOf(r.id)), Names: true})
+	beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(db.Layout.LedgerOf(r.id)), Names: true})
 	if err != nil {
 		return 0, false, fmt.Errorf("read what is left: %w", err)
 	}
@@ -198,7 +198,7 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, k *book.Book, shards b
 // Memberships that stay behind would be in the way of the next life's members.
 func (r *removal) learn(shards book.Shards, l *ledger.Ledger) {
 	if r.fields == nil {
-		r.fields = slices.Clone(r.client.db.Fields)
+		r.fields = slices.Clone(r.client.db.Layout.Fields)
 	}
 	names := map[string]bool{}
 	if l != nil { // of one that is damaged nothing is known

@@ -20,7 +20,7 @@ import (
 func (c *Client) once(ctx context.Context, body func(ctx context.Context, tx *store.Tx, try int) error) error {
 	id, try := newID(), 0
 	return c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		docs, _, err := tx.Get(ctx, c.db.Request(id))
+		docs, _, err := tx.Get(ctx, c.db.Layout.Request(id))
 		if err != nil || docs[0] != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (c Counter) existing(ctx context.Context, from book.Reader, others ...strin
 	return s, books[0], docs, err
 }
 
-func (c Counter) shardName(id string) string { return c.client.db.Shard(c.id, id) }
+func (c Counter) shardName(id string) string { return c.client.db.Layout.Shard(c.id, id) }
 
 // shards reads the counter's shards as they were at a time; the zero time is now.
 func (c Counter) shards(ctx context.Context, at time.Time) (book.Shards, error) {
@@ -78,7 +78,7 @@ func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int
 		if len(docs) == most {
 			break
 		}
-		of, err := from.Documents(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field.Name), Limit: most - len(docs), At: at})
+		of, err := from.Documents(ctx, store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), Limit: most - len(docs), At: at})
 		if err != nil {
 			return nil, fmt.Errorf("read members: %w", err)
 		}
@@ -102,7 +102,7 @@ func (c Counter) takeOff(members []*firestorepb.Document, fields layout.Fields) 
 	}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
 	for _, field := range fields {
-		if n := of[c.client.db.MembersOf(c.id, field.Name)]; n > 0 {
+		if n := of[c.client.db.Layout.MembersOf(c.id, field.Name)]; n > 0 {
 			transforms = append(transforms, store.Increment(layout.FieldPath(field.Shard), -n))
 		}
 	}
@@ -111,8 +111,8 @@ func (c Counter) takeOff(members []*firestorepb.Document, fields layout.Fields) 
 
 // zero is the document of a shard that holds nothing.
 func (c *Client) zero(name string) *firestorepb.Document {
-	fields := make(map[string]*firestorepb.Value, len(c.db.Fields))
-	for _, field := range c.db.Fields {
+	fields := make(map[string]*firestorepb.Value, len(c.db.Layout.Fields))
+	for _, field := range c.db.Layout.Fields {
 		fields[field.Shard] = store.Int(0)
 	}
 	return &firestorepb.Document{Name: name, Fields: fields}
@@ -123,7 +123,7 @@ func (c *Client) zero(name string) *firestorepb.Document {
 func (c Counter) toZero(doc *firestorepb.Document) *firestorepb.Write {
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
 	set := false
-	for _, field := range c.client.db.Fields {
+	for _, field := range c.client.db.Layout.Fields {
 		value := doc.GetFields()[field.Shard]
 		_, whole := value.GetValueType().(*firestorepb.Value_IntegerValue)
 		switch count := value.GetIntegerValue(); {

@@ -67,7 +67,7 @@ func (c *Client) grow(ctx context.Context, counter string, seen int) {
 // grownLately reports whether the last of a counter's shards was made less than an interval ago,
 // and not with the counter.
 func (c *Client) grownLately(ctx context.Context, counter string, shards int) (bool, error) {
-	docs, now, err := c.db.Get(ctx, c.db.Counter(counter), c.db.Shard(counter, layout.ShardID(shards-1)))
+	docs, now, err := c.db.Get(ctx, c.db.Layout.Counter(counter), c.db.Layout.Shard(counter, layout.ShardID(shards-1)))
 	if err != nil || docs[0] == nil || docs[1] == nil {
 		return false, err
 	}

@@ -66,7 +66,7 @@ func (c *Client) lookUp(counters []string) (there map[string]bool, err error) {
 func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, error) {
 	names := make([]string, len(counters))
 	for i, id := range counters {
-		names[i] = c.db.Counter(id)
+		names[i] = c.db.Layout.Counter(id)
 	}
 	began := time.Now()
 	docs, _, err := c.db.Get(ctx, names...)
@@ -89,7 +89,7 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 // countsAny reports, as [ErrNotCounted], that nothing of what this client counts is counted in a
 // counter: its totals are no zeros.
 func (c *Client) countsAny(s Snapshot) error {
-	if len(s.NotCounted) < len(c.db.Fields)+len(c.db.Counted) {
+	if len(s.NotCounted) < len(c.db.Layout.Fields)+len(c.db.Layout.Counted) {
 		return nil
 	}
 	return s.Counts(s.NotCounted[0])
@@ -102,14 +102,14 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 		return Snapshot{}, ErrNotFound
 	}
 	s := Snapshot{Counter: counter, NumShards: cmp.Or(book.NumShards(c.db.Layout, doc), c.cfg.NumShards), UpdatedAt: doc.GetUpdateTime().AsTime()}
-	if len(c.db.Fields) == 0 {
+	if len(c.db.Layout.Fields) == 0 {
 		s.NumShards = 0
 	}
 	rolledUp := book.Own(c.db.Layout, doc)[layout.UpdatedAt].GetTimestampValue()
 	if rolledUp != nil {
 		s.UpdatedAt = rolledUp.AsTime()
 	}
-	shown, fields := c.db.Shown(), doc.GetFields()
+	shown, fields := c.db.Layout.Shown(), doc.GetFields()
 	if len(shown) > 1 || !shown[0].Integer() {
 		s.Totals, s.Doubles = make(map[string]int64, len(shown)), map[string]*float64{}
 	}
@@ -136,7 +136,7 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 // set sets a field in a snapshot.
 func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) {
 	total, _ := store.Integer(value)
-	if first, _ := c.db.First(); field.Name == first.Name {
+	if first, _ := c.db.Layout.First(); field.Name == first.Name {
 		s.Total = total
 	}
 	switch {
@@ -163,7 +163,7 @@ func (c *Client) limited(sums sums) (counters []string) {
 func (c *Client) there(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {
 	ids, names := slices.Clone(markers), make([]string, 0, len(markers)+len(requests))
 	for _, id := range markers {
-		names = append(names, c.db.Request(id))
+		names = append(names, c.db.Layout.Request(id))
 	}
 	for _, r := range requests {
 		if r.member != nil {

@@ -55,13 +55,13 @@ var errNoLedger = errors.New("the counter has no ledger")
 
 // setLimit is one transaction: nothing is counted between what it reads and what it writes.
 func (c Counter) setLimit(ctx context.Context, name string, limit *int64) error {
-	if err := c.client.db.CheckField(name); err != nil {
+	if err := c.client.db.Layout.CheckField(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidField, err)
 	}
-	if c.client.db.Hosted {
+	if c.client.db.Layout.Hosted {
 		return fmt.Errorf("%w: limits are for counters that have documents of their own", ErrHosted)
 	}
-	field, _ := c.client.db.Field(name)
+	field, _ := c.client.db.Layout.Field(name)
 	defer func() {
 		c.client.known.Remove(c.id)
 		c.client.shardsOf.forget(c.id)
@@ -88,7 +88,7 @@ func (c Counter) planLimit(ctx context.Context, tx *store.Tx, field layout.Field
 	case k.Ledger == nil:
 		return errNoLedger
 	}
-	all, err := tx.Documents(ctx, store.Query{Collection: c.client.db.ShardsOf(c.id)})
+	all, err := tx.Documents(ctx, store.Query{Collection: c.client.db.Layout.ShardsOf(c.id)})
 	if err != nil {
 		return fmt.Errorf("read shards: %w", err)
 	}
@@ -141,7 +141,7 @@ func (c Counter) mayHaveLimit(k *book.Book, all book.Shards, limited bool, field
 // finds none.
 func (c Counter) impose(ctx context.Context, tx *store.Tx, all book.Shards, n int, field layout.Field, limit int64, first bool) error {
 	db := c.client.db
-	found, err := tx.Documents(ctx, store.Query{Collection: db.MembersOf(c.id, field.Name), Names: true, Limit: maxMembersBefore + 1})
+	found, err := tx.Documents(ctx, store.Query{Collection: db.Layout.MembersOf(c.id, field.Name), Names: true, Limit: maxMembersBefore + 1})
 	members := int64(len(found))
 	if err != nil {
 		return fmt.Errorf("read members: %w", err)
@@ -178,7 +178,7 @@ func (c Counter) impose(ctx context.Context, tx *store.Tx, all book.Shards, n in
 		fields[field.Shard] = store.Int(counted[i])
 		fields[layout.MembersIn(field.Shard)] = store.Int(joined[i])
 		fields[layout.ShareOf(field.Shard)] = store.Int(shares[i])
-		if name := db.Shard(c.id, id); first {
+		if name := db.Layout.Shard(c.id, id); first {
 			tx.Write(store.Create(name, fields))
 		} else {
 			tx.Write(store.Update(name, store.Exists(true), fields, nil))
@@ -223,7 +223,7 @@ func (c Counter) lift(tx *store.Tx, all book.Shards, field layout.Field, last bo
 			tx.Write(store.Update(doc.GetName(), store.Exists(true), nil, []string{layout.FieldPath(share), layout.FieldPath(members)}))
 			continue
 		}
-		fields, name := maps.Clone(doc.GetFields()), c.client.db.Shard(c.id, id)
+		fields, name := maps.Clone(doc.GetFields()), c.client.db.Layout.Shard(c.id, id)
 		delete(fields, share)
 		delete(fields, members)
 		tx.Write(store.Delete(doc.GetName()))

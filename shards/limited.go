@@ -152,7 +152,7 @@ func (c *Client) sendLimited(ctx context.Context, f *batch, limited []string) st
 func (c *Client) look(ctx context.Context, counters []string, requests []*request) (p limitedPlan, gone string, err error) {
 	var at time.Time
 	if len(counters) > 1 {
-		if _, at, err = c.db.Get(ctx, c.db.Counter(counters[0])); err != nil {
+		if _, at, err = c.db.Get(ctx, c.db.Layout.Counter(counters[0])); err != nil {
 			return limitedPlan{}, "", err
 		}
 	}
@@ -219,7 +219,7 @@ func (c *Client) noRoom(r *request, p limitedPlan) error {
 				continue
 			}
 			e := &LimitError{Counter: sum.counter, Field: a.field, By: a.by, Limit: all.Share, Left: all.Room(), Taken: all.Count, Members: all.Members}
-			for _, field := range c.db.Fields {
+			for _, field := range c.db.Layout.Fields {
 				if field.Shard == a.field {
 					e.Field = field.Name
 				}

@@ -38,7 +38,7 @@ func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 		next := f.answer(outcome{})
 		c.complete(partly)
 		return next
-	case store.IsTooLarge(err) && c.db.Hosted:
+	case store.IsTooLarge(err) && c.db.Layout.Hosted:
 		return f.giveUp(nil, fmt.Errorf("%w: %w", ErrFull, err))
 	case !sent && (!store.FromFirestore(err) || store.KindOf(err) == store.Permanent):
 		return f.giveUp(nil, err)
@@ -99,7 +99,7 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	group, reading := errgroup.WithContext(ctx)
 	group.SetLimit(makingsAtOnce)
 	for i, k := range books {
-		if k.Doc == nil || c.db.Hosted { // that may never have been counted
+		if k.Doc == nil || c.db.Layout.Hosted { // that may never have been counted
 			group.Go(func() (err error) {
 				missing[i], err = Counter{c, k.Counter}.size(reading, tx, k, n[i], 0, k.At.Add(-time.Microsecond))
 				return err

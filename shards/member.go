@@ -80,7 +80,7 @@ func (c Counter) toggle(ctx context.Context, field, member string, join bool) (c
 // below looks, after the counter's document was missing, for a membership below it, and whether the
 // document is there by now, both at one time.
 func (c Counter) below(ctx context.Context, membership string) (m *Member, back bool, err error) {
-	docs, _, err := c.client.db.Get(ctx, membership, c.client.db.Counter(c.id))
+	docs, _, err := c.client.db.Get(ctx, membership, c.client.db.Layout.Counter(c.id))
 	if err != nil || docs[0] == nil {
 		return nil, false, err
 	}
@@ -96,11 +96,11 @@ func (c Counter) membershipName(field, member string) (string, error) {
 	if err := layout.ValidateID(member); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrInvalidMember, err)
 	}
-	return c.client.db.MembersOf(c.id, field) + "/" + member, nil
+	return c.client.db.Layout.MembersOf(c.id, field) + "/" + member, nil
 }
 
 func (c Counter) countsMembers(field string) error {
-	if err := c.client.db.CheckField(field); err != nil {
+	if err := c.client.db.Layout.CheckField(field); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidField, err)
 	}
 	return nil
@@ -154,7 +154,7 @@ func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, er
 				return err
 			}
 			for after, more := "", true; more; {
-				docs, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.MembersOf(c.id, field), After: after, Limit: membersPage})
+				docs, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field), After: after, Limit: membersPage})
 				if err != nil {
 					return err
 				}

@@ -42,7 +42,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		shardsOf: newKnownShards(),
 	}
 	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
-		if err := c.mayHave(n); err != nil && len(db.Fields) > 0 {
+		if err := c.mayHave(n); err != nil && len(db.Layout.Fields) > 0 {
 			return nil, fmt.Errorf("shards: %w", errors.Join(err, db.Close()))
 		}
 	}

@@ -63,7 +63,7 @@ func (c Counter) cached(ctx context.Context) (Snapshot, time.Duration, error) {
 // client library's.
 func (c *Client) Missing(ctx context.Context, counters ...string) ([]string, error) {
 	for _, id := range counters {
-		if err := c.db.Path.Validate(id); err != nil {
+		if err := c.db.Layout.Path.Validate(id); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalidID, err)
 		}
 	}
@@ -116,7 +116,7 @@ func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
 		err := c.call("watch", func() error {
-			for doc, err := range c.client.db.Watch(ctx, c.client.db.Counter(c.id)) {
+			for doc, err := range c.client.db.Watch(ctx, c.client.db.Layout.Counter(c.id)) {
 				var s Snapshot
 				if err == nil {
 					s, err = c.client.snapshotOf(c.id, doc)

@@ -61,7 +61,7 @@ func (c Counter) decideReset(ctx context.Context, k *book.Book, opts ResetOption
 	if opts.RemoveMembers {
 		most = math.MaxInt32 // all, or their counts would go without them
 	}
-	members, err := c.someMembers(ctx, db.Fields, most, k.At, db)
+	members, err := c.someMembers(ctx, db.Layout.Fields, most, k.At, db)
 	switch {
 	case err != nil:
 		return err
@@ -76,7 +76,7 @@ func (c Counter) decideReset(ctx context.Context, k *book.Book, opts ResetOption
 	if err := k.Enter(shards); err != nil {
 		return err
 	}
-	for _, field := range db.Fields {
+	for _, field := range db.Layout.Fields {
 		k.Rebase(field, 0)
 	}
 	k.TakeOff()
@@ -103,11 +103,11 @@ func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) 
 		if err != nil {
 			return 0, false, err
 		}
-		members, err := c.someMembers(ctx, db.Fields, atOnce, time.Time{}, tx)
+		members, err := c.someMembers(ctx, db.Layout.Fields, atOnce, time.Time{}, tx)
 		if err != nil || len(members) <= fewMembers {
 			return 0, false, err
 		}
-		tx.Write(c.takeOff(members, db.Fields)...)
+		tx.Write(c.takeOff(members, db.Layout.Fields)...)
 		k.Uneven(tx)
 		return len(members), true, nil
 	})
@@ -122,7 +122,7 @@ func (c Counter) Rebase(ctx context.Context, total int64) error {
 		if err := c.client.sums(); err != nil {
 			return err
 		}
-		return c.rebase(ctx, map[string]int64{c.client.db.Fields[0].Name: total})
+		return c.rebase(ctx, map[string]int64{c.client.db.Layout.Fields[0].Name: total})
 	})
 }
 
@@ -134,7 +134,7 @@ func (c Counter) RebaseFields(ctx context.Context, totals map[string]int64) erro
 
 func (c Counter) rebase(ctx context.Context, totals map[string]int64) error {
 	for name := range totals {
-		if err := c.client.db.CheckField(name); err != nil {
+		if err := c.client.db.Layout.CheckField(name); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalidField, err)
 		}
 	}
@@ -147,7 +147,7 @@ func (c Counter) rebase(ctx context.Context, totals map[string]int64) error {
 			return err
 		}
 		for name, total := range totals {
-			field, _ := c.client.db.Field(name)
+			field, _ := c.client.db.Layout.Field(name)
 			k.Rebase(field, k.Ledger.BaseFor(field.Shard, total))
 		}
 		return nil

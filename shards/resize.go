@@ -87,7 +87,7 @@ func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to strin
 		for name, value := range shard.GetFields() {
 			count, ok := store.Integer(value)
 			_, number := store.Float(value)
-			counted := slices.ContainsFunc(db.Fields, func(f layout.Field) bool { return f.Shard == name })
+			counted := slices.ContainsFunc(db.Layout.Fields, func(f layout.Field) bool { return f.Shard == name })
 			if !ok && (number || counted) {
 				return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, name, store.IDOf(shard.GetName()), value)
 			}

@@ -29,7 +29,7 @@ func (c Counter) shared(ctx context.Context) (Snapshot, error) {
 	}
 	next := c.client.exact.DoChan(c.id, func() (any, error) {
 		ctx := context.WithoutCancel(ctx) // whoever asked first may go away, and the others still wait
-		over, err := c.client.turns.take(ctx, c.client.db.Counter(c.id))
+		over, err := c.client.turns.take(ctx, c.client.db.Layout.Counter(c.id))
 		if err != nil {
 			return Snapshot{}, err
 		}
@@ -52,10 +52,10 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return s, err
 	}
-	for i, field := range db.Fields {
+	for i, field := range db.Layout.Fields {
 		c.client.set(&s, field, store.Int(of[i].total()))
 	}
-	for _, field := range db.Counted {
+	for _, field := range db.Layout.Counted {
 		counted, err := db.Aggregate(ctx, c.id, field.Counted, at)
 		if err != nil {
 			return s, fmt.Errorf("count %s: %w", field, err)
@@ -69,7 +69,7 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	s.subtract()
 	// A field that is new has shards before it is in the document, and a query has just been asked.
 	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(name string) bool {
-		_, sum := db.Field(name)
+		_, sum := db.Layout.Field(name)
 		return !sum || s.total(name) != 0
 	})
 	return s, c.client.countsAny(s)
@@ -97,8 +97,8 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []part
 	if err != nil {
 		return s, at, nil, err
 	}
-	of = make([]parts, len(db.Fields))
-	for i, field := range db.Fields {
+	of = make([]parts, len(db.Layout.Fields))
+	for i, field := range db.Layout.Fields {
 		if k.Ledger != nil {
 			of[i].base = k.Ledger.Base[field.Shard]
 		}
@@ -114,7 +114,7 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []part
 // sumField takes one query per field: one of several sums would leave out shards in which a
 // field is missing.
 func (c Counter) sumField(ctx context.Context, field layout.Field, at time.Time) (shards []int64, reads int64, err error) {
-	value, err := c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, at)
+	value, err := c.client.db.Sum(ctx, c.client.db.Layout.ShardsOf(c.id), field.Shard, at)
 	if err != nil {
 		return nil, 1, err
 	}

@@ -66,7 +66,7 @@ func (c *Client) adds(f *batch, sum sum) *firestorepb.Write {
 }
 
 func (c *Client) pickedShard(f *batch, counter string) string {
-	return c.db.Shard(counter, layout.ShardID(f.picked[counter]))
+	return c.db.Layout.Shard(counter, layout.ShardID(f.picked[counter]))
 }
 
 // marks is the write that makes a marker, or takes the place of one that was made alone. TTL must not take
@@ -80,7 +80,7 @@ func (c *Client) marks(id string, m marker) *firestorepb.Write {
 		ttl = batchMarkerTTL
 	}
 	now := slices.MaxFunc([]time.Time{c.db.Now(), time.Now()}, time.Time.Compare)
-	w := store.Create(c.db.Request(id), m.fields(now.Add(ttl)))
+	w := store.Create(c.db.Layout.Request(id), m.fields(now.Add(ttl)))
 	if !m.at.IsZero() {
 		w.CurrentDocument = store.UpdatedAtTime(m.at)
 	}

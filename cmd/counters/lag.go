@@ -91,7 +91,7 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 	if k.Ledger != nil {
 		known = k.Ledger
 	}
-	there, err := db.Documents(ctx, store.Query{Collection: db.ShardsOf(id), At: k.At})
+	there, err := db.Documents(ctx, store.Query{Collection: db.Layout.ShardsOf(id), At: k.At})
 	if err != nil {
 		return lag{}, fmt.Errorf("read the shards of counter %q: %w", id, err)
 	}
@@ -112,7 +112,7 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 // differ adds to behind what a shard holds beyond what was counted of it, and reports whether that
 // is anything. What is no integer is not behind: the last one counts on.
 func (t *target) differ(db *store.DB, shard *firestorepb.Document, entry ledger.Entry, behind map[string]int64) (differs bool) {
-	for _, field := range db.Fields {
+	for _, field := range db.Layout.Fields {
 		n, whole := store.Integer(shard.GetFields()[field.Shard])
 		if !whole {
 			continue

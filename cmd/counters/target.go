@@ -191,7 +191,7 @@ func (t *target) reachEmulator(ctx context.Context) error {
 		return err
 	}
 	defer db.Close()
-	if _, _, err := db.Get(ctx, db.Cursor()); ctx.Err() == context.DeadlineExceeded {
+	if _, _, err := db.Get(ctx, db.Layout.Cursor()); ctx.Err() == context.DeadlineExceeded {
 		return fmt.Errorf("what listens at FIRESTORE_EMULATOR_HOST=%s does not answer as a Firestore does (%w); \"counters dev\" prints the port that does", host, err)
 	}
 	return nil // whatever it answers, the command will hear

@@ -64,8 +64,8 @@ func (b Books) adopt(ctx context.Context, tx *store.Tx, counter string, doc *fir
 	if n := k.Ledger.Numbers(); n > ledger.MaxNumbers {
 		return nil, nil, fmt.Errorf("%w: the counter has %d shards, and %d numbers in them", ErrLedgerFull, len(shards), n)
 	}
-	for _, field := range b.db.Fields {
-		k.takeOver(field, b.db.Hosted)
+	for _, field := range b.db.Layout.Fields {
+		k.takeOver(field, b.db.Layout.Hosted)
 	}
 	return k, shards, nil
 }
@@ -75,7 +75,7 @@ func (b Books) adopt(ctx context.Context, tx *store.Tx, counter string, doc *fir
 // those of totals, [ErrNotFound], and those of [store.DB.Transact].
 func (b Books) Keep(ctx context.Context, counter string, totals func(ctx context.Context, tx *store.Tx, doc map[string]*firestorepb.Value) (map[string]int64, error)) error {
 	return b.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		docs, _, err := tx.Get(ctx, b.db.LedgerOf(counter), b.db.Counter(counter))
+		docs, _, err := tx.Get(ctx, b.db.Layout.LedgerOf(counter), b.db.Layout.Counter(counter))
 		switch {
 		case err != nil:
 			return err

@@ -101,9 +101,9 @@ func (b Books) Read(ctx context.Context, counter string, missing func(*Book) (ma
 func (b Books) Glance(ctx context.Context, counter string, missing func(*Book) (made bool, err error)) (*Book, error) {
 	paths := append([]string{LedgerBase, LedgerAnswers, LedgerSums, LedgerUneven, LedgerFloor, LedgerFormat, LedgerShards}, LedgerBack...)
 	for _, own := range []string{layout.Deleting, layout.NumShards, layout.NumShardsLegacy} {
-		paths = append(paths, b.db.OwnPath(own))
+		paths = append(paths, b.db.Layout.OwnPath(own))
 	}
-	for _, field := range b.db.Shown() {
+	for _, field := range b.db.Layout.Shown() {
 		paths = append(paths, layout.FieldPath(field.Name))
 	}
 	return b.read(ctx, counter, paths, missing)
@@ -111,7 +111,7 @@ func (b Books) Glance(ctx context.Context, counter string, missing func(*Book) (
 
 func (b Books) read(ctx context.Context, counter string, paths []string, missing func(*Book) (made bool, err error)) (*Book, error) {
 	for {
-		docs, at, err := b.db.GetPaths(ctx, paths, b.db.LedgerOf(counter), b.db.Counter(counter))
+		docs, at, err := b.db.GetPaths(ctx, paths, b.db.Layout.LedgerOf(counter), b.db.Layout.Counter(counter))
 		if err != nil {
 			return &Book{Counter: counter, books: b}, fmt.Errorf("read ledger: %w", err)
 		}
@@ -130,7 +130,7 @@ func (b Books) read(ctx context.Context, counter string, paths []string, missing
 
 // HasImported reports whether a source was imported into a counter.
 func (b Books) HasImported(ctx context.Context, counter, source string) (bool, error) {
-	docs, _, err := b.db.GetPaths(ctx, []string{layout.FieldPath(LedgerImported, source)}, b.db.LedgerOf(counter))
+	docs, _, err := b.db.GetPaths(ctx, []string{layout.FieldPath(LedgerImported, source)}, b.db.Layout.LedgerOf(counter))
 	if err != nil {
 		return false, fmt.Errorf("read ledger: %w", err)
 	}
@@ -142,7 +142,7 @@ func (b Books) HasImported(ctx context.Context, counter, source string) (bool, e
 func (b Books) Get(ctx context.Context, from Reader, counters []string, others ...string) (books []*Book, docs Shards, err error) {
 	names := make([]string, 0, 2*len(counters)+len(others))
 	for _, counter := range counters {
-		names = append(names, b.db.Counter(counter), b.db.LedgerOf(counter))
+		names = append(names, b.db.Layout.Counter(counter), b.db.Layout.LedgerOf(counter))
 	}
 	all, at, err := from.Get(ctx, append(names, others...)...)
 	if err != nil {
@@ -157,7 +157,7 @@ func (b Books) Get(ctx context.Context, from Reader, counters []string, others .
 // Shards reads all shards of a counter, whatever its document says of their number: as they were at a
 // time, or now where that is zero or in a transaction.
 func (b Books) Shards(ctx context.Context, from Reader, counter string, at time.Time) (Shards, error) {
-	docs, err := from.Documents(ctx, store.Query{Collection: b.db.ShardsOf(counter), At: at})
+	docs, err := from.Documents(ctx, store.Query{Collection: b.db.Layout.ShardsOf(counter), At: at})
 	if err != nil {
 		return nil, fmt.Errorf("read shards: %w", err)
 	}
@@ -168,7 +168,7 @@ func (b Books) Shards(ctx context.Context, from Reader, counter string, at time.
 func (b Books) open(counter string, itsLedger, doc *firestorepb.Document, at time.Time) *Book {
 	k := &Book{Counter: counter, Doc: doc, At: at, books: b, raw: itsLedger}
 	if itsLedger != nil {
-		k.Ledger, k.Unusable = Decode(b.db.Shards, itsLedger)
+		k.Ledger, k.Unusable = Decode(b.db.Layout.Shards, itsLedger)
 	}
 	return k
 }

@@ -96,7 +96,7 @@ func (w *world) add(ctx context.Context, n int64, applied func()) error {
 
 func (w *world) ledger(t *testing.T) *ledger.Ledger {
 	t.Helper()
-	docs, _, err := w.db.Get(t.Context(), w.db.LedgerOf("a"))
+	docs, _, err := w.db.Get(t.Context(), w.db.Layout.LedgerOf("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,8 +282,8 @@ func TestDecide(t *testing.T) {
 	}
 	if err := book.Of(w.db).Command(t.Context(), "a", func(_ context.Context, k *book.Book) (bool, error) {
 		k.SetBase("views", 2)
-		k.Beside(store.Update(w.db.Document("pages/hello"), nil, map[string]*firestorepb.Value{"n": store.Int(4)}, nil))
-		return true, k.Import("x", 3, w.db.Fields[0], 1)
+		k.Beside(store.Update(w.db.Layout.Document("pages/hello"), nil, map[string]*firestorepb.Value{"n": store.Int(4)}, nil))
+		return true, k.Import("x", 3, w.db.Layout.Fields[0], 1)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestAnImportThatABaseHasNoRoomFor(t *testing.T) {
 	in := func(base, added int64) error {
 		return book.Of(w.db).Command(t.Context(), "a", func(_ context.Context, k *book.Book) (bool, error) {
 			k.SetBase("likes", base)
-			return true, k.Import("x", added, w.db.Fields[0], added)
+			return true, k.Import("x", added, w.db.Layout.Fields[0], added)
 		})
 	}
 	for _, fits := range []struct{ base, added int64 }{{math.MaxInt64 - 1, 1}, {math.MinInt64 + 2, -2}, {math.MinInt64, math.MaxInt64}} {
@@ -329,7 +329,7 @@ func TestAnewForgetsWhatWasReplaced(t *testing.T) {
 	for _, anew := range []bool{false, true} {
 		if err := book.Of(w.db).Command(t.Context(), "a", func(_ context.Context, k *book.Book) (bool, error) {
 			if k.SetBase("likes", 1); anew {
-				k.Rebase(w.db.Fields[0], 1)
+				k.Rebase(w.db.Layout.Fields[0], 1)
 			}
 			return true, nil
 		}); err != nil {

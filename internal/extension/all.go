@@ -60,7 +60,7 @@ const (
 // what there is.
 func ImportAll(ctx context.Context, db *store.DB, field string, opts ImportAllOptions) error {
 	source := func(path string) Source { return Source{Path: path, Field: field} }
-	if _, counted := db.Field(field); !counted || !db.Hosted {
+	if _, counted := db.Layout.Field(field); !counted || !db.Layout.Hosted {
 		return fmt.Errorf("%w: %s is imported in place where it is counted (FIELDS) in documents of the app's own (HOSTED=true)", ErrInvalidSource, field)
 	}
 	if !opts.DryRun {
@@ -84,8 +84,8 @@ func ImportAll(ctx context.Context, db *store.DB, field string, opts ImportAllOp
 	group, working := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, opts.Parallel))
 	err = eachDocument(working, db, field, func(doc *firestorepb.Document) {
-		path := strings.TrimPrefix(doc.GetName(), db.Database+"/documents/")
-		id, _ := db.Path.ID(path)
+		path := strings.TrimPrefix(doc.GetName(), db.Layout.Database+"/documents/")
+		id, _ := db.Layout.Path.ID(path)
 		d := Document{Path: path, Shards: waiting[path]}
 		delete(waiting, path)
 		group.Go(func() error {
@@ -159,12 +159,12 @@ func (d *Document) take(ctx context.Context, db *store.DB, id string, source Sou
 // eachDocument calls found with each document of the counters' path, with the field and our own map
 // in it, and nothing else.
 func eachDocument(ctx context.Context, db *store.DB, field string, found func(*firestorepb.Document)) error {
-	q := store.Query{Collection: db.Document(db.Path.Collection()), Group: true, Limit: listed, Fields: []string{layout.FieldPath(field), layout.FieldPath(layout.Rollup)}}
-	if !db.Path.Nested() {
-		q.Collection, q.Group = db.Counters(), false
+	q := store.Query{Collection: db.Layout.Document(db.Layout.Path.Collection()), Group: true, Limit: listed, Fields: []string{layout.FieldPath(field), layout.FieldPath(layout.Rollup)}}
+	if !db.Layout.Path.Nested() {
+		q.Collection, q.Group = db.Layout.Counters(), false
 	}
 	return eachOf(ctx, db, q, func(doc *firestorepb.Document) {
-		if _, is := db.Path.ID(strings.TrimPrefix(doc.GetName(), db.Database+"/documents/")); is {
+		if _, is := db.Layout.Path.ID(strings.TrimPrefix(doc.GetName(), db.Layout.Database+"/documents/")); is {
 			found(doc)
 		}
 	})
@@ -174,9 +174,9 @@ func eachDocument(ctx context.Context, db *store.DB, field string, found func(*f
 // path.
 func waitingBelow(ctx context.Context, db *store.DB) (map[string]int, error) {
 	waiting := map[string]int{}
-	err := eachOf(ctx, db, store.Query{Collection: db.Document(shardsID), Group: true, Limit: 1000, Names: true}, func(shard *firestorepb.Document) {
-		document, _, _ := strings.Cut(strings.TrimPrefix(shard.GetName(), db.Database+"/documents/"), "/"+shardsID+"/")
-		if _, is := db.Path.ID(document); is {
+	err := eachOf(ctx, db, store.Query{Collection: db.Layout.Document(shardsID), Group: true, Limit: 1000, Names: true}, func(shard *firestorepb.Document) {
+		document, _, _ := strings.Cut(strings.TrimPrefix(shard.GetName(), db.Layout.Database+"/documents/"), "/"+shardsID+"/")
+		if _, is := db.Layout.Path.ID(document); is {
 			waiting[document]++
 		}
 	})

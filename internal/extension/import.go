@@ -145,12 +145,12 @@ func ImportWith(ctx context.Context, db *store.DB, counter string, source Source
 // since the last time.
 func (c importer) copyFrom(ctx context.Context, source Source) (Imported, error) {
 	var done Imported
-	into, key := c.db.Fields[0], source.key()
-	own := c.db.Document(source.Path) == c.db.Counter(c.counter)
+	into, key := c.db.Layout.Fields[0], source.key()
+	own := c.db.Layout.Document(source.Path) == c.db.Layout.Counter(c.counter)
 	if own {
 		key = source.copyKey()
 	}
-	if field, shown := c.db.Field(source.last()); shown {
+	if field, shown := c.db.Layout.Field(source.last()); shown {
 		into = field
 	}
 	err := c.books.Command(ctx, c.counter, func(ctx context.Context, k *book.Book) (bool, error) {
@@ -191,13 +191,13 @@ func (c importer) checkSource(source Source) error {
 	switch err := source.Validate(); {
 	case err != nil:
 		return err
-	case len(c.db.Fields) == 0:
-		return fmt.Errorf("%w: %w", ErrInvalidSource, c.db.CheckSums())
-	case slices.ContainsFunc(c.db.Counted, func(f layout.Field) bool { return f.Name == source.last() }):
+	case len(c.db.Layout.Fields) == 0:
+		return fmt.Errorf("%w: %w", ErrInvalidSource, c.db.Layout.CheckSums())
+	case slices.ContainsFunc(c.db.Layout.Counted, func(f layout.Field) bool { return f.Name == source.last() }):
 		// Taken for a field that isn't shown here, it would be added to the first one.
-		return fmt.Errorf("%w: %w", ErrInvalidSource, c.db.CheckField(source.last()))
-	case c.db.Document(source.Path) != c.db.Counter(c.counter) || c.inPlace(source):
-	case slices.Contains(c.db.FieldNames(), source.Field):
+		return fmt.Errorf("%w: %w", ErrInvalidSource, c.db.Layout.CheckField(source.last()))
+	case c.db.Layout.Document(source.Path) != c.db.Layout.Counter(c.counter) || c.inPlace(source):
+	case slices.Contains(c.db.Layout.FieldNames(), source.Field):
 		return fmt.Errorf("%w: the extension and the roll-up would both write %s: import it into another counter, or in place with HOSTED=true", ErrInvalidSource, source.Field)
 	}
 	return nil
@@ -207,7 +207,7 @@ func (c importer) checkSource(source Source) error {
 // and what the extension's workers have summed up in between. Transactions of the extension move
 // counts from one to the other.
 func (c importer) value(ctx context.Context, source Source) (int64, error) {
-	name := c.db.Document(source.Path)
+	name := c.db.Layout.Document(source.Path)
 	docs, at, err := c.db.Get(ctx, name)
 	if err != nil {
 		return 0, err

@@ -84,7 +84,7 @@ func takes(shards int) time.Duration {
 
 // stopped reports, as [ErrRuns], that the extension still runs.
 func stopped(ctx context.Context, db *store.DB) error {
-	docs, now, err := db.Get(ctx, db.Document(stateDocument))
+	docs, now, err := db.Get(ctx, db.Layout.Document(stateDocument))
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func runs(state *firestorepb.Document, now time.Time) error {
 // sure that everything is as an import needs it, before anything is changed.
 func (c importer) waiting(ctx context.Context, source Source) ([]string, error) {
 	db := c.db
-	docs, now, err := db.Get(ctx, db.Counter(c.counter), db.Document(stateDocument))
+	docs, now, err := db.Get(ctx, db.Layout.Counter(c.counter), db.Layout.Document(stateDocument))
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (c importer) waiting(ctx context.Context, source Source) ([]string, error) 
 	if err := runs(docs[1], now); err != nil {
 		return nil, err
 	}
-	shards, err := db.Documents(ctx, store.Query{Collection: db.Counter(c.counter) + "/" + shardsID})
+	shards, err := db.Documents(ctx, store.Query{Collection: db.Layout.Counter(c.counter) + "/" + shardsID})
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (c importer) waiting(ctx context.Context, source Source) ([]string, error) 
 // has to happen all the same: [ErrCounted].
 func (c importer) keepTotals(ctx context.Context) error {
 	return c.books.Keep(ctx, c.counter, func(ctx context.Context, tx *store.Tx, doc map[string]*firestorepb.Value) (map[string]int64, error) {
-		shards, err := tx.Documents(ctx, store.Query{Collection: c.db.ShardsOf(c.counter), Limit: 1, Names: true})
+		shards, err := tx.Documents(ctx, store.Query{Collection: c.db.Layout.ShardsOf(c.counter), Limit: 1, Names: true})
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +144,7 @@ func (c importer) keepTotals(ctx context.Context) error {
 			return nil, ErrCounted
 		}
 		totals := map[string]int64{}
-		for _, field := range c.db.Fields {
+		for _, field := range c.db.Layout.Fields {
 			kept := fieldSum{field: []string{field.Name}}
 			if kept.add(doc); kept.err != nil {
 				return nil, fmt.Errorf("field %s: %w", field.Name, kept.err)
@@ -160,7 +160,7 @@ func (c importer) keepTotals(ctx context.Context) error {
 // was adopted before it was imported.
 func (c importer) moveToBase(ctx context.Context, source Source, names []string) (Imported, error) {
 	var done Imported
-	field, _ := c.db.Field(source.Field)
+	field, _ := c.db.Layout.Field(source.Field)
 	key := source.key()
 	err := c.books.Command(ctx, c.counter, func(ctx context.Context, k *book.Book) (bool, error) {
 		if _, copied := k.Ledger.Imported[source.copyKey()]; copied {
@@ -246,5 +246,5 @@ func takeOff(shard *firestorepb.Document, field string, n int64) *firestorepb.Wr
 // inPlace reports whether a counter is taken over in place.
 func (c importer) inPlace(source Source) bool {
 	db := c.db
-	return db.Hosted && db.Document(source.Path) == db.Counter(c.counter) && slices.Contains(db.FieldNames(), source.Field)
+	return db.Layout.Hosted && db.Layout.Document(source.Path) == db.Layout.Counter(c.counter) && slices.Contains(db.Layout.FieldNames(), source.Field)
 }

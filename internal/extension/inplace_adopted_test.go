@@ -175,7 +175,7 @@ func TestImportInPlaceAndIntoAnotherField(t *testing.T) {
 			t.Errorf("%s again: %+v, %v; want 3 more", first.Fields, got, err)
 		}
 		w.rollUp(t, id)
-		if total := w.document(t, source.Path)[w.db.Fields[0].Name]; total != int64(1030) {
+		if total := w.document(t, source.Path)[w.db.Layout.Fields[0].Name]; total != int64(1030) {
 			t.Errorf("%s: %v, want 1030", first.Fields, total)
 		}
 	}

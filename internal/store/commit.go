@@ -11,7 +11,7 @@ import (
 // Commit applies all writes or none. It is sent once: no layer below resends it. [KindOf] says of its
 // error whether the commit may have been applied.
 func (db *DB) Commit(ctx context.Context, writes ...*firestorepb.Write) (*firestorepb.CommitResponse, error) {
-	return db.commit(ctx, &firestorepb.CommitRequest{Database: db.Database, Writes: writes})
+	return db.commit(ctx, &firestorepb.CommitRequest{Database: db.Layout.Database, Writes: writes})
 }
 
 func (db *DB) commit(ctx context.Context, req *firestorepb.CommitRequest) (resp *firestorepb.CommitResponse, err error) {
@@ -37,6 +37,6 @@ func (db *DB) rollback(ctx context.Context, req *firestorepb.CommitRequest) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
 	_ = db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
-		return api.Rollback(db.outgoing(ctx), &firestorepb.RollbackRequest{Database: db.Database, Transaction: req.GetTransaction()})
+		return api.Rollback(db.outgoing(ctx), &firestorepb.RollbackRequest{Database: db.Layout.Database, Transaction: req.GetTransaction()})
 	})
 }

@@ -47,7 +47,7 @@ const lastLook = 3 * time.Second
 func (db *DB) CommitIf(ctx context.Context, p Patience, plan func(context.Context) ([]*firestorepb.Write, error)) (*firestorepb.CommitResponse, error) {
 	return db.commitIf(ctx, p, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
 		writes, err := plan(ctx)
-		return &firestorepb.CommitRequest{Database: db.Database, Writes: writes}, err
+		return &firestorepb.CommitRequest{Database: db.Layout.Database, Writes: writes}, err
 	})
 }
 

@@ -37,7 +37,7 @@ func TestADoubtOutlastsConflicts(t *testing.T) {
 					}
 					return emulator.Verdict{Before: status.Error(code, "others were faster")}
 				})
-				name := db.Database + "/documents/counters/c"
+				name := db.Layout.Database + "/documents/counters/c"
 				_, err = db.CommitIf(t.Context(), store.Patience{Conflicts: 3, Doubts: 3, Yield: yield}, func(context.Context) ([]*firestorepb.Write, error) {
 					return []*firestorepb.Write{store.Update(name, nil, map[string]*firestorepb.Value{"total": store.Int(1)}, nil)}, nil
 				})

@@ -112,7 +112,7 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	name := db.Shard("c", "0")
+	name := db.Layout.Shard("c", "0")
 	write := func(timeout time.Duration, w *firestorepb.Write) error {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
@@ -157,7 +157,7 @@ func TestNoFirestore(t *testing.T) {
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if _, _, err := db.Get(ctx, db.Counter("a")); err == nil {
+	if _, _, err := db.Get(ctx, db.Layout.Counter("a")); err == nil {
 		t.Error("read something from nothing")
 	}
 }
@@ -222,7 +222,7 @@ func TestAReadSaysWhatCameOfIt(t *testing.T) {
 				defer db.Close()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				_, _, err = db.Get(ctx, db.Counter("a"))
+				_, _, err = db.Get(ctx, db.Layout.Counter("a"))
 				if errors.Is(err, store.ErrUnreachable) != tt.unreachable || !errors.Is(err, context.DeadlineExceeded) || !strings.HasSuffix(err.Error(), tt.want) || attempts < 4 {
 					t.Errorf("%v after %d attempts, want %q", err, attempts, tt.want)
 				}

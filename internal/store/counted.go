@@ -13,9 +13,9 @@ import (
 // group of collections it is the one at the root.
 func (db *DB) CollectionOf(counter string, a *layout.Aggregation) string {
 	if a.From == layout.Below {
-		return db.Counter(counter) + "/" + a.Collection
+		return db.Layout.Counter(counter) + "/" + a.Collection
 	}
-	return db.Document(a.Collection)
+	return db.Layout.Document(a.Collection)
 }
 
 // conditions are those of an aggregation for a counter; nil if there are none.
@@ -58,8 +58,8 @@ var operatorOf = map[layout.Operator]firestorepb.StructuredQuery_FieldFilter_Ope
 func (db *DB) Alternatives(counter string, a *layout.Aggregation, f layout.Filter) []*firestorepb.Value {
 	switch value := f.Value.(type) {
 	case layout.Wildcard:
-		id, path := db.Refer(counter, value, a.References())
-		ways := []*firestorepb.Value{String(path), {ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: db.Document(path)}}}
+		id, path := db.Layout.Refer(counter, value, a.References())
+		ways := []*firestorepb.Value{String(path), {ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: db.Layout.Document(path)}}}
 		if id != "" {
 			ways = append(ways, String(id))
 		}

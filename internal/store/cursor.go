@@ -22,18 +22,18 @@ const (
 
 // Stopped is where the last walk over all counters stopped.
 func (db *DB) Stopped(ctx context.Context) (Cursor, error) {
-	docs, _, err := db.Get(ctx, db.Cursor())
+	docs, _, err := db.Get(ctx, db.Layout.Cursor())
 	if err != nil {
 		return Cursor{}, err
 	}
-	at := docs[0].GetFields()[cursorWalks].GetMapValue().GetFields()[db.Path.String()].GetMapValue().GetFields()
+	at := docs[0].GetFields()[cursorWalks].GetMapValue().GetFields()[db.Layout.Path.String()].GetMapValue().GetFields()
 	return Cursor{Page: at[cursorPage].GetStringValue(), Done: at[cursorDone].GetStringValue()}, nil
 }
 
 // Stop stores where a walk over all counters stopped.
 func (db *DB) Stop(ctx context.Context, at Cursor) error {
 	walk := Map(map[string]*firestorepb.Value{cursorPage: String(at.Page), cursorDone: String(at.Done)})
-	_, err := db.Commit(ctx, Update(db.Cursor(), nil,
-		map[string]*firestorepb.Value{cursorWalks: Map(map[string]*firestorepb.Value{db.Path.String(): walk})}, nil, ServerTime(cursorAt)))
+	_, err := db.Commit(ctx, Update(db.Layout.Cursor(), nil,
+		map[string]*firestorepb.Value{cursorWalks: Map(map[string]*firestorepb.Value{db.Layout.Path.String(): walk})}, nil, ServerTime(cursorAt)))
 	return err
 }

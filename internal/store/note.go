@@ -54,7 +54,7 @@ const maxWhy = 1000
 
 // NoteOf is the note of a counter, at the time that it returns; nil if there is none.
 func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, error) {
-	docs, now, err := db.Get(ctx, db.Note(counter))
+	docs, now, err := db.Get(ctx, db.Layout.Note(counter))
 	if err != nil || docs[0] == nil {
 		return nil, now, err
 	}
@@ -106,7 +106,7 @@ func noteOf(doc *firestorepb.Document) Note {
 // Asked that this revision doesn't have.
 func (db *DB) Unasked(n Note) (unasked, unknown []string) {
 	unknown = slices.Clone(n.Asked)
-	for _, field := range db.Counted {
+	for _, field := range db.Layout.Counted {
 		key := field.Key()
 		if at := slices.Index(unknown, key); at >= 0 {
 			unknown = slices.Delete(unknown, at, at+1)
@@ -131,7 +131,7 @@ func (db *DB) EnsureNote(ctx context.Context, counter, why string, due time.Dura
 		unasked, _ := db.Unasked(*n)
 		if made {
 			why := strings.ToValidUTF8(why[:min(len(why), maxWhy)], "") // gRPC refuses half a character at the end
-			return []*firestorepb.Write{Create(db.Note(counter), map[string]*firestorepb.Value{
+			return []*firestorepb.Write{Create(db.Layout.Note(counter), map[string]*firestorepb.Value{
 				noteCounter: String(counter), noteWhy: String(why), noteSince: Time(now), noteDue: Time(now.Add(due)), noteTries: Int(0), noteAsked: texts(unasked),
 			})}, nil
 		}
@@ -142,7 +142,7 @@ func (db *DB) EnsureNote(ctx context.Context, counter, why string, due time.Dura
 			if n.Left {
 				fields[noteDue] = Time(n.Since) // at once
 			}
-			return []*firestorepb.Write{Update(db.Note(counter), UpdatedAtTime(n.version), fields, []string{noteBegun, noteLeft})}, nil
+			return []*firestorepb.Write{Update(db.Layout.Note(counter), UpdatedAtTime(n.version), fields, []string{noteBegun, noteLeft})}, nil
 		}
 		return nil, nil
 	})
@@ -161,7 +161,7 @@ func texts(list []string) *firestorepb.Value {
 // It reports false if the note has changed meanwhile: another has begun, or relies on it.
 func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note, ok bool, err error) {
 	n.Tries, n.Due, n.Begun = n.Tries+1, due, true
-	resp, err := db.Commit(ctx, Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
+	resp, err := db.Commit(ctx, Update(db.Layout.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
 		noteTries: Int(n.Tries), noteDue: Time(due), noteBegun: Bool(true),
 	}, []string{noteLeft}))
 	switch {
@@ -178,7 +178,7 @@ func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note,
 // All else is covered. From the time at on, such a revision may take it; at due, any may. LeaveNote
 // does nothing if others rely on the note by now.
 func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, at, due time.Time) error {
-	_, err := db.Commit(ctx, Update(db.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
+	_, err := db.Commit(ctx, Update(db.Layout.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
 		noteAsked: texts(asked), noteLeft: Time(at), noteDue: Time(due),
 	}, []string{noteBegun}))
 	if err == nil || KindOf(err) == Conflict {
@@ -190,7 +190,7 @@ func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, at, due tim
 // RemoveNote deletes a begun note, unless others rely on it by now. If that fails, the note stays, and
 // is due again.
 func (db *DB) RemoveNote(ctx context.Context, n Note) error {
-	_, err := db.Commit(ctx, DeleteIf(db.Note(n.Counter), UpdatedAtTime(n.version)))
+	_, err := db.Commit(ctx, DeleteIf(db.Layout.Note(n.Counter), UpdatedAtTime(n.version)))
 	if err == nil || KindOf(err) == Conflict {
 		return nil
 	}

@@ -45,7 +45,7 @@ func (r reader) GetPaths(ctx context.Context, paths []string, names ...string) (
 	if len(names) == 0 {
 		return docs, readTime, nil
 	}
-	req := &firestorepb.BatchGetDocumentsRequest{Database: r.db.Database, Documents: names}
+	req := &firestorepb.BatchGetDocumentsRequest{Database: r.db.Layout.Database, Documents: names}
 	if paths != nil {
 		req.Mask = &firestorepb.DocumentMask{FieldPaths: paths}
 	}
@@ -142,15 +142,15 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 // made only shards. If they aren't, or if the documents are the app's own, most of which may count
 // nothing, it finds counters by their ledgers, and misses those without one.
 func (db *DB) List(ctx context.Context, size int, token string) (ids []string, next string, err error) {
-	if db.Path.Whole() { // reading the counter tells whether it exists
-		path := db.Path.String()
-		id, _ := db.Path.ID(path)
+	if db.Layout.Path.Whole() { // reading the counter tells whether it exists
+		path := db.Layout.Path.String()
+		id, _ := db.Layout.Path.ID(path)
 		return []string{id}, "", nil
 	}
-	if db.ByLedgers() {
+	if db.Layout.ByLedgers() {
 		return db.listLedgers(ctx, size, token)
 	}
-	parent, id := split(db.Counters())
+	parent, id := split(db.Layout.Counters())
 	var docs []*firestorepb.Document
 	err = db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) {
 		it := api.ListDocuments(db.outgoing(ctx), &firestorepb.ListDocumentsRequest{
@@ -172,12 +172,12 @@ func (db *DB) List(ctx context.Context, size int, token string) (ids []string, n
 // listLedgers is List by ledgers. Its token is the name of the last one. It reads only names: a ledger
 // may have a megabyte, and other deployments' ledgers are in the same collection group.
 func (db *DB) listLedgers(ctx context.Context, size int, token string) (ids []string, next string, err error) {
-	docs, err := db.Documents(ctx, Query{Collection: db.Document(layout.Rollup), Group: true, Names: true, Limit: size, After: token})
+	docs, err := db.Documents(ctx, Query{Collection: db.Layout.Document(layout.Rollup), Group: true, Names: true, Limit: size, After: token})
 	if err != nil {
 		return nil, "", err
 	}
 	for _, doc := range docs {
-		if id, ok := db.ParseLedger(doc.GetName()); ok {
+		if id, ok := db.Layout.ParseLedger(doc.GetName()); ok {
 			ids = append(ids, id)
 		}
 	}
@@ -198,7 +198,7 @@ func (db *DB) Watch(ctx context.Context, name string) iter.Seq2[*firestorepb.Doc
 			yield(nil, fmt.Errorf("open Firestore: %w", err))
 			return
 		}
-		changes := client.Doc(strings.TrimPrefix(name, db.Database+"/documents/")).Snapshots(ctx)
+		changes := client.Doc(strings.TrimPrefix(name, db.Layout.Database+"/documents/")).Snapshots(ctx)
 		defer changes.Stop()
 		for {
 			snap, err := changes.Next()

@@ -51,7 +51,7 @@ import (
 
 // DB is the database that holds a deployment's counters. It is safe for concurrent use.
 type DB struct {
-	layout.Layout // names of its documents
+	Layout layout.Layout // names its documents
 	reader
 
 	api   *connection
@@ -99,7 +99,7 @@ func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*
 		// The only public way to the project that was found.
 		project = strings.Split(watcher.Doc("a/b").Path, "/")[1]
 	}
-	db.Database = "projects/" + project + "/databases/" + database
+	db.Layout.Database = "projects/" + project + "/databases/" + database
 	db.api, err = newConnection(emulator != "", func() (*apiv1.Client, error) {
 		options, err := clientOptions(emulator, opts)
 		if err != nil {
@@ -147,10 +147,10 @@ func (db *DB) Close() error {
 }
 
 // Project is the id of the database's project.
-func (db *DB) Project() string { return strings.Split(db.Database, "/")[1] }
+func (db *DB) Project() string { return strings.Split(db.Layout.Database, "/")[1] }
 
 func (db *DB) outgoing(ctx context.Context) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", db.Database)
+	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", db.Layout.Database)
 }
 
 // Now is a lower bound of Firestore's clock, by its answers to reads and commits. Before the first

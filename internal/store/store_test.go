@@ -63,7 +63,7 @@ func TestCommitIsSentOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := db.Database + "/documents/counters/c/shards/0"
+	name := db.Layout.Database + "/documents/counters/c/shards/0"
 	if _, err := db.Commit(t.Context(), store.Create(name, map[string]*firestorepb.Value{"count": store.Int(0)})); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestCommitIsSentOnce(t *testing.T) {
 			t.Errorf("%v: sent %d times, err = %v, want once, and the error", code, sent.Load(), err)
 		}
 	}
-	docs, readTime, err := db.Get(t.Context(), db.Database+"/documents/counters/none", name)
+	docs, readTime, err := db.Get(t.Context(), db.Layout.Database+"/documents/counters/none", name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,14 +96,14 @@ func TestOpenFindsTheEmulator(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if db.Database != "projects/p/databases/d" {
-		t.Errorf("Database = %q", db.Database)
+	if db.Layout.Database != "projects/p/databases/d" {
+		t.Errorf("Database = %q", db.Layout.Database)
 	}
 	// Listing missing documents takes an administrator.
 	if _, _, err := db.List(t.Context(), 10, ""); err != nil {
 		t.Errorf("list: %v", err)
 	}
-	if _, err := db.Commit(t.Context(), store.Create(db.Database+"/documents/a/b", nil)); err != nil {
+	if _, err := db.Commit(t.Context(), store.Create(db.Layout.Database+"/documents/a/b", nil)); err != nil {
 		t.Errorf("the generated client: %v", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestClientOptionsLeaveEverythingInOnePlace(t *testing.T) {
 			defer db.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			doc := db.Document("places/" + strings.ReplaceAll(name, " ", "-"))
+			doc := db.Layout.Document("places/" + strings.ReplaceAll(name, " ", "-"))
 			if _, err := db.Commit(ctx, store.Create(doc, nil)); err != nil {
 				t.Fatalf("commit: %v", err)
 			}
@@ -152,7 +152,7 @@ func TestClientOptionsLeaveEverythingInOnePlace(t *testing.T) {
 				}
 				break
 			}
-			path := strings.TrimPrefix(doc, db.Database+"/documents/")
+			path := strings.TrimPrefix(doc, db.Layout.Database+"/documents/")
 			if _, err := tt.used.Client(t, "p").Doc(path).Get(ctx); err != nil {
 				t.Errorf("it isn't where it belongs: %v", err)
 			}

@@ -80,14 +80,14 @@ func (db *DB) begin(ctx context.Context, last []byte, body func(context.Context,
 	var begun *firestorepb.BeginTransactionResponse
 	err := db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) {
 		begun, err = api.BeginTransaction(db.outgoing(ctx), &firestorepb.BeginTransactionRequest{
-			Database: db.Database,
+			Database: db.Layout.Database,
 			Options: &firestorepb.TransactionOptions{Mode: &firestorepb.TransactionOptions_ReadWrite_{
 				ReadWrite: &firestorepb.TransactionOptions_ReadWrite{RetryTransaction: last},
 			}},
 		})
 		return err
 	})
-	req := &firestorepb.CommitRequest{Database: db.Database, Transaction: begun.GetTransaction()}
+	req := &firestorepb.CommitRequest{Database: db.Layout.Database, Transaction: begun.GetTransaction()}
 	if err == nil {
 		tx := &Tx{reader: reader{db: db, transaction: req.Transaction}}
 		err = body(ctx, tx)

@@ -92,7 +92,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a reset reads a page of memberships outside of its transaction", "shards",
-		"c.someMembers(ctx, db.Fields, atOnce, time.Time{}, tx)", "c.someMembers(ctx, db.Fields, atOnce, time.Time{}, db)", test("TestLeavingBesideAResetOfManyMembers"),
+		"c.someMembers(ctx, db.Layout.Fields, atOnce, time.Time{}, tx)", "c.someMembers(ctx, db.Layout.Fields, atOnce, time.Time{}, db)", test("TestLeavingBesideAResetOfManyMembers"),
 	},
 	{
 		"a member's turn ends when its caller goes", "shards",
@@ -140,7 +140,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"an exact read at another time than its base", "shards",
-		"c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, at)", "c.client.db.Sum(ctx, c.client.db.ShardsOf(c.id), field.Shard, time.Time{})", test("TestSumIsOfOneTime"),
+		"c.client.db.Sum(ctx, c.client.db.Layout.ShardsOf(c.id), field.Shard, at)", "c.client.db.Sum(ctx, c.client.db.Layout.ShardsOf(c.id), field.Shard, time.Time{})", test("TestSumIsOfOneTime"),
 	},
 	{
 		"the markers of batches expire at once", "shards",
@@ -241,7 +241,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a reset reads members at another time than shards", "shards",
-		"c.someMembers(ctx, db.Fields, most, k.At, db)", "c.someMembers(ctx, db.Fields, most, time.Time{}, db)", simulation,
+		"c.someMembers(ctx, db.Layout.Fields, most, k.At, db)", "c.someMembers(ctx, db.Layout.Fields, most, time.Time{}, db)", simulation,
 	},
 	{
 		"a reset sets shards to zero", "shards",

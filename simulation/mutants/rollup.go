@@ -80,7 +80,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a note is taken away that others rely on", "internal/store",
-		"DeleteIf(db.Note(n.Counter), UpdatedAtTime(n.version))", "Delete(db.Note(n.Counter))", testIn("rollup", "TestAnEventBesideTheReconcileOfANote"),
+		"DeleteIf(db.Layout.Note(n.Counter), UpdatedAtTime(n.version))", "Delete(db.Layout.Note(n.Counter))", testIn("rollup", "TestAnEventBesideTheReconcileOfANote"),
 	},
 	{
 		"a reconcile for a note leaves the floor", "rollup",
@@ -252,7 +252,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"nobody is told that shards hold another field", "rollup",
-		"if !counted && len(shards) > 0 && len(c.db.Fields) > 0 {", "if false {", test("TestShardsOfAnotherField"),
+		"if !counted && len(shards) > 0 && len(c.db.Layout.Fields) > 0 {", "if false {", test("TestShardsOfAnotherField"),
 	},
 	{
 		"a reconcile doesn't look again behind what was impossible", "rollup",

@@ -113,17 +113,17 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	if n := book.NumShards(db.Layout, doc); n > 0 {
 		c.NumShards = n
 	}
-	for _, field := range db.Fields {
+	for _, field := range db.Layout.Fields {
 		c.Held[field.Name] = held(doc, field.Name)
 	}
-	shards, err := db.Documents(ctx, store.Query{Collection: db.ShardsOf(id), At: at})
+	shards, err := db.Documents(ctx, store.Query{Collection: db.Layout.ShardsOf(id), At: at})
 	if err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
 	}
 	for _, doc := range shards {
-		c.Shards = append(c.Shards, decodeShard(doc, db.Fields))
+		c.Shards = append(c.Shards, decodeShard(doc, db.Layout.Fields))
 	}
-	for _, field := range db.Counted {
+	for _, field := range db.Layout.Counted {
 		c.Held[field.Name] = held(doc, field.Name)
 		if c.Recounts[field.Name], err = readRecount(ctx, db, id, field, at); err != nil {
 			return nil, err
@@ -131,7 +131,7 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	}
 	nothing := !k.HasLedger() && len(c.Shards) == 0
 	switch {
-	case db.Hosted && nothing, !db.Hosted && !c.Exists && (k.HasLedger() || nothing):
+	case db.Layout.Hosted && nothing, !db.Layout.Hosted && !c.Exists && (k.HasLedger() || nothing):
 		return nil, nil
 	}
 	return c, nil

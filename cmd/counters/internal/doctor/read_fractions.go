@@ -38,7 +38,7 @@ func fractions(ctx context.Context, db *store.DB, id string, of *layout.Aggregat
 			if _, double := value.GetValueType().(*firestorepb.Value_DoubleValue); !double || integer || !among(db, id, doc, of) {
 				continue // what is no number is not in the sum
 			}
-			if found = append(found, fmt.Sprintf("%s holds %v", strings.TrimPrefix(doc.GetName(), db.Counter(id)+"/"), value.GetDoubleValue())); len(found) == shownFractions {
+			if found = append(found, fmt.Sprintf("%s holds %v", strings.TrimPrefix(doc.GetName(), db.Layout.Counter(id)+"/"), value.GetDoubleValue())); len(found) == shownFractions {
 				return found, true, nil
 			}
 		}
