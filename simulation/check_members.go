@@ -241,10 +241,10 @@ func (c *checker) commanded(id string, k *counter, rest, gone int64) {
 	if gone > 0 && c.now.Sub(k.emptied) > longestCommand {
 		c.fail("a command takes %d members of %q off, and none was to", gone, id)
 	}
-	if rest == 0 {
+	from := len(k.series) - 1
+	if rest == 0 || k.series[from].fraction { // a command that read a shard before it became one takes its number off it
 		return
 	}
-	from := len(k.series) - 1
 	for from > 0 && c.now.Sub(k.series[from].at) < longestCommand {
 		from--
 	}
