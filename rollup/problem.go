@@ -46,6 +46,11 @@ func problemKept(field string, kept int64) string {
 	return fmt.Sprintf("%q can be no count any more in a shard: set it to 0; the %d that it had counted are kept", field, kept)
 }
 
+// problemShares says that shards have more of a field than its limit allows, or what can be no share.
+func problemShares(f book.ShareFault) string {
+	return fmt.Sprintf("%q has a limit of %d, and %s: set a limit that is no less than that, or remove the limit", f.Field, f.Limit, f.Why)
+}
+
 // problemTooLarge says what keeps a counter's document from showing its ledger.
 const problemTooLarge = "its document can't be written, because it has no room or holds what Firestore no longer takes; make room in it: what is counted meanwhile is kept, and shown then"
 

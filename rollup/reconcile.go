@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,12 +39,14 @@ type reconciling struct {
 	opts       ReconcileOptions
 	report     Report
 	problems   []string
-	odd        string           // what is wrong with the shards
-	found      *book.Book       // with the counter's document as it was before adoption
-	snap       *ledger.Snapshot // of the shards, once there was a reason to read them
-	asked      *asked           // what the queries said, once they were asked
-	tried      bool             // a commit was planned, and is accounted for
-	impossible bool             // it is to take what can't be out of the ledger
+	odd        string            // what is wrong with the shards
+	faults     []book.ShareFault // what is wrong with the shares of its limits
+	mended     bool              // these were given out anew, once
+	found      *book.Book        // with the counter's document as it was before adoption
+	snap       *ledger.Snapshot  // of the shards, once there was a reason to read them
+	asked      *asked            // what the queries said, once they were asked
+	tried      bool              // a commit was planned, and is accounted for
+	impossible bool              // it is to take what can't be out of the ledger
 	// the counter's life is over: what is left of it is to be removed
 	over    bool
 	version time.Time // of its ledger
@@ -64,6 +67,11 @@ func (r *reconciling) run(ctx context.Context) (back bool, err error) {
 	}
 	if r.odd != "" {
 		r.problems = append([]string{r.odd}, r.problems...)
+	}
+	for _, f := range r.faults {
+		if !f.Mendable {
+			r.problems = append(r.problems, problemShares(f))
+		}
 	}
 	r.report.Problem = strings.Join(r.problems, "; ")
 	if r.opts.budget != nil {
@@ -132,6 +140,9 @@ func (r *reconciling) look(ctx context.Context) (_ *book.Book, again bool, err e
 	if err := r.snapshot(ctx, k); err != nil {
 		return nil, false, err
 	}
+	if again, err := r.shares(ctx); err != nil || again {
+		return nil, again, err
+	}
 	return r.correct(k)
 }
 
@@ -189,7 +200,22 @@ func (r *reconciling) snapshot(ctx context.Context, k *book.Book) error {
 	}
 	r.snap = &ledger.Snapshot{At: k.At, States: shards.States(), Uneven: k.Ledger.Uneven}
 	r.odd = r.client.problemOf(shards)
+	if !k.Missing() {
+		r.faults = book.ShareFaults(k.Ledger.Limits, shards)
+	}
 	return nil
+}
+
+// shares gives out anew the shares of the counter's limits that are not what they should be, once, and
+// reports whether it did: then the shards are read again. What only the user can decide is a problem.
+func (r *reconciling) shares(ctx context.Context) (again bool, err error) {
+	mendable := slices.ContainsFunc(r.faults, func(f book.ShareFault) bool { return f.Mendable })
+	r.report.Limits = r.report.Limits || mendable
+	if mendable && !r.mended && !r.opts.DryRun {
+		r.mended, r.snap = true, nil
+		return true, r.client.books.MendShares(ctx, r.report.Counter)
+	}
+	return false, nil
 }
 
 // correct corrects the book by the snapshot, and by what the queries said. It is nil where that

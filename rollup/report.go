@@ -80,6 +80,7 @@ type Report struct {
 
 	Adopted bool `json:"adopted,omitempty"` // it had no ledger
 	Rebuilt bool `json:"rebuilt,omitempty"` // its ledger could not be used, and was made again
+	Limits  bool `json:"limits,omitempty"`  // shards' shares of a limit were wrong, and are given out anew
 	// Deleted says that what was left of it is removed now, or would be: its deletion was
 	// half-finished, or its document is the app's own and has been gone for long enough.
 	Deleted bool `json:"deleted,omitempty"`
@@ -121,7 +122,7 @@ func (r Report) Repaired() bool {
 			return true
 		}
 	}
-	return r.Adopted || r.Rebuilt || r.Deleted || r.Shards != 0
+	return r.Adopted || r.Rebuilt || r.Limits || r.Deleted || r.Shards != 0
 }
 
 // fields are what was found of all fields that are integers.

@@ -92,98 +92,72 @@ func (c Counter) planLimit(ctx context.Context, tx *store.Tx, field layout.Field
 	if err != nil {
 		return fmt.Errorf("read shards: %w", err)
 	}
-	limits := book.LimitsIn(all)
-	_, has := limits[field.Shard]
-	switch {
-	case limit == nil && !has:
-		return nil
-	case limit == nil:
+	limits := ledger.Counts{}
+	maps.Copy(limits, k.Ledger.Limits)
+	if maps.Copy(limits, book.LimitsIn(all)); limit == nil {
+		if _, has := limits[field.Shard]; !has {
+			return nil
+		}
 		c.lift(tx, all, field, len(limits) == 1)
-	default:
-		if n := max(len(all), s.NumShards); n > MaxLimitedShards {
-			return fmt.Errorf("%w: it has %d, and at most %d can have a limit: resize it first", ErrInvalidShards, n, MaxLimitedShards)
-		}
-		if err := c.mayHaveLimit(k, all, len(limits) > 0, field); err != nil {
-			return err
-		}
-		if has {
-			err = c.changeLimit(tx, all, field, *limit)
-		} else {
-			err = c.impose(ctx, tx, all, s.NumShards, field, *limit, len(limits) == 0)
-		}
-		if err != nil {
-			return err
-		}
+	} else if err := c.giveLimit(ctx, tx, k, all, s.NumShards, field, *limit); err != nil {
+		return err
 	}
 	k.SetLimit(tx, field, limit)
 	return nil
 }
 
 // mayHaveLimit says why a field of a counter that has these shards can't get a limit, or another one.
-func (c Counter) mayHaveLimit(k *book.Book, all book.Shards, limited bool, field layout.Field) error {
+func (c Counter) mayHaveLimit(k *book.Book, all book.Shards, field layout.Field) error {
 	if base := k.Ledger.Base[field.Shard]; base != 0 {
 		return fmt.Errorf("%w: its total holds %d beyond its shards, of a rebase, an import or its creation; count in another counter", ErrInvalidLimit, base)
 	}
 	for _, doc := range all {
-		id := store.IDOf(doc.GetName())
-		if _, is := layout.UnlimitedShard(id); is != limited {
-			return fmt.Errorf("%w: something else made shard %s: remove the limits of the counter, and set them again", ErrInvalidLimit, id)
-		}
 		if value := doc.GetFields()[field.Shard]; value != nil && !store.IsInteger(value) {
-			return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, field.Shard, id, value)
+			return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, field.Shard, store.IDOf(doc.GetName()), value)
 		}
 	}
 	return nil
 }
 
-// impose gives shards shares of a new limit, and spreads evenly what is taken. Where it is the counter's
-// first limit, each shard gets another id: an increment that is on its way and doesn't know of the limit
-// finds none.
-func (c Counter) impose(ctx context.Context, tx *store.Tx, all book.Shards, n int, field layout.Field, limit int64, first bool) error {
-	db := c.client.db
-	found, err := tx.Documents(ctx, store.Query{Collection: db.Layout.MembersOf(c.id, field.Name), Names: true, Limit: maxMembersBefore + 1})
-	members := int64(len(found))
-	if err != nil {
-		return fmt.Errorf("read members: %w", err)
+// giveLimit gives shards shares of a field's limit. Where they have some of another one, only these change.
+// Where it had none, or they are not what they should be, what is taken is spread evenly.
+func (c Counter) giveLimit(ctx context.Context, tx *store.Tx, k *book.Book, all book.Shards, n int, field layout.Field, limit int64) error {
+	if n := max(len(all), n); n > MaxLimitedShards {
+		return fmt.Errorf("%w: it has %d, and at most %d can have a limit: resize it first", ErrInvalidShards, n, MaxLimitedShards)
 	}
-	shards := map[string]map[string]*firestorepb.Value{} // :: id, as it is afterwards → fields
-	var counts []int64
-	for _, doc := range all {
-		id, fields := store.IDOf(doc.GetName()), map[string]*firestorepb.Value{}
-		if first {
-			tx.Write(store.Delete(doc.GetName()))
-			id, fields = layout.LimitedShard(id), doc.GetFields()
-		}
-		shards[id] = fields
-		counts = append(counts, doc.GetFields()[field.Shard].GetIntegerValue())
+	if err := c.mayHaveLimit(k, all, field); err != nil {
+		return err
 	}
-	for i := 0; i < n && first; i++ {
-		if id := layout.LimitedShard(layout.ShardID(i)); shards[id] == nil {
-			shards[id] = c.client.zero("").GetFields()
-		}
-	}
-	taken := ledger.Add(counts...)
+	var taken, members int64
+	faults := book.ShareFaults(k.Ledger.Limits, all)
+	fault := slices.IndexFunc(faults, func(f book.ShareFault) bool { return f.Field == field.Shard })
+	_, has := book.LimitsIn(all)[field.Shard]
 	switch {
-	case members > maxMembersBefore:
-		return fmt.Errorf("%w: it has more than %d members, and can get one only before they join", ErrInvalidLimit, maxMembersBefore)
+	case has && fault < 0:
+		return c.changeLimit(tx, all, field, limit)
+	case has && !faults[fault].Mendable && !faults[fault].Over:
+		return fmt.Errorf("%w: %s: remove the limit, and set it again", ErrInvalidLimit, faults[fault].Why)
+	case has:
+		taken, members = faults[fault].Taken, faults[fault].Members
+	default:
+		found, err := tx.Documents(ctx, store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), Names: true, Limit: maxMembersBefore + 1})
+		if err != nil {
+			return fmt.Errorf("read members: %w", err)
+		}
+		if members = int64(len(found)); members > maxMembersBefore {
+			return fmt.Errorf("%w: it has more than %d members, and can get one only before they join", ErrInvalidLimit, maxMembersBefore)
+		}
+		for _, doc := range all {
+			taken = ledger.Add(taken, doc.GetFields()[field.Shard].GetIntegerValue())
+		}
+	}
+	switch {
 	case taken < members:
 		return fmt.Errorf("%w: its total is %d, with %d members", ErrInvalidLimit, taken, members)
 	case taken > limit:
 		return &LimitError{Counter: c.id, Field: field.Name, Limit: limit, Taken: taken, Members: members}
 	}
-	ids := slices.Sorted(maps.Keys(shards))
-	counted, joined, shares := escrow.Even(taken, len(ids)), escrow.Even(members, len(ids)), escrow.Even(limit, len(ids))
-	for i, id := range ids {
-		fields := maps.Clone(shards[id])
-		fields[field.Shard] = store.Int(counted[i])
-		fields[layout.MembersIn(field.Shard)] = store.Int(joined[i])
-		fields[layout.ShareOf(field.Shard)] = store.Int(shares[i])
-		if name := db.Layout.Shard(c.id, id); first {
-			tx.Write(store.Create(name, fields))
-		} else {
-			tx.Write(store.Update(name, store.Exists(true), fields, nil))
-		}
-	}
+	k.ShareOut(tx, all, n, map[string]escrow.Held{field.Shard: {Count: taken, Members: members, Share: limit}})
 	return nil
 }
 
@@ -191,10 +165,7 @@ func (c Counter) impose(ctx context.Context, tx *store.Tx, all book.Shards, n in
 func (c Counter) changeLimit(tx *store.Tx, all book.Shards, field layout.Field, limit int64) error {
 	held := make([]escrow.Held, len(all))
 	for i, doc := range all {
-		var ok bool
-		if held[i], ok = heldOf(doc, field.Shard); !ok {
-			return fmt.Errorf("%w: something else wrote shard %s: remove the limits of the counter, and set them again", ErrInvalidLimit, store.IDOf(doc.GetName()))
-		}
+		held[i], _ = heldOf(doc, field.Shard) // of which none is wrong
 	}
 	shares, ok := escrow.Limit(held, limit)
 	if !ok {

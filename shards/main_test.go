@@ -114,12 +114,18 @@ func (w *world) markers(t *testing.T) int {
 // rollUp brings a counter's total up to date, as the roll-up does.
 func (w *world) rollUp(t *testing.T, id string) rollup.Report {
 	t.Helper()
-	client, err := rollup.Open(t.Context(), rollup.Config{Project: "p"}, option.WithGRPCConn(w.Conn(t)))
+	return w.reconcile(t, rollup.Config{}, id, rollup.ReconcileOptions{})
+}
+
+func (w *world) reconcile(t *testing.T, cfg rollup.Config, id string, opts rollup.ReconcileOptions) rollup.Report {
+	t.Helper()
+	cfg.Project = "p"
+	client, err := rollup.Open(t.Context(), cfg, option.WithGRPCConn(w.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	r, err := client.Reconcile(t.Context(), id, rollup.ReconcileOptions{})
+	r, err := client.Reconcile(t.Context(), id, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

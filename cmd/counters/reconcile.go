@@ -222,6 +222,9 @@ func finding(r rollup.Report, fields []string, dryRun bool) string {
 	case r.Rebuilt:
 		line += "  rebuilt: its ledger could not be used"
 	}
+	if r.Limits {
+		line += "  shares of its limit are given out anew"
+	}
 	if r.Problem != "" {
 		line += "  problem: " + terminal.Escape(r.Problem)
 	}

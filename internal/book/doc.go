@@ -15,6 +15,7 @@
 //	life.go      a counter is made, and how its life ends
 //	adopt.go     a ledger for a counter that has none, or none that can be used
 //	write.go     how a book is written: both documents, in one commit, and how they are checked
+//	shares.go    shares of a limit that don't add up, and how they are given out anew
 //	book.go      a book: how it is read, and what changes it
 //	limit.go     a field gets a limit, or loses it
 //	document.go  the counter's document

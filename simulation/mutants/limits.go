@@ -32,7 +32,7 @@ var ofLimits = []mutant{
 	},
 	{
 		"a counter with a limit has as many shards as it says", "shards",
-		"n := max(len(all), s.NumShards); n > Max", "n := len(all); n > Max", test("TestLimitsAreOfSmallCounters"),
+		"n := max(len(all), n); n > Max", "n := len(all); n > Max", test("TestLimitsAreOfSmallCounters"),
 	},
 	{
 		"who was counted before is refused", "shards",
@@ -49,5 +49,17 @@ var ofLimits = []mutant{
 	{
 		"a ledger that is made again has no limits", "internal/book",
 		"k.Ledger.Limits = LimitsIn(shards)", "k.Ledger.Limits = nil", testIn("shards", "TestLimitOutlivesItsLedger"),
+	},
+	{
+		"shares are given out anew where more is taken than the limit", "internal/book",
+		"if all.Share = limit; !all.Valid() {", "if all.Share = limit; false {", testIn("shards", "TestSharesThatSomethingElseWrote"),
+	},
+	{
+		"a shard beside those of a limit stays", "internal/book",
+		"case !limited:\n\t\t\twhy", "case !limited && false:\n\t\t\twhy", testIn("shards", "TestSharesThatSomethingElseWrote"),
+	},
+	{
+		"what is beside a limit in a field without one is lost", "internal/book",
+		"ok && !partOf(held, field)", "ok && n != n", testIn("shards", "TestSharesProperties"),
 	},
 }

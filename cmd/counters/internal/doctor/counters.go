@@ -57,6 +57,7 @@ func (f *findings) counters(d *Deployment) {
 		case c.Ledger == nil:
 			f.add("ledger-missing", c.ID, c.unadopted(d.Target.sums()), d.counters("reconcile", c.ID))
 		default:
+			f.shares(d, c)
 			f.totals(d, c)
 			f.recounts(d, c)
 		}
@@ -227,6 +228,24 @@ func (c *Counter) unadopted(fields layout.Fields) string {
 		return "its documents have not been counted yet"
 	}
 	return strings.Join(seen, "; ")
+}
+
+// shares looks at the shares that shards have of limits.
+func (f *findings) shares(d *Deployment, c Counter) {
+	for _, field := range d.Target.sums() {
+		for _, fault := range c.Shares {
+			seen := fmt.Sprintf("%s has a limit of %d, and %s", field.Name, fault.Limit, fault.Why)
+			switch {
+			case fault.Field != field.Shard:
+			case fault.Mendable:
+				f.add("shares-differ", c.ID, seen, d.counters("reconcile", c.ID))
+			case fault.Over:
+				f.add("limit-exceeded", c.ID, seen, d.counters("limit", c.ID, "--field="+field.Name)+" "+strconv.FormatInt(fault.Taken, 10))
+			default:
+				f.add("limit-unclear", c.ID, seen, d.counters("limit", c.ID, "--none", "--field="+field.Name))
+			}
+		}
+	}
 }
 
 // totals compares a counter's totals with what they are made of. A total and the ledger are always

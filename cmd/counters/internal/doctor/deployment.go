@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/cmd/internal/cost"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -251,8 +252,9 @@ type Counter struct {
 	Held      map[string]Held    // :: field, also of those that count documents → what its document holds
 	Recounts  map[string]Recount // :: field that counts documents → what they come to
 	Shards    []Shard
-	Ledger    *ledger.Ledger // nil when there is none, or it is an earlier counter's
-	BadLedger string         // why the ledger can't be used
+	Shares    []book.ShareFault // what is wrong with the shares of its limits
+	Ledger    *ledger.Ledger    // nil when there is none, or it is an earlier counter's
+	BadLedger string            // why the ledger can't be used
 	// the finding that this is
 	BadLedgerIs string
 }

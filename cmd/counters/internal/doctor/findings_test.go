@@ -655,6 +655,23 @@ var brokenDeployments = []broken{
 		d.set(t, "counters/large", map[string]any{"num_shards": 2})
 		d.set(t, "counters/large/shards/2", map[string]any{"count": 5})
 	}, "shards-above-number", "large", "counters resize --project=my-project --shards=3 large"},
+	{"a share that something else wrote", func(t *testing.T, d *deployment) {
+		d.limit(t, "tickets", 100)
+		d.set(t, "counters/tickets/shards/limited-0", map[string]any{"share(count)": 1000})
+	}, "shares-differ", "tickets", "counters reconcile --project=my-project tickets"},
+	{"a shard beside those of a limit", func(t *testing.T, d *deployment) {
+		d.limit(t, "tickets", 100)
+		d.set(t, "counters/tickets/shards/0", map[string]any{"count": 1})
+	}, "shares-differ", "tickets", "counters reconcile --project=my-project tickets"},
+	{"more than the limit", func(t *testing.T, d *deployment) {
+		d.limit(t, "tickets", 100)
+		d.set(t, "counters/tickets/shards/limited-0", map[string]any{"count": 101})
+		d.reconcile(t, "tickets")
+	}, "limit-exceeded", "tickets", "counters limit --project=my-project --field=total tickets 101"},
+	{"members that are no number", func(t *testing.T, d *deployment) {
+		d.limit(t, "tickets", 100)
+		d.set(t, "counters/tickets/shards/limited-0", map[string]any{"members(count)": "many"})
+	}, "limit-unclear", "tickets", "counters limit --project=my-project --none --field=total tickets"},
 	{"a large deletion that was interrupted", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits", map[string]any{"deleting": true})
 		d.pass(2 * time.Minute)

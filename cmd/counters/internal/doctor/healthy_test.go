@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -159,6 +160,16 @@ func (d *deployment) add(t *testing.T, id string, by int64) {
 	if err := d.counter(t, id).Add(t.Context(), by); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// limit makes a counter with a limit, and rolls it up.
+func (d *deployment) limit(t *testing.T, id string, n int64) {
+	t.Helper()
+	c := d.counter(t, id)
+	if err := errors.Join(c.Create(t.Context(), shards.CreateOptions{Shards: 3}), c.SetLimit(t.Context(), "total", n)); err != nil {
+		t.Fatal(err)
+	}
+	d.reconcile(t, id)
 }
 
 func (d *deployment) reconcile(t *testing.T, id string) {

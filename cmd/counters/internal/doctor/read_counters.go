@@ -123,6 +123,9 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	for _, doc := range shards {
 		c.Shards = append(c.Shards, decodeShard(doc, db.Layout.Fields))
 	}
+	if c.Ledger != nil {
+		c.Shares = book.ShareFaults(c.Ledger.Limits, shards)
+	}
 	for _, field := range db.Layout.Counted {
 		c.Held[field.Name] = held(doc, field.Name)
 		if c.Recounts[field.Name], err = readRecount(ctx, db, id, field, at); err != nil {

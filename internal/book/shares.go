@@ -1,0 +1,191 @@
+package book
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/escrow"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// ShareFault is what is wrong with the shards of a counter in a field with a limit. This module leaves none:
+// something else has written them, such as a console or the Admin SDK.
+type ShareFault struct {
+	Field   string // of the shards
+	Limit   int64  // as the ledger has it
+	Taken   int64  // in all shards
+	Members int64  // the part of it that members took, as shards have it
+	Why     string
+	// Mendable says that [Books.MendShares] mends it. Otherwise only the user can say what should be: Over
+	// says that more is taken than the limit, and nothing else is wrong with that.
+	Mendable, Over bool
+}
+
+// ShareFaults says what is wrong with all shards of a counter whose ledger has these limits: nil where
+// nothing is.
+func ShareFaults(limits ledger.Counts, shards Shards) (faults []ShareFault) {
+	fields := maps.Clone(LimitsIn(shards))
+	if fields == nil {
+		fields = ledger.Counts{}
+	}
+	maps.Copy(fields, limits)
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		all, why, mendable := shared(shards, field)
+		limit, has := limits[field]
+		if !has {
+			why, mendable = []string{"the ledger knows of no limit"}, false
+		} else if all.Share != limit {
+			why = append(why, fmt.Sprintf("their shares add up to %d", all.Share))
+		}
+		numbers := mendable
+		if all.Share = limit; !all.Valid() {
+			why = append(why, fmt.Sprintf("%d are taken, %d of them by members", all.Count, all.Members))
+			mendable = false
+		}
+		if len(why) > 0 {
+			faults = append(faults, ShareFault{
+				Field: field, Limit: limit, Taken: all.Count, Members: all.Members, Why: strings.Join(why, ", "),
+				Mendable: mendable, Over: numbers && !mendable && 0 <= all.Members && all.Members <= all.Count,
+			})
+		}
+	}
+	return faults
+}
+
+// shared is what shards hold together of a field with a limit, and what is wrong with single ones. It
+// reports false where one holds what can be no number.
+func shared(shards Shards, field string) (all escrow.Held, why []string, numbers bool) {
+	numbers = true
+	for _, doc := range shards {
+		id := store.IDOf(doc.GetName())
+		var held escrow.Held
+		whole := true
+		for name, n := range map[string]*int64{field: &held.Count, layout.MembersIn(field): &held.Members, layout.ShareOf(field): &held.Share} {
+			value := doc.GetFields()[name]
+			number, ok := store.Integer(value)
+			*n = number
+			numbers = numbers && (ok || n == &held.Share) // which is made anew
+			whole = whole && (value == nil || store.IsInteger(value))
+		}
+		all = escrow.Held{Count: ledger.Add(all.Count, held.Count), Members: ledger.Add(all.Members, held.Members), Share: ledger.Add(all.Share, held.Share)}
+		switch _, limited := layout.UnlimitedShard(id); {
+		case !whole:
+			why = append(why, fmt.Sprintf("shard %s holds what is no integer", id))
+		case !limited:
+			why = append(why, fmt.Sprintf("shard %s is beside the limit", id))
+		case !held.Valid():
+			why = append(why, fmt.Sprintf("shard %s counts %d, %d of it for members, of a share of %d", id, held.Count, held.Members, held.Share))
+		}
+	}
+	return all, why, numbers
+}
+
+// MendShares gives out anew the shares of a counter's limits, where they are not what [ShareFaults] wants
+// and no more is taken than the limit. It is one transaction, and does nothing the second time.
+func (b Books) MendShares(ctx context.Context, counter string) error {
+	return b.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+		books, _, err := b.Get(ctx, tx, []string{counter})
+		if err != nil {
+			return err
+		}
+		k := books[0]
+		if k.Ledger == nil || k.Doc == nil || k.Deleting() {
+			return nil
+		}
+		all, err := tx.Documents(ctx, store.Query{Collection: b.db.Layout.ShardsOf(counter)})
+		if err != nil {
+			return fmt.Errorf("read shards: %w", err)
+		}
+		held := map[string]escrow.Held{}
+		for _, f := range ShareFaults(k.Ledger.Limits, all) {
+			if f.Mendable {
+				held[f.Field] = escrow.Held{Count: f.Taken, Members: f.Members, Share: f.Limit}
+			}
+		}
+		if len(held) > 0 {
+			k.ShareOut(tx, all, NumShards(b.db.Layout, k.Doc), held)
+			tx.Write(store.Update(k.raw.GetName(), store.Exists(true), nil, nil, store.ServerTime(LedgerUneven)))
+		}
+		return nil
+	})
+}
+
+// ShareOut has a transaction spread evenly over shards what they hold together of fields with limits. Whoever
+// calls it says in the ledger that counts go from shard to shard: see [ledger.Ledger.Uneven].
+//
+// A shard of a counter with a limit has another id: an increment that is on its way, and doesn't know of
+// the limit, finds none. Where no shard has such an id yet, all get one, and there are at least so many.
+// Otherwise, what is in one without goes to those that have one.
+func (k *Book) ShareOut(tx *store.Tx, all Shards, least int, held map[string]escrow.Held) {
+	names := k.names()
+	shards := map[string]map[string]*firestorepb.Value{} // :: id → what is set in it
+	var plain Shards
+	for _, doc := range all {
+		if id := store.IDOf(doc.GetName()); isLimited(id) {
+			shards[id] = map[string]*firestorepb.Value{}
+		} else {
+			plain = append(plain, doc)
+			tx.Write(store.Delete(doc.GetName()))
+		}
+	}
+	first := len(shards) == 0
+	var adds []*firestorepb.DocumentTransform_FieldTransform // of what has no limit, to the first shard
+	for _, doc := range plain {
+		if first {
+			shards[layout.LimitedShard(store.IDOf(doc.GetName()))] = maps.Clone(doc.GetFields())
+			continue
+		}
+		for _, field := range slices.Sorted(maps.Keys(doc.GetFields())) {
+			if n, ok := store.Integer(doc.GetFields()[field]); ok && !partOf(held, field) {
+				adds = append(adds, store.Increment(layout.FieldPath(field), n))
+			}
+		}
+	}
+	for i := 0; i < max(least, 1) && first; i++ {
+		if id := layout.LimitedShard(layout.ShardID(i)); shards[id] == nil {
+			shards[id] = map[string]*firestorepb.Value{}
+			for _, field := range names.Fields {
+				shards[id][field.Shard] = store.Int(0)
+			}
+		}
+	}
+	ids := slices.Sorted(maps.Keys(shards))
+	for field, of := range held {
+		counts, members, shares := escrow.Even(of.Count, len(ids)), escrow.Even(of.Members, len(ids)), escrow.Even(of.Share, len(ids))
+		for i, id := range ids {
+			shards[id][field] = store.Int(counts[i])
+			shards[id][layout.MembersIn(field)] = store.Int(members[i])
+			shards[id][layout.ShareOf(field)] = store.Int(shares[i])
+		}
+	}
+	for _, id := range ids {
+		if name := names.Shard(k.Counter, id); first {
+			tx.Write(store.Create(name, shards[id]))
+		} else {
+			tx.Write(store.Update(name, store.Exists(true), shards[id], nil, adds...))
+			adds = nil
+		}
+	}
+}
+
+func isLimited(id string) bool {
+	_, is := layout.UnlimitedShard(id)
+	return is
+}
+
+// partOf reports whether a field of a shard is one with a limit, or says what is counted of one.
+func partOf(held map[string]escrow.Held, field string) bool {
+	for of := range held {
+		if field == of || field == layout.MembersIn(of) || field == layout.ShareOf(of) {
+			return true
+		}
+	}
+	return false
+}
