@@ -1,14 +1,9 @@
 package rollup
 
 import (
-	"slices"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
-	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ledger"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Change is what an event brings: what a shard's document holds now, or that a document has changed
@@ -44,38 +39,4 @@ type Change struct {
 // state is what the shard holds after the change.
 func (c Change) state() ledger.State {
 	return ledger.State{Shard: c.Shard, AsOf: c.AsOf, Made: c.Made, Counts: c.Counts, Odd: c.Odd, Blank: c.Blank, Was: c.Was, WasOdd: c.WasOdd, Gone: c.Gone}
-}
-
-// holds is the change of a document of which it is known what it is, or was before it was deleted.
-func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
-	c.AsOf, c.Gone = doc.GetUpdateTime().AsTime(), gone
-	switch {
-	case gone:
-		c.AsOf = c.AsOf.Add(time.Microsecond)
-	case c.Shard != "":
-		s := book.ShardState(doc)
-		c.Made, c.Counts, c.Odd, c.Blank = s.Made, s.Counts, s.Odd, s.Blank
-	}
-	return c
-}
-
-// held notes what the shard held before of fields that are no integers any more: whatever has been heard
-// of it, that was counted.
-func (c Change) held(before *firestorepb.Document) Change {
-	if before == nil || len(c.Odd)+len(c.Blank) == 0 {
-		return c
-	}
-	odd := book.ShardState(before).Odd
-	c.WasOdd = slices.ContainsFunc(c.Blank, func(name string) bool { return slices.Contains(odd, name) })
-	for _, name := range slices.Concat(c.Odd, c.Blank) {
-		n, ok := store.Integer(before.GetFields()[name]) // 0 of one that is missing
-		switch {
-		case !ok:
-		case c.Was == nil:
-			c.Was = map[string]int64{name: n}
-		default:
-			c.Was[name] = n
-		}
-	}
-	return c
 }

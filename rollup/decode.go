@@ -7,6 +7,7 @@ import (
 	"mime"
 	"slices"
 	"strings"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -117,6 +119,39 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 		}
 	}
 	return list, nil
+}
+
+// holds is the change of a document of which it is known what it is, or was before it was deleted.
+func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
+	c.AsOf, c.Gone = doc.GetUpdateTime().AsTime(), gone
+	switch {
+	case gone:
+		c.AsOf = c.AsOf.Add(time.Microsecond)
+	case c.Shard != "":
+		s := book.ShardState(doc)
+		c.Made, c.Counts, c.Odd, c.Blank = s.Made, s.Counts, s.Odd, s.Blank
+	}
+	return c
+}
+
+// held notes what the shard held before of fields that are no integers any more: whatever has been heard
+// of it, that was counted.
+func (c Change) held(before *firestorepb.Document) Change {
+	if before == nil || len(c.Odd)+len(c.Blank) == 0 {
+		return c
+	}
+	odd := book.ShardState(before).Odd
+	c.WasOdd = slices.ContainsFunc(c.Blank, func(name string) bool { return slices.Contains(odd, name) })
+	for _, name := range slices.Concat(c.Odd, c.Blank) {
+		n, ok := store.Integer(before.GetFields()[name]) // 0 of one that is missing
+		if ok && c.Was == nil {
+			c.Was = map[string]int64{}
+		}
+		if ok {
+			c.Was[name] = n
+		}
+	}
+	return c
 }
 
 // documents are those before and after the change of an event; nil where there was none, for which

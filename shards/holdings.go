@@ -4,12 +4,9 @@ import (
 	"sync"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/firestore-counters/counters/internal/escrow"
-	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 // holding is what a client knows of a shard of a counter with a limit.
@@ -27,36 +24,6 @@ func (h holdings) newer(of holding) {
 	if known, ok := h[of.shard]; !ok || known.version.Before(of.version) {
 		h[of.shard] = of
 	}
-}
-
-// holdingOf is what a shard's document holds. A field whose numbers can't be a shard's has no room, and
-// holds nothing that is given back: something else wrote it.
-func holdingOf(doc *firestorepb.Document) holding {
-	h := holding{shard: doc.GetName(), version: doc.GetUpdateTime().AsTime()}
-	for name := range doc.GetFields() {
-		if field, ok := layout.SharedField(name); ok {
-			if h.fields == nil {
-				h.fields = make(map[string]escrow.Held, 1)
-			}
-			h.fields[field], _ = heldOf(doc, field)
-		}
-	}
-	return h
-}
-
-// heldOf is what a shard's document holds of a field with a limit. It reports false for numbers that can't
-// be a shard's.
-func heldOf(doc *firestorepb.Document, field string) (held escrow.Held, ok bool) {
-	ok = true
-	for name, n := range map[string]*int64{field: &held.Count, layout.MembersIn(field): &held.Members, layout.ShareOf(field): &held.Share} {
-		value := doc.GetFields()[name]
-		*n = value.GetIntegerValue()
-		ok = ok && (value == nil || store.IsInteger(value))
-	}
-	if !ok || !held.Valid() {
-		return escrow.Held{}, false
-	}
-	return held, true
 }
 
 // knownShards remembers shards of counters with limits. Whoever plans a commit takes out those that it

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"path"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -181,4 +183,52 @@ func (c *Client) there(ctx context.Context, markers []string, requests []*reques
 		}
 	}
 	return there, nil
+}
+
+func decodeMarker(doc *firestorepb.Document) marker {
+	return marker{
+		batch:   doc.GetFields()[markerBatch].GetStringValue(),
+		asked:   doc.GetFields()[markerAsked].GetStringValue(),
+		settled: doc.GetFields()[markerSettled].GetBooleanValue(),
+		at:      doc.GetUpdateTime().AsTime(),
+	}
+}
+
+// memberOf reads a membership.
+func memberOf(doc *firestorepb.Document) Member {
+	m := Member{Member: path.Base(doc.GetName()), At: doc.GetCreateTime().AsTime()}
+	if at := doc.GetFields()[memberAt].GetTimestampValue(); at != nil {
+		m.At = at.AsTime()
+	}
+	return m
+}
+
+// holdingOf is what a shard's document holds. A field whose numbers can't be a shard's has no room, and
+// holds nothing that is given back: something else wrote it.
+func holdingOf(doc *firestorepb.Document) holding {
+	h := holding{shard: doc.GetName(), version: doc.GetUpdateTime().AsTime()}
+	for name := range doc.GetFields() {
+		if field, ok := layout.SharedField(name); ok {
+			if h.fields == nil {
+				h.fields = make(map[string]escrow.Held, 1)
+			}
+			h.fields[field], _ = heldOf(doc, field)
+		}
+	}
+	return h
+}
+
+// heldOf is what a shard's document holds of a field with a limit. It reports false for numbers that can't
+// be a shard's.
+func heldOf(doc *firestorepb.Document, field string) (held escrow.Held, ok bool) {
+	ok = true
+	for name, n := range map[string]*int64{field: &held.Count, layout.MembersIn(field): &held.Members, layout.ShareOf(field): &held.Share} {
+		value := doc.GetFields()[name]
+		*n = value.GetIntegerValue()
+		ok = ok && (value == nil || store.IsInteger(value))
+	}
+	if !ok || !held.Valid() {
+		return escrow.Held{}, false
+	}
+	return held, true
 }

@@ -1,14 +1,6 @@
 package shards
 
-import (
-	"path"
-	"time"
-
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
-	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/store"
-)
+import "time"
 
 // Fields of a marker, besides expire_at.
 const (
@@ -30,29 +22,6 @@ type marker struct {
 	at      time.Time // of the document that is there, its update time
 }
 
-func (m marker) fields(expire time.Time) map[string]*firestorepb.Value {
-	fields := map[string]*firestorepb.Value{
-		layout.ExpireAt: store.Time(expire),
-		markerBatch:     store.String(m.batch),
-	}
-	if m.asked != "" {
-		fields[markerAsked] = store.String(m.asked)
-	}
-	if m.settled {
-		fields[markerSettled] = store.Bool(true)
-	}
-	return fields
-}
-
-func decodeMarker(doc *firestorepb.Document) marker {
-	return marker{
-		batch:   doc.GetFields()[markerBatch].GetStringValue(),
-		asked:   doc.GetFields()[markerAsked].GetStringValue(),
-		settled: doc.GetFields()[markerSettled].GetBooleanValue(),
-		at:      doc.GetUpdateTime().AsTime(),
-	}
-}
-
 // Fields of a membership, besides its batch. Those that clients make by the rules have the same.
 const (
 	// the id of the document, which queries over several counters can't ask for
@@ -69,29 +38,8 @@ type membership struct {
 	join   bool // it is made, or else deleted
 }
 
-// write is the write of a batch's commit that counts on this shard.
-func (m *membership) write(batch, shard string) *firestorepb.Write {
-	if !m.join {
-		return store.DeleteIf(m.name, store.Exists(true))
-	}
-	return store.Create(m.name, map[string]*firestorepb.Value{
-		memberID:    store.String(m.member),
-		memberShard: store.String(shard),
-		markerBatch: store.String(batch),
-	}, store.ServerTime(memberAt))
-}
-
 // Member is one whom a field of a counter counts once.
 type Member struct {
 	Member string    `json:"member"`
 	At     time.Time `json:"at"` // when it joined
-}
-
-// memberOf reads a membership.
-func memberOf(doc *firestorepb.Document) Member {
-	m := Member{Member: path.Base(doc.GetName()), At: doc.GetCreateTime().AsTime()}
-	if at := doc.GetFields()[memberAt].GetTimestampValue(); at != nil {
-		m.At = at.AsTime()
-	}
-	return m
 }

@@ -80,9 +80,28 @@ func (c *Client) marks(id string, m marker) *firestorepb.Write {
 		ttl = batchMarkerTTL
 	}
 	now := slices.MaxFunc([]time.Time{c.db.Now(), time.Now()}, time.Time.Compare)
-	w := store.Create(c.db.Layout.Request(id), m.fields(now.Add(ttl)))
+	fields := map[string]*firestorepb.Value{layout.ExpireAt: store.Time(now.Add(ttl)), markerBatch: store.String(m.batch)}
+	if m.asked != "" {
+		fields[markerAsked] = store.String(m.asked)
+	}
+	if m.settled {
+		fields[markerSettled] = store.Bool(true)
+	}
+	w := store.Create(c.db.Layout.Request(id), fields)
 	if !m.at.IsZero() {
 		w.CurrentDocument = store.UpdatedAtTime(m.at)
 	}
 	return w
+}
+
+// write is the write of a batch's commit that counts on this shard.
+func (m *membership) write(batch, shard string) *firestorepb.Write {
+	if !m.join {
+		return store.DeleteIf(m.name, store.Exists(true))
+	}
+	return store.Create(m.name, map[string]*firestorepb.Value{
+		memberID:    store.String(m.member),
+		memberShard: store.String(shard),
+		markerBatch: store.String(batch),
+	}, store.ServerTime(memberAt))
 }

@@ -1,7 +1,9 @@
 package repotest
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +65,30 @@ func TestOneWayToFirestore(t *testing.T) {
 				t.Errorf("%s imports %s", imports[0], client)
 			}
 		}
+	}
+}
+
+// Few files of the core know what a document is on the wire: the others are handed what it says.
+func TestFewFilesKnowTheWire(t *testing.T) {
+	t.Parallel()
+	var know []string
+	for _, dir := range []string{"shards", "rollup"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("files of %s: %v, %v", dir, files, err)
+		}
+		for _, name := range files {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(name, "_test.go") && strings.Contains(string(text), `apiv1/firestorepb"`) {
+				know = append(know, name)
+			}
+		}
+	}
+	if len(know) > 6 {
+		t.Errorf("%d files import firestorepb, want 6 at most: %s", len(know), strings.Join(know, ", "))
 	}
 }
 
