@@ -216,15 +216,17 @@ func (r *Report) scaling() string {
 	return t.String()
 }
 
-// reached are the goals.
+// reached are the goals that were missed, or that not every round reached; the report lists all.
 func (r *Report) reached() string {
 	t := table{{"goal", "want", "figure", ""}}
+	n := 0
 	for _, g := range r.Goals {
-		verdict := g.verdict()
-		if !g.Reached {
-			verdict = "**" + verdict + "**"
+		if g.Reached {
+			n++
 		}
-		t = append(t, []string{g.Name, g.Want, g.Figure, verdict})
+		if verdict := g.verdict(); verdict != "reached" {
+			t = append(t, []string{g.Name, g.Want, g.Figure, verdict})
+		}
 	}
-	return t.String()
+	return fmt.Sprintf("%d of %d goals were reached. These were not, or not in every round:\n\n", n, len(r.Goals)) + t.String()
 }
