@@ -55,8 +55,6 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 			return fmt.Errorf("%w: it is being deleted; delete it again to finish that", ErrExists)
 		case k.Doc != nil:
 			return ErrExists
-		case k.Limited():
-			return fmt.Errorf("%w: its document is gone; delete what is left of it, and make it again", ErrLimited)
 		}
 		shards, err := c.size(ctx, tx, k, opts.Shards, opts.Total, time.Time{})
 		if err != nil {

@@ -92,17 +92,23 @@ func (c Counter) planLimit(ctx context.Context, tx *store.Tx, field layout.Field
 	if err != nil {
 		return fmt.Errorf("read shards: %w", err)
 	}
-	limits := ledger.Counts{}
+	limits := ledger.Counts{} // that it has so far
 	maps.Copy(limits, k.Ledger.Limits)
-	if maps.Copy(limits, book.LimitsIn(all)); limit == nil {
-		if _, has := limits[field.Shard]; !has {
-			return nil
-		}
-		c.lift(tx, all, field, len(limits) == 1)
-	} else if err := c.giveLimit(ctx, tx, k, all, s.NumShards, field, *limit); err != nil {
+	after := maps.Clone(limits)
+	maps.Copy(limits, book.LimitsIn(all))
+	_, has := limits[field.Shard]
+	switch {
+	case limit != nil:
+		after[field.Shard] = *limit
+		err = c.giveLimit(ctx, tx, k, all, s.NumShards, field, *limit)
+	case has:
+		delete(after, field.Shard)
+		err = c.lift(tx, all, field, len(limits) == 1)
+	}
+	if err != nil {
 		return err
 	}
-	k.SetLimit(tx, field, limit)
+	k.SetLimits(tx, after)
 	return nil
 }
 
@@ -114,6 +120,11 @@ func (c Counter) mayHaveLimit(k *book.Book, all book.Shards, field layout.Field)
 	for _, doc := range all {
 		if value := doc.GetFields()[field.Shard]; value != nil && !store.IsInteger(value) {
 			return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, field.Shard, store.IDOf(doc.GetName()), value)
+		}
+		if _, limited := layout.UnlimitedShard(store.IDOf(doc.GetName())); !limited { // it is made anew
+			if err := book.Movable(c.client.db.Layout.Fields, doc); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -182,10 +193,13 @@ func (c Counter) changeLimit(tx *store.Tx, all book.Shards, field layout.Field, 
 
 // lift takes the shares of a field away. Where it was the counter's last limit, shards get their ids back,
 // and what something else counted in one that it made of such an id stays.
-func (c Counter) lift(tx *store.Tx, all book.Shards, field layout.Field, last bool) {
+func (c Counter) lift(tx *store.Tx, all book.Shards, field layout.Field, last bool) error {
 	share, members := layout.ShareOf(field.Shard), layout.MembersIn(field.Shard)
 	others := map[string]bool{}
 	for _, doc := range all {
+		if err := book.Movable(c.client.db.Layout.Fields, doc); err != nil && last {
+			return err
+		}
 		others[doc.GetName()] = true
 	}
 	for _, doc := range all {
@@ -210,4 +224,5 @@ func (c Counter) lift(tx *store.Tx, all book.Shards, field layout.Field, last bo
 		}
 		tx.Write(store.Update(name, store.Exists(true), nil, nil, adds...))
 	}
+	return nil
 }

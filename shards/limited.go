@@ -2,7 +2,6 @@ package shards
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -108,8 +109,12 @@ func (k *knownShards) takeOut(p limitedPlan) {
 // room for, and leaves for a further commit what finds none beside the others.
 func (c *Client) sendLimited(ctx context.Context, f *batch, limited []string) step {
 	f.limited = true
-	p, ok := c.shardsOf.fromKnown(limited, f.requests)
-	if !ok {
+	var p limitedPlan
+	known := f.misses == 0 || f.misses%4 > 0 // or else what is known of all shards is old, most likely
+	if known {
+		p, known = c.shardsOf.fromKnown(limited, f.requests)
+	}
+	if !known {
 		var err error
 		var gone string
 		if p, gone, err = c.look(ctx, limited, f.requests); err != nil {
@@ -117,14 +122,7 @@ func (c *Client) sendLimited(ctx context.Context, f *batch, limited []string) st
 		}
 		if gone != "" { // its limit was removed, or the counter was
 			c.known.Remove(gone)
-			missing, err := c.resolve(ctx, gone)
-			switch {
-			case err != nil:
-				return f.notLooked(err)
-			case len(missing) > 0:
-				return makeMissing
-			}
-			return f.missed(fmt.Errorf("the limit of counter %q has changed", gone))
+			return f.missed(status.Errorf(codes.NotFound, "no shard of counter %q has a limit", gone))
 		}
 	}
 	if len(p.Refused) > 0 {
@@ -234,8 +232,7 @@ func (c *Client) noRoom(r *request, p limitedPlan) error {
 type touch struct {
 	counter    string
 	after      holding
-	blind      bool // on no condition: nothing of it has a limit
-	at         int  // of the commit's writes
+	at         int // of the commit's writes
 	transforms []*firestorepb.DocumentTransform_FieldTransform
 }
 
@@ -261,10 +258,10 @@ func (c *Client) commitLimited(ctx context.Context, f *batch, sums sums, p limit
 		for _, i := range slices.Sorted(maps.Keys(at)) {
 			touched = append(touched, p.touch(sum.counter, i))
 		}
-		if len(at) == 0 {
-			any := shards[rand.IntN(len(shards))]
-			c.shardsOf.drop(sum.counter, any.shard)
-			touched = append(touched, &touch{counter: sum.counter, after: any, blind: true})
+		if len(at) == 0 { // of fields that have no limit, as far as is known: they may have got one
+			any := rand.IntN(len(shards))
+			c.shardsOf.drop(sum.counter, shards[any].shard)
+			touched = append(touched, p.touch(sum.counter, any))
 		}
 		for _, a := range sum.amounts { // of fields without a limit
 			if _, planned := p.Plan[place{sum.counter, a.field}]; !planned {
@@ -276,20 +273,14 @@ func (c *Client) commitLimited(ctx context.Context, f *batch, sums sums, p limit
 	writes := c.beside(f, len(sums), func(r *request) string { return home[r.counter()] })
 	for _, t := range touched {
 		t.at = len(writes)
-		condition := store.UpdatedAtTime(t.after.version)
-		if t.blind {
-			condition = store.Exists(true)
-		}
-		writes = append(writes, store.Update(t.after.shard, condition, nil, nil, t.transforms...))
+		writes = append(writes, store.Update(t.after.shard, store.UpdatedAtTime(t.after.version), nil, nil, t.transforms...))
 	}
 	writes = append(writes, free...)
 	resp, err := c.commit(ctx, f, writes)
 	if err == nil {
 		for _, t := range touched {
-			if !t.blind {
-				t.after.version = resp.GetWriteResults()[t.at].GetUpdateTime().AsTime()
-				c.shardsOf.put(t.counter, t.after)
-			}
+			t.after.version = resp.GetWriteResults()[t.at].GetUpdateTime().AsTime()
+			c.shardsOf.put(t.counter, t.after)
 		}
 		return f.answer(outcome{})
 	}

@@ -73,14 +73,9 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	born, limited := 0, false
 	for i, k := range books {
 		if s, err := c.snapshotOf(k.Counter, k.Doc); err == nil {
-			n[i] = s.NumShards
-			if k.HasLedger() {
-				s.limited = k.Limited()
-			}
+			n[i], s.limited = s.NumShards, k.Limited()
 			limited = limited || s.limited
 			c.known.put(s, began)
-		} else if makes && k.Doc == nil && k.Limited() {
-			return nil, nil, fmt.Errorf("%w; its document is gone: delete what is left of it, and make it again", ErrLimited)
 		} else if makes && k.Doc == nil {
 			n[i] = c.cfg.NumShards
 			born++
@@ -142,6 +137,10 @@ func (c *Client) makeUnlimited(ctx context.Context, f *batch) step {
 		}
 		of := Counter{c, sum.counter}
 		err := of.setShards(ctx, 0, func(is int) int { return is })
+		if errors.Is(err, ErrLimited) { // since it was read
+			c.known.Remove(sum.counter)
+			_, err = c.resolve(ctx, sum.counter)
+		}
 		if errors.Is(err, ErrNotFound) && c.cfg.AutoCreate {
 			if err = of.create(ctx, CreateOptions{}); errors.Is(err, ErrExists) {
 				err = nil
@@ -149,10 +148,6 @@ func (c *Client) makeUnlimited(ctx context.Context, f *batch) step {
 			if err == nil {
 				_, err = c.resolve(ctx, sum.counter)
 			}
-		}
-		if errors.Is(err, ErrLimited) { // since it was read
-			c.known.Remove(sum.counter)
-			_, err = c.resolve(ctx, sum.counter)
 		}
 		switch {
 		case errors.Is(err, ErrNotFound):

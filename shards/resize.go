@@ -69,7 +69,6 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 // nothing in them. A shard that the counter has again stays: another resize, or growth, came in
 // between.
 func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
-	db := c.client.db
 	s, k, docs, err := c.existing(ctx, tx, append([]string{to}, from...)...)
 	if err == nil && k.Limited() {
 		err = ErrLimited
@@ -84,14 +83,12 @@ func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to strin
 		}
 	}
 	for _, shard := range moved {
+		if err := book.Movable(c.client.db.Layout.Fields, shard); err != nil {
+			return err
+		}
 		for name, value := range shard.GetFields() {
-			count, ok := store.Integer(value)
-			_, number := store.Float(value)
-			counted := slices.ContainsFunc(db.Layout.Fields, func(f layout.Field) bool { return f.Shard == name })
-			if !ok && (number || counted) {
-				return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, name, store.IDOf(shard.GetName()), value)
-			}
 			// What is added to a fraction would no longer be counted.
+			count, _ := store.Integer(value)
 			if _, whole := store.Integer(target.GetFields()[name]); count != 0 && !whole {
 				return fmt.Errorf("%w: %s of shard %s, which takes those of others, is %v", ErrNotInteger, name, store.IDOf(to), target.GetFields()[name])
 			}

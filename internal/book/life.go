@@ -2,6 +2,7 @@ package book
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -73,6 +74,9 @@ func (k *Book) begin(ctx context.Context, tx *store.Tx, total int64, floor time.
 		if err := k.Enter(shards); err != nil {
 			return nil, err
 		}
+	}
+	if k.Limited() { // no shard is made beside those that have one
+		return nil, fmt.Errorf("%w; its document is gone: delete what is left of it, and make it again", ErrLimited)
 	}
 	if total != 0 {
 		first := names.Fields[0].Shard

@@ -2,6 +2,7 @@ package book
 
 import (
 	"errors"
+	"maps"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
@@ -13,29 +14,44 @@ import (
 // ErrLimited says that something can't be done to a counter while one of its fields has a limit.
 var ErrLimited = errors.New("a field of the counter has a limit: remove the limit first")
 
-// Limited reports whether a field of the counter has a limit, as its ledger says. Its shards have other
-// ids then: nobody makes one who has not asked this in the same transaction.
+// Limited reports whether a field of the counter has a limit, as its ledger says, or its document where there
+// is no ledger. Its shards have other ids then: nobody makes one who has not asked this in the same transaction.
 func (k *Book) Limited() bool {
-	if k.Ledger != nil && len(k.Ledger.Limits) > 0 {
-		return true
+	switch {
+	case k.Ledger != nil:
+		return len(k.Ledger.Limits) > 0
+	case k.raw != nil: // and it can't be used
+		return len(k.raw.GetFields()[LedgerLimits].GetMapValue().GetFields()) > 0
 	}
-	return len(k.raw.GetFields()[LedgerLimits].GetMapValue().GetFields()) > 0 // of one that can't be used
+	return len(LimitsOf(k.names(), k.Doc)) > 0
 }
 
-// SetLimit has a transaction say in the counter's ledger and in its document, both of which are there, that
-// a field has a limit, or with nil that it has none.
-func (k *Book) SetLimit(tx *store.Tx, field layout.Field, limit *int64) {
-	write := func(name, entry string, transforms ...*firestorepb.DocumentTransform_FieldTransform) {
-		fields, removed := map[string]*firestorepb.Value{}, []string{layout.FieldPath(layout.Limits, entry)}
-		if limit != nil {
-			setIntegers(fields, layout.Limits, map[string]int64{entry: *limit})
-			removed = nil
+// SetLimits has a transaction say in the counter's ledger and in its document, both of which are there, which
+// fields of the shards have what limits, and that no other has one. A field that isn't shown has the shards' name
+// in the document.
+func (k *Book) SetLimits(tx *store.Tx, limits ledger.Counts) {
+	shown := maps.Clone(limits)
+	for _, field := range k.names().Fields {
+		delete(shown, field.Shard)
+	}
+	for _, field := range k.names().Fields {
+		if n, has := limits[field.Shard]; has {
+			shown[field.Name] = n
 		}
-		tx.Write(store.Update(name, store.Exists(true), fields, removed, transforms...))
+	}
+	write := func(doc *firestorepb.Document, limits ledger.Counts, transforms ...*firestorepb.DocumentTransform_FieldTransform) {
+		fields, removed := map[string]*firestorepb.Value{}, []string(nil)
+		setIntegers(fields, layout.Limits, limits)
+		for entry := range doc.GetFields()[layout.Limits].GetMapValue().GetFields() {
+			if _, has := limits[entry]; !has { // FIELDS may have called the field so before
+				removed = append(removed, layout.FieldPath(layout.Limits, entry))
+			}
+		}
+		tx.Write(store.Update(doc.GetName(), store.Exists(true), fields, removed, transforms...))
 	}
 	// Counts go from shard to shard: see [ledger.Ledger.Uneven].
-	write(k.raw.GetName(), field.Shard, store.ServerTime(LedgerUneven))
-	write(k.Doc.GetName(), field.Name)
+	write(k.raw, limits, store.ServerTime(LedgerUneven))
+	write(k.Doc, shown)
 }
 
 // LimitsIn are the limits of fields that shards have shares of.

@@ -75,7 +75,9 @@ func shared(shards Shards, field string) (all escrow.Held, why []string, numbers
 			whole = whole && (value == nil || store.IsInteger(value))
 		}
 		all = escrow.Held{Count: ledger.Add(all.Count, held.Count), Members: ledger.Add(all.Members, held.Members), Share: ledger.Add(all.Share, held.Share)}
-		switch _, limited := layout.UnlimitedShard(id); {
+		limited := isLimited(id)
+		numbers = numbers && (limited || Movable(nil, doc) == nil)
+		switch {
 		case !whole:
 			why = append(why, fmt.Sprintf("shard %s holds what is no integer", id))
 		case !limited:
@@ -173,6 +175,21 @@ func (k *Book) ShareOut(tx *store.Tx, all Shards, least int, held map[string]esc
 			adds = nil
 		}
 	}
+}
+
+// Movable says, as an [store.ErrNotInteger], why what a shard holds of these fields, or of any that may be counted,
+// can't be moved to another one: of a fraction it keeps what was counted before, and so it does of a text until the
+// roll-up has heard of that.
+func Movable(fields layout.Fields, shard *firestorepb.Document) error {
+	for name, value := range shard.GetFields() {
+		_, ok := store.Integer(value)
+		_, number := store.Float(value)
+		counted := slices.ContainsFunc(fields, func(f layout.Field) bool { return f.Shard == name })
+		if !ok && (number && layout.CountsField(name) || counted) {
+			return fmt.Errorf("%w: %s of shard %s is %v", store.ErrNotInteger, name, store.IDOf(shard.GetName()), value)
+		}
+	}
+	return nil
 }
 
 func isLimited(id string) bool {

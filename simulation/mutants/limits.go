@@ -24,7 +24,36 @@ var ofLimits = []mutant{
 	},
 	{
 		"a take is on no condition", "shards",
-		"condition := store.UpdatedAtTime(t.after.version)", "condition := store.Exists(true)", test("TestTwoProcessesShareALimit"),
+		"store.UpdatedAtTime(t.after.version)", "store.Exists(true)", test("TestTwoProcessesShareALimit"),
+	},
+	{
+		"a field that had no limit is counted on no condition", "shards",
+		"store.UpdatedAtTime(t.after.version)", "(map[bool]*firestorepb.Precondition{true: store.Exists(true), false: store.UpdatedAtTime(t.after.version)})[len(p.Plan) == 0]",
+		test("TestLimitOfASecondField"),
+	},
+	{
+		"what is known of shards is tried, however old it is", "shards",
+		"known := f.misses == 0 || f.misses%4 > 0", "known := true", test("TestAllKnownSharesAreOld"),
+	},
+	{
+		"a shard that holds a fraction is made anew for a limit", "shards",
+		"!limited { // it is made anew", "!limited && false {", test("TestLimitBesideAFraction"),
+	},
+	{
+		"a shard beside the limit that holds a fraction is taken away", "internal/book",
+		"numbers = numbers && (limited || Movable(nil, doc) == nil)", "numbers = numbers && (limited || true)", testIn("shards", "TestSharesBesideAFraction"),
+	},
+	{
+		"without a ledger a counter has no limit", "internal/book",
+		"return len(LimitsOf(k.names(), k.Doc)) > 0", "return false", testIn("shards", "TestLimitWithoutALedger"),
+	},
+	{
+		"a counter is made beside shards that have a limit", "internal/book",
+		"if k.Limited() { // no shard", "if false { // no shard", testIn("shards", "TestLimitWithoutALedger"),
+	},
+	{
+		"a limit that was set under another name stays in the document", "internal/book",
+		"if _, has := limits[entry]; !has {", "if _, has := limits[entry]; !has && false {", testIn("shards", "TestLimitOfARenamedField"),
 	},
 	{
 		"a shard is made for a counter with a limit", "shards",

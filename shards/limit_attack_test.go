@@ -1,0 +1,290 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// put writes fields of a document, as something else would.
+func (w *world) put(t *testing.T, path string, data map[string]any) {
+	t.Helper()
+	if _, err := w.fs.Doc(path).Set(t.Context(), data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a process knows of a field without a limit, in a counter of which another has one, is old once that
+// field gets a limit too: then it isn't exceeded, by an increment that is on its way neither.
+func TestLimitOfASecondField(t *testing.T) {
+	t.Parallel()
+	const fields = "total=count,likes"
+	for name, meets := range map[string]func(w *world, t *testing.T, set func()){
+		"before": func(_ *world, _ *testing.T, set func()) { set() },
+		"on its way": func(w *world, _ *testing.T, set func()) {
+			var once sync.Once
+			w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+				if addsToShard(req) {
+					once.Do(set)
+				}
+				return emulator.Verdict{}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			stale := w.counter(t, w.open(t, shards.Config{Fields: fields}), "a", 2)
+			setter := handle(t, w.open(t, shards.Config{Fields: fields}), "a")
+			limit(t, setter, 10)
+			add := func() error {
+				_, err := stale.AddFields(t.Context(), map[string]int64{"likes": 1}, shards.Key{})
+				return err
+			}
+			for range 3 { // it knows both shards
+				if err := add(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			meets(w, t, func() {
+				if err := setter.SetLimit(t.Context(), "likes", 3); err != nil {
+					t.Error(err)
+				}
+			})
+			for range 2 {
+				wantLimit(t, add(), 0)
+			}
+			if s, err := setter.Sum(t.Context()); err != nil || s.Totals["likes"] != 3 {
+				t.Errorf("%+v, %v: want 3 likes", s, err)
+			}
+		})
+	}
+}
+
+// An increment of a field without a limit, whose process has died, arrives when the field has one.
+func TestALateIncrementBesideALimit(t *testing.T) {
+	t.Parallel()
+	const fields = "total=count,likes"
+	w := newWorld(t)
+	dead := w.counter(t, w.open(t, shards.Config{Fields: fields, InexactWrites: true}), "a", 1)
+	limit(t, dead, 10)
+	release := w.hold(t, addsToShard)
+	if _, err := dead.AddFields(t.Context(), map[string]int64{"likes": 1}, shards.Key{}); !errors.Is(err, shards.ErrUnknown) {
+		t.Fatal(err)
+	}
+	if err := dead.SetLimit(t.Context(), "likes", 0); err != nil {
+		t.Fatal(err)
+	}
+	if release() == nil {
+		t.Error("it counts beyond the limit")
+	}
+	if s, err := dead.Sum(t.Context()); err != nil || s.Totals["likes"] != 0 {
+		t.Errorf("%+v, %v: want no likes", s, err)
+	}
+}
+
+// A field that is a fraction keeps its shard's last count. It can't when the shard is made anew.
+func TestLimitBesideAFraction(t *testing.T) {
+	t.Parallel()
+	const fields = "total=count,likes"
+	for name, odd := range map[string]any{"a fraction": 0.5, "a text": "oops"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.counter(t, w.open(t, shards.Config{Fields: fields}), "a", 1)
+			if _, err := c.AddFields(t.Context(), map[string]int64{"likes": 7, "total": 1}, shards.Key{}); err != nil {
+				t.Fatal(err)
+			}
+			reconcile := func() int64 {
+				return w.reconcile(t, rollup.Config{Fields: fields}, "a", rollup.ReconcileOptions{}).Fields["likes"].After
+			}
+			reconcile()
+			w.put(t, "counters/a/shards/0", map[string]any{"count": 1, "likes": odd})
+			if err := c.SetLimit(t.Context(), "total", 5); !errors.Is(err, shards.ErrNotInteger) {
+				t.Errorf("limit: %v, want ErrNotInteger", err)
+			}
+			if got := reconcile(); got != 7 {
+				t.Errorf("%d likes, want 7", got)
+			}
+			w.put(t, "counters/a/shards/0", map[string]any{"count": 1, "likes": 0})
+			limit(t, c, 5)
+			reconcile()
+			if _, err := c.AddFields(t.Context(), map[string]int64{"likes": 3}, shards.Key{}); err != nil {
+				t.Fatal(err)
+			}
+			before := reconcile()
+			w.put(t, "counters/a/shards/limited-0", map[string]any{"count": 1, "members(count)": 0, "share(count)": 5, "likes": odd})
+			if err := c.RemoveLimit(t.Context(), "total"); !errors.Is(err, shards.ErrNotInteger) {
+				t.Errorf("no limit: %v, want ErrNotInteger", err)
+			}
+			if got := reconcile(); got != before {
+				t.Errorf("%d likes, want %d", got, before)
+			}
+		})
+	}
+}
+
+// A limit that was set under another name of its field is removed under the one that it has now.
+func TestLimitOfARenamedField(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	limit(t, before, 3)
+	c := handle(t, w.open(t, shards.Config{Fields: "seats=count"}), "a")
+	wantLimit(t, c.Add(t.Context(), 4), 3)
+	if err := c.SetLimit(t.Context(), "seats", 4); err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := c.Get(t.Context()); len(s.Limits) != 1 || s.Limits["seats"] != 4 {
+		t.Errorf("%+v: want a limit of seats alone", s)
+	}
+	if err := c.RemoveLimit(t.Context(), "seats"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Add(t.Context(), 100); err != nil {
+		t.Error(err)
+	}
+	if s, _ := c.Get(t.Context()); s.Limits != nil {
+		t.Errorf("%+v: want no limit", s)
+	}
+	w.wantSum(t, "a", 100)
+}
+
+// A document that says that there is a limit, and there is none: somebody has copied it, or written an
+// older version of it back.
+func TestALimitThatIsNone(t *testing.T) {
+	t.Parallel()
+	for name, is := range map[string]struct{ ledger bool }{"with a ledger": {true}, "without": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			client := w.open(t, shards.Config{})
+			c := handle(t, client, "a")
+			if is.ledger {
+				w.counter(t, client, "a", 2)
+			}
+			w.put(t, "counters/a", map[string]any{"num_shards": 2, "limits": map[string]any{"total": 3}})
+			if is.ledger {
+				if err := c.Add(t.Context(), 4); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := c.RemoveLimit(t.Context(), "total"); err != nil {
+				t.Error(err)
+			}
+			if s, err := c.Get(t.Context()); err != nil || s.Limits != nil {
+				t.Errorf("%+v, %v: want no limit", s, err)
+			}
+			if err := c.Add(t.Context(), 4); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A ledger that is deleted by hand takes no limit along: no shard is made that nothing limits.
+func TestLimitWithoutALedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{})
+	c := w.counter(t, client, "a", 2)
+	join(t, c, "alice")
+	limit(t, c, 3)
+	ctx := t.Context()
+	if _, err := w.fs.Doc("counters/a/counter_rollup/ledger").Delete(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for name, do := range map[string]func() error{
+		"grow":  func() error { return c.Resize(ctx, 4, shards.ResizeOptions{}) },
+		"reset": func() error { return c.Reset(ctx, shards.ResetOptions{RemoveMembers: true}) },
+	} {
+		if err := do(); !errors.Is(err, shards.ErrLimited) {
+			t.Errorf("%s: %v, want ErrLimited", name, err)
+		}
+	}
+	if _, err := w.fs.Doc("counters/a/counter_rollup/ledger").Delete(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.fs.Doc("counters/a").Delete(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(t, w.open(t, shards.Config{}), "a").Create(ctx, shards.CreateOptions{}); !errors.Is(err, shards.ErrLimited) {
+		t.Errorf("create: %v, want ErrLimited", err)
+	}
+	if err := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a").Add(ctx, 5); !errors.Is(err, shards.ErrLimited) {
+		t.Errorf("an increment that would make it: %v, want ErrLimited", err)
+	}
+	if sum, ids := w.shares(t, "a"); sum != 3 || len(ids) != 2 {
+		t.Errorf("shares of %d in %v", sum, ids)
+	}
+}
+
+// A process that knows many shards, all of which have changed since, isn't refused.
+func TestAllKnownSharesAreOld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stale := w.counter(t, w.open(t, shards.Config{}), "a", shards.MaxLimitedShards)
+	setter := handle(t, w.open(t, shards.Config{}), "a")
+	limit(t, setter, shards.MaxLimitedShards)
+	if err := stale.Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	limit(t, setter, 2*shards.MaxLimitedShards) // changes each shard
+	var commits atomic.Int64
+	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		commits.Add(1)
+		return emulator.Verdict{}
+	})
+	err := stale.Add(t.Context(), 1)
+	if n := commits.Load(); err != nil || n > 8 {
+		t.Errorf("%v after %d commits", err, n)
+	}
+}
+
+// A shard beside those with a limit that holds a fraction of another field keeps what was counted of it before,
+// and stays where it is.
+func TestSharesBesideAFraction(t *testing.T) {
+	t.Parallel()
+	cfg := rollup.Config{Fields: "total=count,likes"}
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{Fields: cfg.Fields}), "a", 1)
+	limit(t, c, 5)
+	w.put(t, "counters/a/shards/1", map[string]any{"likes": 7})
+	client, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Fields: cfg.Fields}, option.WithGRPCConn(w.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	doc, err := w.fs.Doc("counters/a/shards/1").Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rollup.NewRoller(client, rollup.RollerOptions{})
+	told := rollup.Change{Counter: "a", Shard: "1", AsOf: doc.UpdateTime, Counts: map[string]int64{"likes": 7}}
+	if err := errors.Join(r.Add(t.Context(), told), r.Close(context.Background())); err != nil {
+		t.Fatal(err)
+	}
+	w.put(t, "counters/a/shards/1", map[string]any{"likes": 0.5})
+	for range 2 {
+		if r := w.reconcile(t, cfg, "a", rollup.ReconcileOptions{}); r.Fields["likes"].After != 7 || !strings.Contains(r.Problem, `"1"`) {
+			t.Errorf("%+v, want 7 likes and a problem with shard 1", r)
+		}
+	}
+	w.put(t, "counters/a/shards/1", map[string]any{"likes": 8})
+	if r := w.reconcile(t, cfg, "a", rollup.ReconcileOptions{}); r.Fields["likes"].After != 8 || !r.Limits || r.Problem != "" {
+		t.Errorf("%+v, want 8 likes in the shards with a limit", r)
+	}
+	if _, ids := w.shares(t, "a"); len(ids) != 1 {
+		t.Errorf("shards %v, want one", ids)
+	}
+}
