@@ -3,10 +3,13 @@ package shards_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
@@ -287,4 +290,140 @@ func TestSharesBesideAFraction(t *testing.T) {
 	if _, ids := w.shares(t, "a"); len(ids) != 1 {
 		t.Errorf("shards %v, want one", ids)
 	}
+}
+
+// Two fields get limits, other ones and none while many processes count in both, and members join and
+// leave, with faults. After each commit a counter has shards with limits, or others, and none of both; no
+// shard counts more than its share; and what members took is as many as there are.
+func TestLimitsOfTwoFieldsChaos(t *testing.T) {
+	t.Parallel()
+	const fields = "total=count,likes"
+	w := newWorld(t)
+	setter := w.counter(t, w.open(t, shards.Config{Fields: fields}), "a", 3)
+	limit(t, setter, 10)
+
+	now := map[string]map[string]*firestorepb.Value{} // :: shard or membership → its fields
+	checked := 0
+	w.Server.OnCommit(func(changes []emulator.Change) {
+		for _, c := range changes {
+			_, name, below := strings.Cut(c.Name, "/counters/a/")
+			switch {
+			case !below || strings.HasPrefix(name, "counter_rollup/"):
+			case c.New == nil:
+				delete(now, name)
+			default:
+				now[name] = c.New.GetFields()
+			}
+		}
+		checked++
+		var plain, limited int
+		for field, members := range map[string]string{"count": "total_members/", "likes": "likes_members/"} {
+			joined, has, there := int64(0), false, int64(0)
+			for name, values := range now {
+				if strings.HasPrefix(name, members) {
+					there++
+				}
+				id, shard := strings.CutPrefix(name, "shards/")
+				if !shard {
+					continue
+				}
+				if strings.HasPrefix(id, "limited-") {
+					limited++
+				} else {
+					plain++
+				}
+				share, is := values["share("+field+")"]
+				if has = has || is; !is {
+					continue
+				}
+				of, count := values["members("+field+")"].GetIntegerValue(), values[field].GetIntegerValue()
+				joined += of
+				if of < 0 || count < of || count > share.GetIntegerValue() {
+					t.Errorf("%s holds %v", name, values)
+				}
+			}
+			if has && joined != there {
+				t.Errorf("%d took %s as members, and there are %d", joined, field, there)
+			}
+		}
+		if plain > 0 && limited > 0 {
+			t.Errorf("%d shards have limits, and %d others don't", limited/2, plain/2)
+		}
+	})
+	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		switch rand.IntN(20) {
+		case 0:
+			return emulator.Verdict{Before: unavailable}
+		case 1:
+			return emulator.Verdict{After: unavailable}
+		case 2:
+			return emulator.Verdict{Before: aborted}
+		}
+		return emulator.Verdict{}
+	})
+
+	var group sync.WaitGroup
+	var counted [2]atomic.Int64
+	bad := func(err error) bool {
+		return err != nil && !errors.Is(err, shards.ErrLimit) && !errors.Is(err, shards.ErrBusy)
+	}
+	names := []string{"total", "likes"}
+	for process := range 3 {
+		c := handle(t, w.open(t, shards.Config{Fields: fields}), "a")
+		for caller := range 6 {
+			group.Go(func() {
+				for range 10 {
+					by, field := int64(1+rand.IntN(3)), rand.IntN(2)
+					var err error
+					switch rand.IntN(5) {
+					case 0:
+						_, err = c.Join(t.Context(), names[field], fmt.Sprint(process, caller))
+					case 1:
+						_, err = c.Leave(t.Context(), names[field], fmt.Sprint(process, caller))
+					case 2:
+						if _, err = c.AddFields(t.Context(), map[string]int64{"total": by, "likes": -by}, shards.Key{}); err == nil {
+							counted[0].Add(by)
+							counted[1].Add(-by)
+						}
+					default:
+						if rand.IntN(3) == 0 {
+							by = -by
+						}
+						if _, err = c.AddFields(t.Context(), map[string]int64{names[field]: by}, shards.Key{}); err == nil {
+							counted[field].Add(by)
+						}
+					}
+					if bad(err) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	group.Go(func() {
+		for range 20 {
+			var err error
+			if field := names[rand.IntN(2)]; rand.IntN(3) == 0 {
+				err = setter.RemoveLimit(t.Context(), field)
+			} else {
+				err = setter.SetLimit(t.Context(), field, 5+rand.Int64N(20))
+			}
+			if bad(err) && !errors.Is(err, shards.ErrInvalidLimit) { // less than the members
+				t.Error(err)
+			}
+			time.Sleep(3 * time.Millisecond)
+		}
+	})
+	group.Wait()
+	w.Server.SetInterceptor(nil)
+	for i, name := range names {
+		audits, err := setter.Audit(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if audits[i].Otherwise != counted[i].Load() {
+			t.Errorf("%s: %+v, want %d beside the members", name, audits[i], counted[i].Load())
+		}
+	}
+	t.Logf("%d commits", checked)
 }
