@@ -117,14 +117,16 @@ func (c Counter) mayHaveLimit(k *book.Book, all book.Shards, field layout.Field)
 	if base := k.Ledger.Base[field.Shard]; base != 0 {
 		return fmt.Errorf("%w: its total holds %d beyond its shards, of a rebase, an import or its creation; count in another counter", ErrInvalidLimit, base)
 	}
+	moves := slices.ContainsFunc(all, func(doc *firestorepb.Document) bool {
+		_, is := layout.UnlimitedShard(store.IDOf(doc.GetName()))
+		return !is
+	})
 	for _, doc := range all {
 		if value := doc.GetFields()[field.Shard]; value != nil && !store.IsInteger(value) {
 			return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, field.Shard, store.IDOf(doc.GetName()), value)
 		}
-		if _, limited := layout.UnlimitedShard(store.IDOf(doc.GetName())); !limited { // it is made anew
-			if err := book.Movable(c.client.db.Layout.Fields, doc); err != nil {
-				return err
-			}
+		if err := book.Movable(c.client.db.Layout.Fields, doc); moves && err != nil {
+			return err
 		}
 	}
 	return nil

@@ -283,7 +283,16 @@ func TestSharesBesideAFraction(t *testing.T) {
 			t.Errorf("%+v, want 7 likes and a problem with shard 1", r)
 		}
 	}
+	limited := map[string]any{"count": 0, "members(count)": 0, "share(count)": 5, "likes": 0.5}
+	w.put(t, "counters/a/shards/limited-0", limited) // nor does it get what another holds
 	w.put(t, "counters/a/shards/1", map[string]any{"likes": 8})
+	for range 2 {
+		if r := w.reconcile(t, cfg, "a", rollup.ReconcileOptions{}); r.Fields["likes"].After != 8 || !strings.Contains(r.Problem, `"limited-0"`) {
+			t.Errorf("%+v, want 8 likes and a problem with shard limited-0", r)
+		}
+	}
+	limited["likes"] = 0
+	w.put(t, "counters/a/shards/limited-0", limited)
 	if r := w.reconcile(t, cfg, "a", rollup.ReconcileOptions{}); r.Fields["likes"].After != 8 || !r.Limits || r.Problem != "" {
 		t.Errorf("%+v, want 8 likes in the shards with a limit", r)
 	}

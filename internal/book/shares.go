@@ -63,6 +63,7 @@ func ShareFaults(limits ledger.Counts, shards Shards) (faults []ShareFault) {
 // reports false where one holds what can be no number.
 func shared(shards Shards, field string) (all escrow.Held, why []string, numbers bool) {
 	numbers = true
+	moves := slices.ContainsFunc(shards, func(doc *firestorepb.Document) bool { return !isLimited(store.IDOf(doc.GetName())) })
 	for _, doc := range shards {
 		id := store.IDOf(doc.GetName())
 		var held escrow.Held
@@ -76,7 +77,7 @@ func shared(shards Shards, field string) (all escrow.Held, why []string, numbers
 		}
 		all = escrow.Held{Count: ledger.Add(all.Count, held.Count), Members: ledger.Add(all.Members, held.Members), Share: ledger.Add(all.Share, held.Share)}
 		limited := isLimited(id)
-		numbers = numbers && (limited || Movable(nil, doc) == nil)
+		numbers = numbers && (!moves || Movable(nil, doc) == nil)
 		switch {
 		case !whole:
 			why = append(why, fmt.Sprintf("shard %s holds what is no integer", id))

@@ -37,11 +37,11 @@ var ofLimits = []mutant{
 	},
 	{
 		"a shard that holds a fraction is made anew for a limit", "shards",
-		"!limited { // it is made anew", "!limited && false {", test("TestLimitBesideAFraction"),
+		"moves && err != nil", "false && err != nil", test("TestLimitBesideAFraction"),
 	},
 	{
 		"a shard beside the limit that holds a fraction is taken away", "internal/book",
-		"numbers = numbers && (limited || Movable(nil, doc) == nil)", "numbers = numbers && (limited || true)", testIn("shards", "TestSharesBesideAFraction"),
+		"numbers = numbers && (!moves || Movable(nil, doc) == nil)", "numbers = numbers && (!moves || true)", testIn("shards", "TestSharesBesideAFraction"),
 	},
 	{
 		"without a ledger a counter has no limit", "internal/book",
