@@ -12,6 +12,8 @@ import (
 const (
 	counter = "counters/c"
 	post    = "posts/p"
+	seats   = "counters/seats" // which has a limit
+	tour    = "posts/tour"     // likes have one
 
 	uuid  = "0f0f0f0f-1111-4222-8333-444444444444"
 	fresh = uuid + ":" + alice                                   // a request of alice's that nobody has made
@@ -90,6 +92,11 @@ func (c client) world() []write {
 		set(post+"/shards/2", fields{}),
 		set(post+"/shards/3", fields{"likes": 5, "bookmarks": 5, "views": 5, "stars": 5}),
 		set(post+"/counter_rollup/ledger", fields{"base": 0}),
+		set(seats, fields{"total": 2, "num_shards": 1, "limits": fields{"total": 9}}),
+		set(seats+"/shards/limited-0", fields{"count": 2, "members(count)": 1, "share(count)": 9}),
+		set(seats+"/shards/1", fields{"count": 1, "share(count)": 9}), // as no version makes it
+		set(tour, fields{"title": "A title", "likes": 2}),
+		set(tour+"/shards/limited-0", fields{"likes": 2, "members(likes)": 1, "share(likes)": 9, "views": 1}),
 		set("posts/double", fields{"title": "A title", "likes": 8.0, "counter_rollup": fields{"num_shards": 10.0}}),
 		set("posts/double/shards/0", fields{"likes": 5, "bookmarks": 5.0}),
 		set("counter_requests/"+spent, fields{"shard": ref(counter + "/shards/0"), "expire_at": c.in(30 * day)}),
@@ -98,6 +105,9 @@ func (c client) world() []write {
 		set("counter_rollup/reconcile", fields{"count": 5}),
 		set("users/u", fields{"count": 5}),
 		set(mine, fields{"count": 5}),
+	}
+	for _, members := range []string{seats + "/total_members/", tour + "/likes_members/"} {
+		w = append(w, set(members+bob, fields{"member": bob, "at": long, "shard": "limited-0", "batch": "b"}))
 	}
 	for _, members := range []string{counter + "/total_members/", post + "/likes_members/", post + "/bookmarks_members/"} {
 		w = append(w,
@@ -305,6 +315,24 @@ func (c client) attempts() []attempt {
 		{"get a request, not signed in", nobody, "counter_requests/" + spent, nil, nil, no, no},
 		{"get a marker of ours", alice, "counter_requests/" + marker, nil, nil, no, no},
 		{"list requests", alice, "counter_requests", nil, nil, no, no},
+
+		// Shards of a field with a limit are the functions' alone.
+		{"take a seat", alice, "", nil, joining(seats, "total", "count", alice, "limited-0", 1), no, no},
+		{"take a seat, and say that a member did", alice, "", nil, append(joining(seats, "total", "count", alice, "limited-0", 1), add(seats+"/shards/limited-0", "`members(count)`", 1)), no, no},
+		{"take a seat of a shard with a usual id", alice, "", nil, joining(seats, "total", "count", alice, "1", 1), no, no},
+		{"take a seat beside the limit", alice, "", nil, []write{membership(seats, "total", alice, "0"), set(seats+"/shards/0", fields{"count": 1})}, no, no},
+		{"take a seat by request", alice, "", nil, c.asking(fresh, seats, "limited-0", "count", 1), no, no},
+		{"take a seat by request, of a shard with a usual id", alice, "", nil, c.asking(fresh, seats, "1", "count", 1), no, no},
+		{"take a seat and nothing else", alice, "", nil, one(add(seats+"/shards/limited-0", "count", 1)), no, no},
+		{"give a seat back that Increment gave", bob, "", nil, leaving(seats, "total", "count", bob, "limited-0", -1), no, no},
+		{"give a seat back and keep it", bob, "", nil, one(add(seats+"/shards/limited-0", "count", -1)), no, no},
+		{"raise a share", bob, "", nil, one(add(seats+"/shards/limited-0", "`share(count)`", 1)), no, no},
+		{"raise a share with a request", alice, "", nil, c.asking(fresh, seats, "limited-0", "`share(count)`", 1), no, no},
+		{"raise the limit that is shown", bob, "", nil, one(set(seats, fields{"limits": fields{"total": 99}}, "limits.total")), no, no},
+		{"delete a shard with a share", bob, "", nil, one(remove(seats + "/shards/limited-0")), no, no},
+		{"like what has a limit", alice, "", nil, joining(tour, "likes", "likes", alice, "limited-0", 1), no, no},
+		{"take a like back of what has a limit", bob, "", nil, leaving(tour, "likes", "likes", bob, "limited-0", -1), no, no},
+		{"a view by request, beside a share", alice, "", nil, c.asking(fresh, tour, "limited-0", "views", 1), no, no},
 
 		// Documents of the app's own.
 		{"get a post", nobody, post, nil, nil, no, yes},

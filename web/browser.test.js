@@ -112,7 +112,8 @@ test("in Chromium, over a whole local system", async (t) => {
       const counters = new Counters({ url: "https://example.com", source, headers: async () => ({ Authorization: "x" }) });
       const value: number | null | undefined = counters.counter("a").value;
       const counted: Promise<boolean> = counters.counter("a").incrementOnce("key");
-      counted.catch((error) => { if (error instanceof CounterError) console.log(error.status, error.unknown, value); });
+      counted.catch((error) => { if (error instanceof CounterError) console.log(error.status, error.reason, error.left, error.waited, error.unknown, value); });
+      counters.counter("a").subscribe(({ limit, left }: { limit: number | undefined, left: number | undefined }) => console.log(limit, left));
       import { doc, getFirestore, increment, onSnapshot, runTransaction, serverTimestamp, Timestamp } from "firebase/firestore";
       import { overFirestore } from "@firestore-counters/web/sdk";
       const db = getFirestore();

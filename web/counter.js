@@ -20,6 +20,8 @@ export { documentOf, fromFirestore, fromFunction } from "./sources.js";
  * @typedef {object} State
  * @property {number | null | undefined} value the number to show; undefined until it is known, and
  *   null for the average of none
+ * @property {number | undefined} limit that it never exceeds; undefined where it has none
+ * @property {number | undefined} left how much is left of that
  * @property {boolean | undefined} liked whether the user has joined; undefined until that is known
  * @property {number} pending how many increments and likes wait for their answer
  * @property {boolean | undefined} exists
@@ -76,7 +78,7 @@ export class Counters {
     this.source = source ?? fromFunction(this.url, { headers });
     this.transport = transport ?? overHTTP(this.url, headers);
     this.#member = typeof member === "function" ? member : () => member ?? "me";
-    this.#options = { storage: storage ?? undefined, keep, failed, locks: page.navigator?.locks };
+    this.#options = { storage, keep, failed, locks: page.navigator?.locks };
     /** @type {(events: string, run: (event: any) => void) => void} */
     const on = (events, run) => {
       for (const target of [page, page.document]) {
@@ -116,7 +118,7 @@ export class Counters {
     if (queue && (user === this.#user || this.#away)) return queue;
     const before = this.#user;
     this.#user = user;
-    if (before !== undefined) this.#queues.get(before)?.close();
+    this.#queues.get(/** @type {any} */ (before))?.close();
     if (!queue) {
       const { failed, ...options } = this.#options;
       this.#queues.set(user, (queue = new Queue({
@@ -183,8 +185,8 @@ export class Counters {
 
 /**
  * @typedef {object} Member what is known of a member
- * @property {boolean | undefined} known whether it has joined, by the last that the server has said
- * @property {boolean} base the same, or what was taken for it when the first like was asked for
+ * @property {boolean} [known] whether it has joined, by the last that the server has said
+ * @property {boolean} [base] the same, or what was taken for it when the first like was asked for
  * @property {number} since when that was said, as of performance.now()
  * @property {Wish[]} wishes likes that aren't answered yet, oldest first
  * @property {() => void} [stop]
@@ -210,8 +212,8 @@ export class Counter {
   #stop;
   /** @type {unknown[]} what the state is made of: nothing is NaN */
   #parts = [NaN];
-  /** @type {State} */
-  #state = /** @type {any} */ (undefined);
+  /** @type {any} a State, once it was asked for */
+  #state;
   /** @type {Error | undefined} */
   #refused;
   /** @type {Error | undefined} */
@@ -222,6 +224,8 @@ export class Counter {
   exists;
   /** @type {number | undefined} When it was last rolled up, in ms since 1970. */
   updatedAt;
+  /** @type {number | undefined} What `value` never exceeds, if it has a limit. */
+  limit;
 
   /**
    * Use `Counters.counter`.
@@ -253,7 +257,8 @@ export class Counter {
    * until that is known, and null for the average of none.
    */
   get value() {
-    return this.#shown.total == null ? this.#shown.total : this.#shown.value;
+    const { total, value } = this.#shown;
+    return total == null ? total : Math.min(value, this.limit ?? value);
   }
 
   /** How many increments and likes wait, those of earlier pages and of other tabs included. */
@@ -267,13 +272,13 @@ export class Counter {
 
   /** All that there is to show, as of now. @returns {State} */
   get state() {
-    const { value, pending, exists, live, error } = this;
+    const { value, limit, pending, exists, live, error } = this;
     const before = this.#parts;
-    this.#parts = [value, pending, exists, live, error, this.#liked(this.#counters.member)];
+    this.#parts = [value, limit, pending, exists, live, error, this.#liked(this.#counters.member)];
     if (this.#parts.some((part, i) => part !== before[i])) {
       const counter = this;
       // Who has joined is asked for when somebody wants to know.
-      this.#state = { value, pending, exists, live, error, get liked() { return counter.joined(); } };
+      this.#state = { value, limit, left: limit && limit - /** @type {number} */ (value), pending, exists, live, error, get liked() { return counter.joined(); } };
     }
     return this.#state;
   }
@@ -313,7 +318,7 @@ export class Counter {
    */
   follow({ entry, done }) {
     this.#refused = undefined;
-    if (!("key" in entry)) return void this.#followLike(entry, done);
+    if (!("key" in entry)) return this.#followLike(entry, done);
     void this.#end({ own: this.#shown.add(entry.by) }, done);
     this.changed();
   }
@@ -335,7 +340,7 @@ export class Counter {
   switched() {
     this.#refused = undefined;
     this.#shown.forget();
-    this.#members.forEach((known) => known.stop?.());
+    this.#members.forEach(unwatch);
     this.#members.clear();
     this.#waiting.forEach((waiting) => this.follow(waiting));
     this.changed();
@@ -377,7 +382,7 @@ export class Counter {
    * @returns {Promise<boolean>} as of `join`, but false when it was given up
    */
   toggle(member) {
-    return (this.joined(member) ? this.leave(member) : this.join(member)).catch(() => false);
+    return this.#like(!this.joined(member), member).catch(() => false);
   }
 
   /**
@@ -395,7 +400,7 @@ export class Counter {
 
   /** @param {string} member */
   #liked(member) {
-    return this.#counters.queue.wish(this.id, this.field, member) ?? (this.exists === false ? false : this.#members.get(member)?.known);
+    return this.#counters.queue.wish(this.id, this.field, member) ?? (this.exists !== false && this.#members.get(member)?.known);
   }
 
   /** @param {boolean} joined @param {string} [member] */
@@ -410,7 +415,7 @@ export class Counter {
    */
   async #followLike({ member, joined }, done) {
     const known = this.#member(member);
-    if (known.wishes.length === 0) known.base = known.known ?? !joined;
+    if (!known.wishes.length) known.base = known.known ?? !joined;
     /** @type {Wish} */
     const wish = { joined };
     known.wishes.push(wish);
@@ -422,9 +427,8 @@ export class Counter {
     if (this.#members.get(member) !== known) return;
     this.#fit(known);
     // It was not liked, or not by this page.
-    if (known.wishes.length === 0 && known.since === since) {
-      known.stop?.();
-      known.stop = undefined;
+    if (!known.wishes.length && known.since === since) {
+      unwatch(known);
       this.#watch(member, known);
     }
     this.changed();
@@ -442,8 +446,8 @@ export class Counter {
 
   /** @param {string} id @returns {Member} */
   #member(id) {
-    let member = this.#members.get(id);
-    if (!member) this.#members.set(id, (member = { known: undefined, base: false, since: -1, wishes: [] }));
+    const member = this.#members.get(id) ?? { since: -1, wishes: [] };
+    this.#members.set(id, member);
     return member;
   }
 
@@ -466,7 +470,7 @@ export class Counter {
     if (!this.#stop || known.stop || !this.exists || this.#counters.nobody) return;
     known.stop = this.#counters.transport.watch({ counter: this.id, field: this.field, member }, (joined, asked) => {
       // While likes are under way, whether this holds them is unknown; their answers will say.
-      if (known.wishes.length > 0 || asked < known.since) return;
+      if (known.wishes.length || asked < known.since) return;
       [known.known, known.since, known.failed] = [joined, asked, undefined];
       this.changed();
     }, (error) => {
@@ -509,10 +513,7 @@ export class Counter {
     this.#stop?.();
     this.#stop = undefined;
     this.live = false;
-    for (const known of this.#members.values()) {
-      known.stop?.();
-      known.stop = undefined;
-    }
+    this.#members.forEach(unwatch);
   }
 
   /** @param {Snapshot | null} snapshot */
@@ -527,6 +528,7 @@ export class Counter {
     if (snapshot && (snapshot.live || snapshot.exists)) {
       this.exists = snapshot.exists;
       this.updatedAt = snapshot.updatedAt;
+      this.limit = snapshot.limit;
       if (cut && snapshot.live) this.#shown.reconnected(snapshot.total, sent);
       else this.#shown.snapshot(snapshot.total, performance.now());
     }
@@ -537,3 +539,8 @@ export class Counter {
 
 /** @param {string} id @param {string} field */
 const nameOf = (id, field) => JSON.stringify([id, field]);
+/** Ends asking whether one has joined. @param {Member} known */
+function unwatch(known) {
+  known.stop?.();
+  known.stop = undefined;
+}

@@ -1,19 +1,24 @@
 // What is on its way: increments and likes, what may become of them, and how they get to Firestore.
 import { UNKNOWN } from "./record.js";
 
+/**
+ * @typedef {object} Refused how it was refused
+ * @property {number} [status] the HTTP status with which the function refused it
+ * @property {string} [reason] why, in a word: `limit-reached`, say
+ * @property {number} [left] how much is left of the limit, where that is why
+ * @property {number} [waited] how many ms it had waited when it was sent: offline, say
+ * @property {boolean} [unknown] whether it may have been counted all the same: an earlier attempt had
+ *   no answer
+ */
+
 /** An increment or a like that was given up. Unless `unknown`, it was not counted. */
-export class CounterError extends Error {
-  /**
-   * @param {string} message
-   * @param {{ status?: number, unknown?: boolean }} [how]
-   */
-  constructor(message, { status, unknown = false } = {}) {
+export class CounterError extends /** @type {new (message: string) => Error & Refused} */ (Error) {
+  name = "CounterError";
+
+  /** @param {string} message @param {Refused} [how] */
+  constructor(message, how) {
     super(message);
-    this.name = "CounterError";
-    /** The HTTP status with which the function refused it. */
-    this.status = status;
-    /** Whether it may have been counted all the same: an earlier attempt had no answer. */
-    this.unknown = unknown;
+    Object.assign(this, how);
   }
 }
 
@@ -28,7 +33,7 @@ export class CounterError extends Error {
  * @property {string} as whose credentials it was sent with; "" where there were none, and while it
  *   was not sent
  * @property {number} end
- * @property {[string, number?]} [error] why, and with what status, where it ended so
+ * @property {[string, Refused?]} [error] why, and how, where it ended so
  */
 
 /**
@@ -45,7 +50,7 @@ export class CounterError extends Error {
  *   carried out any more, in ms since 1970; 0 for none. Where that is for the opposite of what
  *   was asked for last, that is sent once more then.
  * @property {number} end
- * @property {[string, number?]} [error]
+ * @property {[string, Refused?]} [error]
  */
 
 /** @typedef {Increment | Like} Entry */
@@ -95,8 +100,8 @@ export class CounterError extends Error {
  * @property {boolean} kept whether the storage has it
  * @property {boolean} settled whether it was answered, and is only kept for what may be carried out
  *   late
- * @property {boolean} again whether it is sent once more, though it was answered
- * @property {boolean} parked whether it was sent with credentials that are not those of now
+ * @property {boolean} [again] whether it is sent once more, though it was answered
+ * @property {boolean} [parked] whether it was sent with credentials that are not those of now
  * @property {Promise<boolean>} done
  * @property {(counted: boolean) => void} resolve
  * @property {(error: Error) => void} reject
@@ -108,7 +113,7 @@ export class CounterError extends Error {
  * @property {() => boolean} mine whether the user is still the one whose queue this is
  * @property {string} user whose queue it is
  * @property {Transport} transport
- * @property {import("./record.js").Store} [storage] none: nothing outlives the page
+ * @property {import("./record.js").Store | null} [storage] none: nothing outlives the page
  * @property {number} keep ms after which an increment is given up; less than the function's
  *   REQUEST_TTL
  * @property {LockManager} [locks] of the window
@@ -122,9 +127,11 @@ export class CounterError extends Error {
 
 /** @param {Entry} entry */
 export function errorOf({ end, error }) {
-  const [message, status] = error ?? ["It was given up."];
+  let [message, how] = error ?? ["It was given up."];
   const unknown = end === UNKNOWN;
-  return new CounterError(unknown ? `${message} Whether it was counted is unknown.` : message, { status, unknown });
+  if (/** @type {any} */ (how)?.waited > 9_999) message += " It had waited.";
+  if (unknown) message += " It may have been counted.";
+  return new CounterError(message, { ...how, unknown });
 }
 
 /** @param {Entry | undefined} entry @returns {[number, number]} */
@@ -159,6 +166,4 @@ export function want(...ids) {
 }
 
 /** @param {Waiting} waiting */
-export function joinedOf({ entry }) {
-  return "key" in entry ? undefined : entry.joined;
-}
+export const joinedOf = ({ entry }) => /** @type {Like} */ (entry).joined; // undefined for an increment

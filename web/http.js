@@ -20,15 +20,14 @@ export function overHTTP(url, headers) {
     },
 
     async send(entry, { credentials, signal }) {
-      let answer, text;
+      let answer, body;
       try {
         answer = await request(...requestOf(url, credentials.headers, entry, signal));
-        text = await answer.text();
+        body = parse(await answer.text());
       } catch (/** @type {any} */ error) {
         const all = error.name !== "TimeoutError";
         return { again: 0, trouble: all ? await unreachable(url) : "The server can't be reached.", all };
       }
-      const body = parse(text);
       if (answer.ok && body.counter) return { counted: "member" in entry ? body.counted !== false : body.replayed !== true };
       // A network's page to sign in, or the site's own page, says 200 too.
       if (answer.ok || busy(answer)) {
@@ -52,7 +51,7 @@ export function overHTTP(url, headers) {
 export const busy = ({ status }) => status > 499 || [408, 425, 429].includes(status);
 
 /** @param {Response} answer @param {any} body */
-export const refusal = ({ status, statusText }, body) => new CounterError(`The server refuses it: ${body.detail ?? statusText} (${status}).`, { status });
+export const refusal = ({ status, statusText }, { detail = statusText, reason, left }) => new CounterError(`The server refuses it: ${detail} (${status}).`, { status, reason, left });
 
 /**
  * Fetches, unless the page is offline: that would be nothing but an error in its console. Without

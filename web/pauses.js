@@ -26,7 +26,7 @@ export class Pauses {
    * @returns {string | undefined}
    */
   get trouble() {
-    for (const { trouble } of [this.get("") ?? {}, ...this.#pauses.values()]) if (trouble) return trouble;
+    return [this.get(""), ...this.#pauses.values()].find((pause) => pause?.trouble)?.trouble;
   }
 
   /** @param {string} counter */
@@ -48,7 +48,7 @@ export class Pauses {
    */
   begin(counter, least, trouble) {
     const pause = this.get(counter) ?? { ms: 0 };
-    if (pause.timer !== undefined) return;
+    if (pause.timer) return;
     Object.assign(pause, { ms: Math.min(LONGEST, pause.ms ? 2 * pause.ms : SHORTEST), trouble });
     pause.timer = setTimeout(() => {
       pause.timer = undefined;

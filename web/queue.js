@@ -115,7 +115,7 @@ export class Queue {
    */
   wish(counter, field, member) {
     const waiting = this.#entries.get(nameOf({ counter, field, member }));
-    return waiting && !waiting.settled && !("key" in waiting.entry) ? waiting.entry.joined : undefined;
+    return waiting?.settled === false ? joinedOf(waiting) : undefined;
   }
 
   /**
@@ -215,15 +215,12 @@ export class Queue {
    * @param {boolean} settled
    */
   #make(entry, own = false, settled = false) {
-    /** @type {(counted: boolean) => void} */
-    let resolve = () => {};
-    /** @type {(error: Error) => void} */
-    let reject = () => {};
+    let /** @type {any} */ resolve, /** @type {any} */ reject;
     /** @type {Promise<boolean>} */
     const done = new Promise((yes, no) => ([resolve, reject] = [yes, no]));
     done.catch(() => {}); // Who asked for it hears of it.
     /** @type {Waiting} */
-    const waiting = { name: nameOf(entry), entry, own, kept: !own, settled, again: false, parked: false, done, resolve, reject };
+    const waiting = { name: nameOf(entry), entry, own, kept: !own, settled, done, resolve, reject };
     this.#entries.set(waiting.name, waiting);
     return waiting;
   }
@@ -323,14 +320,14 @@ export class Queue {
 
   #pump() {
     const all = this.#pauses.get("");
-    if (this.#closed.signal.aborted || all?.timer !== undefined || !this.#options.mine()) return;
+    if (this.#closed.signal.aborted || all?.timer || !this.#options.mine()) return;
     for (const waiting of this.#entries.values()) {
       // While nothing gets through, one request finds out when it does again.
       if (this.#flying.size >= (all ? 1 : AT_ONCE)) return;
       const { name, entry: { counter }, settled, again, parked, kept } = waiting;
       if ((settled && !again) || parked || this.#flying.has(name) || (kept && !this.#leading)) continue;
       const pause = this.#pauses.get(counter);
-      if (pause && (pause.timer !== undefined || [...this.#flying.values()].some(({ entry }) => entry.counter === counter))) continue;
+      if (pause && (pause.timer || [...this.#flying.values()].some(({ entry }) => entry.counter === counter))) continue;
       void this.#send(waiting);
     }
   }
@@ -371,8 +368,7 @@ export class Queue {
     } catch (/** @type {any} */ error) {
       return { again: 0, trouble: `No credentials: ${error}`, all: true };
     }
-    const current = !signal.aborted && this.#entries.get(name) === waiting && (!waiting.settled || waiting.again);
-    if (!current || !this.#options.mine() || (kept && !this.#leading)) return undefined;
+    if (signal.aborted || this.#entries.get(name) !== waiting || (waiting.settled && !waiting.again) || !this.#options.mine() || (kept && !this.#leading)) return undefined;
     if ("key" in entry) {
       // Other users are known by their ids.
       const as = (this.#options.user === "me" && credentials?.as) || "";
@@ -420,7 +416,7 @@ export class Queue {
     const counted = outcome.counted || (inDoubt && waiting.own);
     const error = outcome.error;
     const end = !error ? (counted ? COUNTED : BEFORE) : inDoubt || error.unknown ? UNKNOWN : REFUSED;
-    const ended = { ...entry, end, error: error && /** @type {[string, number?]} */ ([error.message, error.status]) };
+    const ended = { ...entry, end, error: error && /** @type {Entry["error"]} */ ([error.message, { ...error, waited: sent - entry.at }]) };
     if (!("key" in entry)) {
       // This request is done; of earlier ones, what is old enough is, too.
       const mark = entry.late[+entry.joined];

@@ -226,7 +226,7 @@ test("a subscriber is told of the state, and of changes until it ends; the last 
 });
 
 test("without the SDK, totals come from the function, and say when it can't be heard", async (t) => {
-  const answers = [[200, { counter: "a&b/c", total: 5, updated_at: "2026-11-21T09:30:12.345Z" }], [503, {}], [204], "broken", [200, {}], [200, null], [200, { counter: "a&b/c", total: 6 }], [503, null], [403, { detail: "no" }]];
+  const answers = [[200, { counter: "a&b/c", total: 5, limits: { likes: 9, others: 3 }, left: { likes: 4, others: 0 }, updated_at: "2026-11-21T09:30:12.345Z" }], [503, {}], [204], "broken", [200, {}], [200, null], [200, { counter: "a&b/c", total: 6 }], [503, null], [403, { detail: "no" }]];
   const asked = [];
   const server = createServer((request, response) => {
     asked.push([request.url, request.headers.authorization]);
@@ -244,8 +244,8 @@ test("without the SDK, totals come from the function, and say when it can't be h
   stop();
   const failed = told.pop();
   assert.deepEqual(told, [
-    { exists: true, total: 5, updatedAt: Date.parse("2026-11-21T09:30:12.345Z"), live: true }, null,
-    { exists: false, total: 0, updatedAt: undefined, live: true }, null, null, null, { exists: true, total: 6, updatedAt: undefined, live: true }, null,
+    { exists: true, total: 5, limit: 9, updatedAt: Date.parse("2026-11-21T09:30:12.345Z"), live: true }, null,
+    { exists: false, total: 0, limit: undefined, updatedAt: undefined, live: true }, null, null, null, { exists: true, total: 6, limit: undefined, updatedAt: undefined, live: true }, null,
   ]);
   assert.ok(failed instanceof CounterError && failed.status === 403 && /no \(403\)/.test(failed.message));
   assert.ok(asked.every(([url, token]) => url === "/?counter=a%26b%2Fc&field=likes" && token === "Bearer x"));
@@ -268,9 +268,9 @@ test("a double and the average of none come as they are, from the function and f
   let changed;
   const onSnapshot = (_, __, next) => ((changed = (data) => next({ exists: () => data !== undefined, data: () => data, metadata: { fromCache: false } })), () => {});
   fromFirestore({}, { doc: (_, path) => path, onSnapshot })("a", (snapshot) => told.push(snapshot), assert.fail, "rating");
-  for (const data of [undefined, {}, { rating: null }, { rating: 4.5, updated_at: { toMillis: () => 3 } }, { rating: 1, counter_rollup: { updated_at: { toMillis: () => 4 } }, updated_at: "the app's" }]) changed(data);
-  assert.deepEqual(told.map(({ exists, total, updatedAt }) => [exists, total, updatedAt]),
-    [[false, 0, undefined], [true, 0, undefined], [true, null, undefined], [true, 4.5, 3], [true, 1, 4]]);
+  for (const data of [undefined, {}, { rating: null }, { rating: 4.5, limits: { rating: 9 }, updated_at: { toMillis: () => 3 } }, { rating: 1, counter_rollup: { limits: { rating: 8 }, updated_at: { toMillis: () => 4 } }, limits: "the app's", updated_at: "the app's" }]) changed(data);
+  assert.deepEqual(told.map(({ exists, total, limit, updatedAt }) => [exists, total, limit, updatedAt]),
+    [[false, 0, undefined, undefined], [true, 0, undefined, undefined], [true, null, undefined, undefined], [true, 4.5, 9, 3], [true, 1, 8, 4]]);
 });
 
 test("a counter's document is where COUNTERS says", () => {

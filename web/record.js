@@ -14,7 +14,7 @@ export class Records {
   #storage;
 
   /**
-   * @param {Store | undefined} storage none: nothing is kept
+   * @param {Store | null | undefined} storage none: nothing is kept
    * @param {string} prefix
    */
   constructor(storage, prefix) {
@@ -50,10 +50,10 @@ export class Records {
    */
   write(entry) {
     const key = this.prefix + nameOf(entry);
-    for (const text of [encode(entry), encode({ ...entry, error: undefined })]) {
+    for (const error of [entry.error, undefined]) {
       try {
-        this.#storage?.setItem(key, text);
-        return this.#storage !== undefined;
+        this.#storage?.setItem(key, encode({ ...entry, error }));
+        return !!this.#storage;
       } catch {
         // The storage is full, or forbidden.
       }
@@ -73,13 +73,13 @@ export class Records {
 }
 
 /**
- * @returns {Storage | null} the page's localStorage, unless the browser forbids it or there is none
+ * @returns {Storage | undefined} the page's localStorage, unless the browser forbids it or there is none
  */
 export function localStorageOrNone() {
   try {
-    return globalThis.localStorage ?? null;
+    return globalThis.localStorage;
   } catch {
-    return null;
+    return undefined;
   }
 }
 
@@ -88,7 +88,7 @@ export function localStorageOrNone() {
  *   member: string }} entry
  */
 export function nameOf(entry) {
-  return JSON.stringify("key" in entry ? [entry.counter, entry.field, entry.key] : [entry.counter, entry.field, entry.member, "like"]);
+  return JSON.stringify([entry.counter, entry.field, ...("key" in entry ? [entry.key] : [entry.member, "like"])]);
 }
 
 /** @param {Entry} entry */

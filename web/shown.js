@@ -120,9 +120,8 @@ export class Shown {
 
   /** @param {number} until forgets what was answered until then */
   #forget(until) {
-    const old = this.#own.filter((own) => own.answered <= until);
+    for (const way of ways) this.#used[way] = Math.max(0, this.#used[way] - added(this.#own.filter((own) => own.answered <= until), way));
     this.#own = this.#own.filter((own) => own.answered > until);
-    for (const way of ways) this.#used[way] = Math.max(0, this.#used[way] - added(old, way));
   }
 }
 

@@ -8,6 +8,7 @@ import { asking, busy, refusal, unreachable } from "./http.js";
  * @property {boolean} exists
  * @property {number | null} total 0 where it doesn't exist; a double where the field is one, and
  *   null for the average of none
+ * @property {number} [limit] that the field never exceeds, if it has one
  * @property {number} [updatedAt] when it was last rolled up, in ms since 1970
  * @property {boolean} live whether the server has it like this now; false for what a cache has
  */
@@ -35,9 +36,9 @@ export function fromFirestore(db, { doc, onSnapshot }, counters = "counters/{cou
     onSnapshot(doc(db, documentOf(counters, id)), { includeMetadataChanges: true }, (/** @type {any} */ snapshot) => {
       const data = snapshot.data() ?? {};
       const { [field]: total = 0 } = data; // null stays
-      // A document of the app's own has the time in a map.
-      const updatedAt = (data.counter_rollup ?? data).updated_at?.toMillis();
-      next({ exists: snapshot.exists(), total, updatedAt, live: !snapshot.metadata.fromCache });
+      // A document of the app's own has these in a map.
+      const { updated_at, limits } = data.counter_rollup ?? data;
+      next({ exists: snapshot.exists(), total, limit: limits?.[field], updatedAt: updated_at?.toMillis(), live: !snapshot.metadata.fromCache });
     }, failed);
 }
 
@@ -64,7 +65,7 @@ export function fromFunction(url, { every = 2_000, headers } = {}) {
   return (id, next, failed, field) => asking(`${url}/?${new URLSearchParams({ counter: id, field })}`, headers, async (_, ended, answer, body) => {
     if (answer?.ok) {
       const { [field]: total = body.total ?? 0 } = { ...body.totals, ...body.doubles };
-      next({ exists: answer.status === 200, total, updatedAt: Date.parse(body.updated_at) || undefined, live: true });
+      next({ exists: answer.status === 200, total, limit: body.limits?.[field], updatedAt: Date.parse(body.updated_at) || undefined, live: true });
     } else if (answer && !busy(answer)) return failed(refusal(answer, body));
     else {
       const why = answer ? "" : await unreachable(url);

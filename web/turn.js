@@ -78,7 +78,8 @@ export class Turn {
     const renew = () => {
       const [holder, until] = this.#lease() ?? [];
       // A clock may have been set back.
-      const free = !(Number(until) > Date.now() && Number(until) <= Date.now() + LEASE);
+      const left = Number(until) - Date.now();
+      const free = !(left > 0 && left <= LEASE);
       const mine = free || holder === this.#id;
       this.#held &&= mine && !free;
       if (mine) this.#write(Date.now() + LEASE);
