@@ -245,6 +245,31 @@ func TestMembersUnderALimit(t *testing.T) {
 }
 
 // Several counters, with limits and without, are all or nothing.
+// Who leaves is never refused for a limit, also where another process has her join at the same moment: after
+// the look at the shards, which held no member, and before it is seen whether she is one.
+func TestLeavingBesideAJoinUnderALimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	limit(t, other, 5)
+	asked := 0
+	client := w.asking(t, shards.Config{}, "BatchGetDocuments", func() {
+		if asked++; asked == 2 {
+			if _, err := other.Join(t.Context(), "total", "alice"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	c := handle(t, client, "a")
+	if _, err := c.Leave(t.Context(), "total", "alice"); !errors.Is(err, shards.ErrBusy) || errors.Is(err, shards.ErrLimit) {
+		t.Errorf("%v, want ErrBusy", err)
+	}
+	if counted, err := c.Leave(t.Context(), "total", "alice"); !counted || err != nil {
+		t.Errorf("counted %v, %v: she may leave now", counted, err)
+	}
+	w.wantSum(t, "a", 0)
+}
+
 func TestLimitsOfSeveralCounters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -145,18 +146,12 @@ func (c *Client) sendLimited(ctx context.Context, f *batch, limited []string) st
 	return c.commitLimited(ctx, f, f.sums(), p)
 }
 
-// look reads all shards of counters with limits, at one time, and decides about requests. It returns a
-// counter of which there are none.
+// look reads all shards of counters with limits, those of each at one time, and decides about requests: one
+// counter that had no room then is enough for a refusal. It returns a counter of which there are none.
 func (c *Client) look(ctx context.Context, counters []string, requests []*request) (p limitedPlan, gone string, err error) {
-	var at time.Time
-	if len(counters) > 1 {
-		if _, at, err = c.db.Get(ctx, c.db.Layout.Counter(counters[0])); err != nil {
-			return limitedPlan{}, "", err
-		}
-	}
 	shards := make(map[string][]holding, len(counters))
 	for _, counter := range counters {
-		docs, err := Counter{c, counter}.shards(ctx, at)
+		docs, err := Counter{c, counter}.shards(ctx, time.Time{})
 		if err != nil {
 			return limitedPlan{}, "", err
 		}
@@ -194,7 +189,11 @@ func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
 	}
 	for _, r := range refused {
 		o, ok := r.earlier(there)
-		if !ok {
+		switch {
+		case ok:
+		case r.member != nil && !r.member.join:
+			o.err = fmt.Errorf("%w: the member joined at this moment", ErrBusy)
+		default:
 			o.err = c.noRoom(r, p)
 		}
 		r.done <- o
