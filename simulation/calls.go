@@ -66,6 +66,7 @@ func (w *world) increment(r *rand.Rand, adds []Add, intent int, key string) Outc
 		patience = between(r, 10*time.Millisecond, time.Minute)
 	}
 	var answer struct {
+		refusal
 		Replayed bool
 		Detail   string
 	}
@@ -81,7 +82,7 @@ func (w *world) increment(r *rand.Rand, adds []Add, intent int, key string) Outc
 	case code == http.StatusUnprocessableEntity:
 		w.rec.add(Stuck{What: "a key was refused as another request's"})
 	case code != http.StatusGatewayTimeout:
-		end.Outcome, end.Detail = Refused, fmt.Sprint(code, " ", answer.Detail)
+		end.Outcome, end.Detail, end.Full = Refused, fmt.Sprint(code, " ", answer.Detail), answer.full()
 	}
 	w.rec.add(end)
 	return end.Outcome

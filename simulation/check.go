@@ -17,8 +17,15 @@ type Violation struct {
 func (v Violation) String() string { return fmt.Sprintf("entry %d: %s", v.Entry, v.Message) }
 
 // Named reports whether the increments of a counter name themselves: each adds a power of two that
-// no other call adds to that counter, ever. Of other counters only sums can be checked.
+// no other call adds to that counter, ever ([Signed] says what else). Of other counters only sums can be
+// checked.
 func Named(counter string) bool { return strings.HasPrefix(called(counter), "named-") }
+
+// Signed reports whether increments of a named counter give back, too: each adds a power of four, or takes
+// one off.
+func Signed(counter string) bool { return strings.HasPrefix(called(counter), signedNames) }
+
+const signedNames = "named-signed-"
 
 // Check says what in a history breaks a promise, at most a handful, as far as its first field is
 // concerned: see [History.Of]. It is pure.
@@ -78,6 +85,7 @@ type counter struct {
 	acked, attempted int64
 	dropped          bool // an event was lost since the last reconcile
 	shrinks          bool // a command took something away, or may have: it doesn't only grow
+	gives            bool // increments give back
 
 	resized  time.Time // when a resize began last
 	snippets int       // that are about to make it, or shards of it
@@ -100,6 +108,7 @@ type counter struct {
 	wrong      bool      // shards and members don't agree, which was said
 
 	source imports
+	limits limits
 
 	events   map[string]*events // :: shard
 	noted    bool               // as one that must be reconciled
@@ -115,6 +124,10 @@ type point struct {
 	there        bool
 	exact, total int64
 	fraction     bool // one of its shards holds one
+
+	limited       bool
+	limit, joined int64 // the shares together, and what of the shards is members'
+	limits        int   // of how many fields there are limits
 
 	shards, members int64
 	wrapped         int64 // shards, as a sum of int64s that don't end at ±2⁶³

@@ -15,6 +15,8 @@ type call struct {
 
 	entry  int // in the history
 	member *memberCall
+	froms  []int // of an increment: from, of the counter of each part
+	replay bool  // of an increment: it was acknowledged before
 
 	// Of an import, as of its begin:
 	imported  int64     // what the ledger has of the source
@@ -68,9 +70,15 @@ func (c *checker) begin(b Begin) {
 	switch b.Kind {
 	case Increment:
 		i := c.intend(b.Intent, b.Adds)
+		k.replay = i.acked
 		if !b.Stranger { // whose calls are refused
 			i.begun++
 		}
+		for _, a := range b.Adds {
+			k.froms = append(k.froms, len(c.counter(a.Counter).series)-1)
+		}
+	case Limit, Unlimit:
+		c.beginLimit(k)
 	case ExactRead, Read:
 		n := c.counter(b.Counter)
 		k.from, k.acked = len(n.series)-1, n.acked
@@ -110,16 +118,17 @@ func (c *checker) begin(b Begin) {
 	case Join, Leave, Look, Audit:
 		c.beginMember(k)
 	case Resize:
-		c.counter(b.Counter).resized = c.now
+		n := c.counter(b.Counter)
+		n.resized, k.from = c.now, len(n.series)-1
 	case Snippet:
 		n := c.counter(b.Counter)
-		n.shrinks = true
+		n.shrinks, n.limits.loose = true, true
 		n.snippets++
 	case DeleteDocument:
 		c.counter(b.Counter).byHand++
 	case DeleteByHand:
 		n := c.counter(b.Counter)
-		n.shrinks = true
+		n.shrinks, n.limits.loose = true, true
 		n.byHand++
 	}
 }
@@ -132,9 +141,12 @@ func (c *checker) intend(number int, adds []Add) *intent {
 		c.intents[number] = i
 		for _, a := range adds {
 			n := c.counter(a.Counter)
-			n.attempted += a.By
-			n.asked(a.By)
-			n.shrinks = n.shrinks || a.By < 0
+			if n.asked(a.By); a.By < 0 { // it may be less by that, and is once it is acknowledged
+				n.acked += a.By
+				n.gives = true
+			} else {
+				n.attempted += a.By
+			}
 			if Named(a.Counter) {
 				n.names[a.By] = i
 			}
@@ -167,10 +179,23 @@ func (c *checker) end(e End) {
 			n.lives.deletions--
 			c.endedOnce(k.Counter, n)
 		}
+	case Limit, Unlimit:
+		c.endLimit(k, e)
+	case Resize:
+		n := c.counter(k.Counter)
+		if e.Outcome == OK && !slices.ContainsFunc(n.series[k.from:], func(p point) bool { return p.limits == 0 }) {
+			c.fail("a resize of %q was acknowledged, which had a limit all the time", k.Counter)
+		}
 	case Snippet:
-		c.counter(k.Counter).snippets--
-	case DeleteDocument, DeleteByHand:
+		n := c.counter(k.Counter)
+		n.snippets--
+		n.tightened()
+	case DeleteDocument:
 		c.counter(k.Counter).byHand--
+	case DeleteByHand:
+		n := c.counter(k.Counter)
+		n.byHand--
+		n.tightened()
 	case Create:
 		n := c.counter(k.Counter)
 		if e.Outcome == OK {
@@ -200,10 +225,17 @@ func (c *checker) endIncrement(k *call, e End) {
 		if !i.acked {
 			i.acked = true
 			for _, a := range i.adds {
-				c.counter(a.Counter).acked += a.By
+				if n := c.counter(a.Counter); a.By < 0 {
+					n.attempted += a.By
+				} else {
+					n.acked += a.By
+				}
 			}
 		}
 	case Refused:
+		if e.Full != nil {
+			c.refusedIncrement(k, e.Full)
+		}
 		i.refused++
 		if i.refused < i.begun {
 			return
@@ -252,7 +284,7 @@ func (c *checker) endRead(k *call, e End, value func(point) int64, memory time.D
 	}) {
 		c.fail("%s of %q returned %d (missing: %v), which it was at no moment from %s on: %s", k.Kind, k.Counter, e.Total, e.Missing, k.at.Format(time.TimeOnly), describe(window))
 	}
-	if k.Kind == ExactRead && !e.Missing && !n.shrinks && (e.Total < k.acked || e.Total > n.attempted) {
+	if k.Kind == ExactRead && !e.Missing && !n.shrinks && !n.gives && (e.Total < k.acked || e.Total > n.attempted) {
 		c.fail("exact read of %q returned %d: %d were acknowledged before it began, %d attempted before it ended", k.Counter, e.Total, k.acked, n.attempted)
 	}
 }

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"maps"
-	"math/bits"
 	"slices"
 	"strconv"
 	"time"
@@ -35,6 +34,7 @@ type deed struct {
 	odd        bool  // one of its shards holds no integer any more
 	fraction   bool  // but one
 	inUse      bool  // of these, one that the counter has, by its number of shards
+	resized    bool  // it has another number of shards
 	command    bool  // is of a command that must not be applied twice
 	delta      int64 // of the sum of the shards
 	shardsMade []string
@@ -48,6 +48,7 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 		switch ch.Doc.Kind {
 		case "counter":
 			d.made, d.gone = ch.Before == nil, ch.After == nil
+			d.resized = !d.made && !d.gone && ch.After.NumShards != ch.Before.NumShards
 			if c.hosted == nil && !d.made && !d.gone && ch.After.NumShards < ch.Before.NumShards && c.now.Sub(k.resized) > 10*time.Minute {
 				c.fail("%q has %d shards instead of %d, and no command resized it", id, ch.After.NumShards, ch.Before.NumShards)
 			}
@@ -61,6 +62,9 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 			k.shard(at.UnixMicro(), ch, &d)
 			k.again = k.again || c.fair && ch.counts()
 		}
+	}
+	if was != nil && k.ledger != nil && (was.Limits > 0) != (k.ledger.Limits > 0) {
+		d.inUse = false // each shard gets another id
 	}
 	if d.fraction {
 		k.fractionSince = c.now
@@ -93,13 +97,21 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	c.agreed(id, k)
 	c.viewed(id, k, d, before, was)
 	c.stated(id, k, was)
+	c.limited(id, k, d, was)
 	if d.made {
 		k.made++
 	}
 	if vacant := k.doc == nil && len(k.shards) == 0 || k.doc != nil && k.doc.Deleting; k.vacant != vacant {
 		k.vacant, k.occupied = vacant, at.UnixMicro()
 	}
-	k.series = append(k.series, point{at: c.now, there: k.doc != nil && !k.doc.Deleting, fraction: k.fraction(), exact: c.exact(k), total: k.total(), shards: k.sum(), wrapped: int64(k.shardSum().lo), members: int64(len(k.members))})
+	p := point{at: c.now, there: k.doc != nil && !k.doc.Deleting, fraction: k.fraction(), exact: c.exact(k), total: k.total(), shards: k.sum(), wrapped: int64(k.shardSum().lo), members: int64(len(k.members))}
+	for _, s := range k.shards {
+		p.limited, p.limit, p.joined = p.limited || s.Shared, p.limit+s.Share, p.joined+s.Joined
+	}
+	if k.ledger != nil {
+		p.limits = k.ledger.Limits
+	}
+	k.series = append(k.series, p)
 }
 
 // shard takes a shard's change into what is known.
@@ -286,8 +298,12 @@ func (c *checker) counted(id string, k *counter, d deed, added int64, found map[
 
 // names reads the names of the increments that a commit holds.
 func (c *checker) names(id string, k *counter, delta int64, found map[*intent]int) {
-	for rest := uint64(delta); rest != 0; rest &= rest - 1 {
-		bit := int64(1) << bits.TrailingZeros64(rest)
+	for rest := delta; rest != 0; {
+		bit := rest & -rest
+		if Signed(id) && rest&(bit<<1) != 0 {
+			bit = -bit
+		}
+		rest -= bit
 		i := k.names[bit]
 		switch {
 		case i == nil:

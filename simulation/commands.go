@@ -49,6 +49,7 @@ func (w *world) commandOf(r *rand.Rand, begin Begin, do func(context.Context, *i
 			end.Outcome = OK
 		case errors.Is(err, shards.ErrUnknown):
 		case errors.Is(err, shards.ErrNotFound), errors.Is(err, shards.ErrExists), errors.Is(err, shards.ErrHosted), errors.Is(err, shards.ErrHasMembers),
+			errors.Is(err, shards.ErrLimit), errors.Is(err, shards.ErrLimited), errors.Is(err, shards.ErrInvalidLimit),
 			errors.Is(err, extension.ErrInvalidSource), errors.Is(err, extension.ErrRuns), errors.Is(err, extension.ErrCounted):
 			end.Outcome = Refused
 		}
@@ -77,7 +78,7 @@ func (w *world) delete(r *rand.Rand, id string) {
 // create makes a counter, by the command line or as a public snippet does; sometimes two do it at a
 // time.
 func (w *world) create(r *rand.Rand, id string) {
-	if !w.plan.Hosted && w.plan.Mix.Snippet > 0 && w.plan.Members == 0 && r.IntN(3) == 0 { // it would set to zero what counts members
+	if !w.plan.Hosted && w.plan.Mix.Snippet > 0 && w.plan.Members == 0 && !w.plan.Limits && r.IntN(3) == 0 { // it would set to zero what counts members, and make shards beside those with shares
 		w.createBySnippet(r, id)
 		return
 	}

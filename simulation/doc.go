@@ -117,6 +117,16 @@
 //     Where events were lost, they are right after a reconcile of the counter by name, or of all
 //     once nothing has counted it for as long as is set.
 //
+// In about a third of all worlds fields get limits, which commands set, raise, lower and remove while
+// the rest goes on, and increments give back, too. Then also:
+//
+//   - After every commit no shard counts more than its share of a limit, nor less than its members and
+//     nothing, and the shares add up to the limit that ledger and document say.
+//   - Who was refused had no room at some moment of the call, at which as much was left as the answer
+//     says. Who leaves is not refused.
+//   - A limit is what one call has set, once. What has one is not reset, rebased, resized or imported
+//     into.
+//
 // Where there is Node.js, a test has pages in the world (TestPages): the web client as it is, in
 // several live pages of browsers whose users take turns. It has the world's time and weather.
 //

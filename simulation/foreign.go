@@ -194,6 +194,9 @@ func (w *world) removeByHand(r *rand.Rand, id string) {
 		for n := range 8 {
 			w.sleep(between(r, time.Millisecond, time.Second))
 			_ = w.commit(l, store.Delete(shardName(id, n)))
+			if w.plan.Limits {
+				_ = w.commit(l, store.Delete(counterName(id)+"/shards/limited-"+strconv.Itoa(n)), store.Delete(counterName(id)+"/shards/limited-"+strconv.Itoa(n+8)))
+			}
 		}
 		_ = w.commit(l, store.Delete(counterName(id)+"/counter_rollup/ledger"))
 	}

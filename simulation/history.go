@@ -40,7 +40,7 @@ func (h History) Of(field string) History {
 					continue
 				}
 			}
-			if what.Member != "" && what.Field != field {
+			if (what.Member != "" || what.Kind == Limit || what.Kind == Unlimit) && what.Field != field {
 				others[what.Call] = true
 				continue
 			}
@@ -51,6 +51,9 @@ func (h History) Of(field string) History {
 			}
 			if field != "" {
 				what.Total, what.Audit = what.Totals[field], what.Audits[field]
+			}
+			if what.Full != nil && what.Full.Field != field {
+				what.Full = nil
 			}
 			e.What = what
 		case Commit:
@@ -106,6 +109,8 @@ const (
 	Resize    Kind = "resize"
 	Import    Kind = "import" // of one field, from a counter of another kind
 	Old       Kind = "old"    // an increment of such a counter
+	Limit     Kind = "limit"  // of a field, which is set
+	Unlimit   Kind = "limit removed"
 	Elsewhere Kind = "import of another field"
 
 	Join         Kind = "join"               // of a member, by a function or by the SDK: one attempt
@@ -127,10 +132,10 @@ type Begin struct {
 	Intent  int    // of increments: calls that repeat one another under a key have the same
 	Adds    []Add
 
-	Field, Member string // of what a member does, and of imports; the field "" is the first
+	Field, Member string // of what a member does, of imports and of limits; the field "" is the first
 	Stranger      bool   // the caller must not be let in
 	Asked         bool   // of a reset: a function was asked for it
-	To            int64  // of a rebase
+	To            int64  // of a rebase, and a limit that is set: no other call sets the same
 	Start         int64  // of a create, what the first field starts from: no other call has the same; or 0
 }
 
@@ -167,6 +172,15 @@ type End struct {
 	Since  int64               // of a look: when it joined, in microseconds
 	Audit  *Audited            // of an audit
 	Audits map[string]*Audited // of further fields
+
+	Full *Full // of a call that was refused for a limit
+}
+
+// Full is what the caller was told who was refused for a limit.
+type Full struct {
+	Counter, Field string // "" is the first field
+	Left           int64
+	Taken          int64 // instead, where the limit was to be lowered
 }
 
 // Audited is what a field is made of.
@@ -215,6 +229,12 @@ type Document struct {
 	Since     int64  // of a membership: when it says that it was made, in microseconds
 	Base      int64  // of a ledger
 	Floor     int64  // of a ledger: the time of a snapshot that it has all of, in microseconds
+	Limits    int    // of a ledger, or a counter: of how many fields there are limits
+	Limited   bool   // the field is one of them
+	Limit     int64  // of the field
+	Shared    bool   // of a shard: it has a share of the field's limit
+	Share     int64  // how much that is
+	Joined    int64  // and how much of what it counts is members'
 	Gone      bool   // of a ledger: the counter's document was found missing
 	Took      bool   // of a ledger: the field's source was imported
 	Imported  int64  // and what base holds of it
@@ -463,6 +483,13 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 	if kind, _ := docOf(doc.GetName()); kind.Kind == "source" || kind.Kind == "source shard" {
 		d.Count, d.Odd, d.Fraction = oldAmount(doc, field), false, false
 	}
+	for name, limit := range own["limits"].GetMapValue().GetFields() {
+		if d.Limits++; name == shown || name == counted {
+			d.Limited, d.Limit = true, integer(limit)
+		}
+	}
+	share := f["share("+counted+")"]
+	d.Shared, d.Share, d.Joined = share != nil, integer(share), integer(f["members("+counted+")"])
 	if floor := f["floor"]; floor != nil {
 		d.Floor = floor.GetTimestampValue().AsTime().UnixMicro()
 	}

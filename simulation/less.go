@@ -33,6 +33,7 @@ var parts = []part{
 	{"auth", func(p *Plan) { p.leaveAuth() }},
 	{"sdk", func(p *Plan) { p.SDK = false }},
 	{"imports", func(p *Plan) { p.Mix.Old, p.Mix.Import, p.Workers = 0, 0, 0 }},
+	{"limits", func(p *Plan) { p.Limits, p.Mix.Limit = false, 0 }},
 	{"odd", func(p *Plan) { p.Mix.Odd = 0 }},
 	{"shrinks", func(p *Plan) { p.Mix.Shrink = 0 }},
 	{"lives", func(p *Plan) { p.Mix.Pieces, p.Mix.Ends, p.Starts = 0, 0, false }},

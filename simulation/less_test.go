@@ -10,15 +10,7 @@ import (
 func TestPartsArePartsOfPlans(t *testing.T) {
 	t.Parallel()
 	for _, part := range Parts() {
-		differs := slices.ContainsFunc(seedsTo(300), func(seed uint64) bool {
-			p := PlanOf(seed)
-			less, err := p.Less(Less{Without: []string{part}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return !reflect.DeepEqual(p, less)
-		})
-		if !differs {
+		if !slices.ContainsFunc(seedsTo(300), func(seed uint64) bool { return has(t, seed, part) }) {
 			t.Errorf("no plan of 300 has %q", part)
 		}
 	}

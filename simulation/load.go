@@ -69,10 +69,7 @@ func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn [
 	}
 	for _, at := range r.Perm(len(l.subjects))[:n] {
 		s := l.subjects[at]
-		by := (1 + r.Int64N(9)) << w.plan.firstBit()
-		if w.plan.Named {
-			by = 1 << s.bits
-		}
+		by := w.byOf(r, s)
 		which := 0
 		if w.plan.Likes {
 			which = r.IntN(3)
@@ -83,7 +80,7 @@ func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn [
 		if which != 0 {
 			adds = append(adds, Add{Counter: s.id, Field: "likes", By: by})
 		}
-		s.bits++
+		s.bits += w.plan.signs()
 	}
 	for at := len(l.subjects) - 1; at >= 0 && w.plan.Named; at-- {
 		if s := l.subjects[at]; s.bits >= mostBits {
@@ -99,7 +96,7 @@ func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn [
 func (w *world) operate(all *sync.WaitGroup, number uint64) {
 	r := dice(w.plan.Seed, "operation", number)
 	m := w.plan.Mix
-	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival + m.Large + m.Double + m.Member + m.Old + m.Import + m.Odd + m.Shrink + m.Pieces + m.Ends)
+	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival + m.Large + m.Double + m.Member + m.Old + m.Import + m.Odd + m.Shrink + m.Pieces + m.Ends + m.Limit)
 	is := func(weight float64) bool { x -= weight; return x < 0 }
 	n := 1
 	increments := true
@@ -122,7 +119,12 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 	case is(m.Double) && !w.plan.Named: // a double has no more than 53 bits
 		do = func(adds []Add, intent int) { w.snippet(r, adds[0], intent, store.Double(float64(adds[0].By))) }
 	case is(m.Old):
-		do = func(adds []Add, intent int) { w.old(r, adds, intent) }
+		do = func(adds []Add, intent int) {
+			for i := range adds { // nobody gives back there
+				adds[i].By = max(adds[i].By, -adds[i].By)
+			}
+			w.old(r, adds, intent)
+		}
 	case is(m.Snippet):
 		do = func(adds []Add, intent int) { w.snippet(r, adds[0], intent, store.Int(adds[0].By)) }
 	default:
@@ -172,6 +174,8 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			all.Go(func() { w.pieces(all, number) })
 		case is(m.Ends):
 			all.Go(func() { w.ends(r, number) })
+		case is(m.Limit):
+			all.Go(func() { w.limit(r, id) })
 		case is(m.Large):
 			all.Go(func() { w.large(all, number) })
 		case is(m.Delete):

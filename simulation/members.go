@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -191,6 +192,7 @@ func (w *world) toggle(r *rand.Rand, m toggling) Outcome {
 	caller, stranger := w.callerOf(r, m.member)
 	end := End{Call: w.begin(Begin{Kind: m.kind(), Counter: m.counter, Field: m.field, Member: m.member, Stranger: stranger}), Outcome: Unknown}
 	var answer struct {
+		refusal
 		Counted bool
 		Detail  string
 	}
@@ -201,7 +203,7 @@ func (w *world) toggle(r *rand.Rand, m toggling) Outcome {
 	case code == http.StatusOK:
 		end.Outcome, end.There = OK, !answer.Counted
 	case code != http.StatusGatewayTimeout:
-		end.Outcome, end.Detail = Refused, fmt.Sprint(code, " ", answer.Detail)
+		end.Outcome, end.Detail, end.Full = Refused, fmt.Sprint(code, " ", answer.Detail), answer.full()
 	}
 	w.rec.add(end)
 	return end.Outcome
@@ -379,6 +381,11 @@ func (w *world) evaluate(ctx context.Context, m toggling, shard string) error {
 		on := get(path.Join(counterName(m.counter), "shards", shard))
 		if _, double := on.GetFields()[field].GetValueType().(*firestorepb.Value_DoubleValue); on == nil || double {
 			return errDenied
+		}
+		for name := range on.GetFields() {
+			if strings.HasPrefix(name, "share(") { // it may hold nothing but counts
+				return errDenied
+			}
 		}
 		by, write := int64(1), store.Create(m.document(), map[string]*firestorepb.Value{
 			"member": store.String(m.member), "shard": store.String(shard),

@@ -93,7 +93,10 @@ func called(id string) string { return path.Base(id) }
 
 // subject is the id of a counter by its number, from 1.
 func (w *world) subject(n int) string {
-	if w.plan.Named {
+	switch {
+	case w.plan.Named && w.plan.Limits:
+		return w.plan.id(signedNames + strconv.Itoa(n))
+	case w.plan.Named:
 		return w.plan.id("named-" + strconv.Itoa(n))
 	}
 	return w.plan.id("plain-" + strconv.Itoa(n))

@@ -59,6 +59,7 @@ type Plan struct {
 	Renamed   bool // the older revision shows likes by another name
 	Auth      bool // callers are users, who show tokens
 	Starts    bool // some counters are made from a number
+	Limits    bool // fields get limits, and increments give back
 	Many      int  // documents that a collection has from the beginning
 
 	// pages opens web pages in a world, and returns what goes on in them in a storm, and until all is
@@ -75,6 +76,7 @@ type Mix struct {
 	Old, Import                                                                                               float64 // what clients of the extension add, and imports of it
 	Odd                                                                                                       float64 // writes to shards of what is no integer
 	Shrink                                                                                                    float64 // shrinks of which every event is lost
+	Limit                                                                                                     float64 // limits that are set or removed
 	Pieces                                                                                                    float64 // lives of shards only
 	Ends                                                                                                      float64 // of shards near the ends of an int64
 }
@@ -169,6 +171,7 @@ func PlanOf(seed uint64) Plan {
 	p.drawClocks()
 	p.drawLives()
 	p.drawCrowd()
+	p.drawLimits()
 	if r := dice(seed, "outage", 0); r.IntN(8) == 0 {
 		p.Outage = between(r, time.Hour, 2*eventsLast)
 	}

@@ -36,6 +36,12 @@ func TestReached(t *testing.T) {
 			})
 		}
 	}
+	refused := func(kind Kind) func(any) bool { // for a limit
+		return func(what any) bool {
+			e, _ := what.(End)
+			return outcome(what, func(b Begin) bool { return b.Kind == kind }, Refused) && e.Full != nil
+		}
+	}
 	for _, test := range []struct {
 		name    string
 		has     func(Plan) bool
@@ -118,6 +124,32 @@ func TestReached(t *testing.T) {
 				return ok && shrunk[d]
 			},
 			"a reconcile by name finds what it has to": func(what any) bool { r, ok := what.(Reconciled); return ok && r.Looked },
+		}},
+		{"limits", func(p Plan) bool {
+			return p.Limits && p.Mix.Limit > 15 && p.Members > 2 && p.Mix.Member > 30 && p.Mix.Resize > 1 && !p.Auth
+		}, map[string]func(any) bool{
+			"a field gets a limit": func(what any) bool {
+				return changed(what, func(ch Change) bool {
+					return ch.Doc.Kind == "ledger" && ch.Before != nil && documentOr(ch.After).Limited && !ch.Before.Limited
+				})
+			},
+			"and has none any more": func(what any) bool {
+				return changed(what, func(ch Change) bool {
+					return ch.Doc.Kind == "ledger" && ch.After != nil && documentOr(ch.Before).Limited && !ch.After.Limited
+				})
+			},
+			"an increment goes to several shards": func(what any) bool {
+				c, ok := what.(Commit)
+				return ok && len(c.Changes) > 1 && !slices.ContainsFunc(c.Changes, func(ch Change) bool {
+					return !documentOr(ch.Before).Shared || !documentOr(ch.After).Shared || ch.Before.Count == ch.After.Count || ch.Before.Share != ch.After.Share
+				})
+			},
+			"an increment is refused":                   refused(Increment),
+			"who joins is refused":                      refused(Join),
+			"a limit is refused, because more is taken": refused(Limit),
+			"a resize is refused": func(what any) bool {
+				return outcome(what, func(b Begin) bool { return b.Kind == Resize }, Refused)
+			},
 		}},
 		{"resets", func(p Plan) bool { return p.Mix.Reset > 1 && !p.Auth && p.Members == 0 }, map[string]func(any) bool{
 			"by a function": func(what any) bool { return outcome(what, func(b Begin) bool { return b.Asked }, OK) },

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -34,6 +35,7 @@ var (
 	trace      = flag.Int("sim.trace", 0, "print so many entries of the history before each violation")
 	step       = flag.Uint64("sim.step", 1, "every so many seeds one is run")
 	without    = flag.String("sim.without", "", "parts of the plan that are left out, with commas between them")
+	with       = flag.String("sim.with", "", "a part that plans have: other seeds are left out")
 	only       = flag.String("sim.only", "", "operations that are begun, as 3,7-9, or none; all unless set")
 	histories  = flag.String("sim.histories", "", "a directory that each history is written into, as SEED.txt")
 	order      = flag.Uint64("sim.order", 0, "another order of goroutines")
@@ -78,6 +80,16 @@ func planned(t *testing.T, seed uint64) Plan {
 	return p
 }
 
+// has reports whether the plan of a seed has a part.
+func has(t *testing.T, seed uint64, part string) bool {
+	p := PlanOf(seed)
+	less, err := p.Less(Less{Without: []string{part}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !reflect.DeepEqual(p, less)
+}
+
 // TestSimulation runs the worlds of a few seeds.
 func TestSimulation(t *testing.T) {
 	var next atomic.Uint64
@@ -98,6 +110,9 @@ func TestSimulation(t *testing.T) {
 					seed := next.Add(*step) - *step
 					if (seed-*firstSeed) / *step >= uint64(*seeds) && total.hours() >= *hours {
 						return
+					}
+					if *with != "" && !has(t, seed, *with) {
+						continue
 					}
 					ran := false
 					t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -251,7 +266,7 @@ func TestPlaces(t *testing.T) {
 				}
 				h, _ := simulate(t, p)
 				check(t, p, h)
-				named := []string{p.id("named-1"), p.id("named-2"), p.id("named-3"), p.id("plain-1"), p.id("plain-2"), p.id("plain-3")}
+				named := []string{p.id("named-1"), p.id("named-2"), p.id("named-3"), p.id(signedNames + "1"), p.id(signedNames + "2"), p.id(signedNames + "3"), p.id("plain-1"), p.id("plain-2"), p.id("plain-3")}
 				ledgers := 0
 				for _, e := range h {
 					switch what := e.What.(type) {

@@ -52,7 +52,8 @@ type world struct {
 
 	load      load
 	tokens    tokens
-	neighbour *neighbour // nil is none
+	neighbour *neighbour          // nil is none
+	limits    map[fieldLimit]bool // that somebody has set
 
 	storms  func(context.Context) // of pages; nil is none
 	settles func()
@@ -102,7 +103,7 @@ func Run(plan Plan) (History, Faults, error) {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	w := &world{
-		plan: plan, settings: s, older: older, ctx: ctx, rec: recorder{fields: plan.Fields()[1:], notes: notesOf(s.Counters.String()), nested: plan.Counters == nestedCounters, faults: Faults{}}, numbers: map[string]uint64{},
+		plan: plan, settings: s, older: older, ctx: ctx, rec: recorder{fields: plan.Fields()[1:], notes: notesOf(s.Counters.String()), nested: plan.Counters == nestedCounters, faults: Faults{}}, numbers: map[string]uint64{}, limits: map[fieldLimit]bool{},
 		server: emulator.New(emulator.Options{TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep,
 			Now: func() time.Time { return time.Now().Add(plan.Ahead) }}),
 	}

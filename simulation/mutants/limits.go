@@ -4,7 +4,7 @@ package main
 var ofLimits = []mutant{
 	{
 		"a request is refused without a look", "internal/escrow",
-		"case looked:\n", "case true:\n", test("TestDecideProperties"),
+		"case looked:\n", "case true:\n", simulationOf("limits"),
 	},
 	{
 		"who finds no room beside others is refused", "internal/escrow",
@@ -12,19 +12,19 @@ var ofLimits = []mutant{
 	},
 	{
 		"what doesn't fit into one shard is refused", "internal/escrow",
-		"case r.fits(held, nil):", "case r.fits(held, nil) && len(known) == 0:", test("TestDecideProperties"),
+		"case r.fits(held, nil):", "case r.fits(held, nil) && len(known) == 0:", simulationOf("limits"),
 	},
 	{
 		"a caller gives a member's back", "internal/escrow",
-		"n.Give <= h.Own()", "n.Give <= h.Count", test("TestDecideProperties"),
+		"n.Give <= h.Own()", "n.Give <= h.Count", simulationOf("limits"),
 	},
 	{
 		"a lower limit takes away what is taken", "internal/escrow",
-		"part := min(shards[at].Room(), ", "part := min(shards[at].Share, ", test("TestLimitProperties"),
+		"part := min(shards[at].Room(), ", "part := min(shards[at].Share, ", simulationOf("limits"),
 	},
 	{
 		"a take is on no condition", "shards",
-		"store.UpdatedAtTime(t.after.version)", "store.Exists(true)", test("TestTwoProcessesShareALimit"),
+		"store.UpdatedAtTime(t.after.version)", "store.Exists(true)", simulationOf("limits"),
 	},
 	{
 		"a field that had no limit is counted on no condition", "shards",
@@ -65,15 +65,63 @@ var ofLimits = []mutant{
 	},
 	{
 		"who was counted before is refused", "shards",
-		"o, ok := r.earlier(there)\n		if !ok {", "o, ok := r.earlier(there)\n		if ok = false; !ok {", test("TestKeysUnderALimit"),
+		"o, ok := r.earlier(there)\n		switch {\n		case ok:", "o, ok := r.earlier(there)\n		switch {\n		case false && ok:", simulationOf("limits"),
 	},
 	{
 		"a member's seat is as a caller's", "shards",
-		"asked[i][at] = escrow.By(a.by, r.member != nil)", "asked[i][at] = escrow.By(a.by, false)", test("TestMembersUnderALimit"),
+		"asked[i][at] = escrow.By(a.by, r.member != nil)", "asked[i][at] = escrow.By(a.by, false)", simulationOf("limits"),
 	},
 	{
 		"a counter with a limit is reset", "shards",
-		"if k.Limited() {\n\t\t\treturn false, ErrLimited", "if false {\n\t\t\treturn false, ErrLimited", test("TestCommandsUnderALimit"),
+		"if k.Limited() {\n\t\t\treturn false, ErrLimited", "if false {\n\t\t\treturn false, ErrLimited", simulationOf("limits"),
+	},
+	{
+		"members' part of a new limit is not known", "internal/book",
+		"escrow.Even(of.Members, len(ids))", "escrow.Even(0*of.Members, len(ids))", simulationOf("limits"),
+	},
+	{
+		"a counter with a limit is resized", "shards",
+		"s, k, _, err := c.existing(ctx, tx)\n\t\tif err == nil && k.Limited() {", "s, k, _, err := c.existing(ctx, tx)\n\t\tif err == nil && false {", simulationOf("limits"),
+	},
+	{
+		"a request is refused by what is known", "shards",
+		"p := decide(shards, false, requests)", "p := decide(shards, true, requests)", simulationOf("limits"),
+	},
+	{
+		"a look leaves shards out", "shards",
+		"docs, err := Counter{c, counter}.shards(ctx, time.Time{})\n", "docs, err := Counter{c, counter}.shards(ctx, time.Time{})\n\t\tdocs = docs[:(len(docs)+1)/2]\n", simulationOf("limits"),
+	},
+	{
+		"what is known outlasts a look", "shards",
+		"c.shardsOf.forget(counter, shards[counter]...)", "_ = shards[counter]", simulationOf("limits"),
+	},
+	{
+		"a commit's shards are remembered as they were before", "shards",
+		"held.Count, held.Members = held.Count+change.Count, held.Members+change.Members", "_ = held.Count", simulationOf("limits"),
+	},
+	{
+		"shards forget how much is members'", "shards",
+		"if change.Members != 0 {", "if false {", simulationOf("limits"),
+	},
+	{
+		"what is spread goes to one shard", "internal/escrow",
+		"some := min(n, has(left[at]))", "some := n * min(1, has(left[at]))", simulationOf("limits"),
+	},
+	{
+		"what is given back makes no room for what the same commit takes", "internal/escrow",
+		"taken <= h.Room()+n.Give+n.Leave", "taken <= h.Room()", test("TestDecide"),
+	},
+	{
+		"a limit is set by shards that are read outside of its transaction", "shards",
+		"all, err := tx.Documents(ctx, store.Query{Collection: c.client.db.Layout.ShardsOf(c.id)})", "all, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.Layout.ShardsOf(c.id)})", simulationOf("limits"),
+	},
+	{
+		"shards keep their ids when a counter gets its first limit", "internal/layout",
+		"const limitedPrefix = \"limited-\"", "const limitedPrefix = \"\"", simulationOf("limits"),
+	},
+	{
+		"who leaves is refused for a limit", "shards",
+		"case r.member != nil && !r.member.join:\n\t\t\to.err", "case false:\n\t\t\to.err", test("TestLeavingBesideAJoinUnderALimit"),
 	},
 	{
 		"a ledger that is made again has no limits", "internal/book",

@@ -53,6 +53,13 @@ type killer struct {
 // simulation is seeds until one is wrong.
 var simulation = killer{what: "simulation", pkg: "simulation", run: "^TestSimulation$", args: []string{"-sim.operations=200", "-sim.seeds=100000"}}
 
+// simulationOf is seeds whose plans have a part, until one is wrong.
+func simulationOf(part string) killer {
+	k := simulation
+	k.args = append(slices.Clone(k.args), "-sim.with="+part)
+	return k
+}
+
 // statistic is for rules that protect no count, but only how often a caller is told what became of
 // a call.
 var statistic = killer{what: "statistic", pkg: "simulation", run: "^TestCertainty$"}

@@ -1,0 +1,161 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/shards"
+)
+
+// In some worlds fields get limits, which are set to others and removed again while all the rest goes on,
+// and increments give back as well as they take.
+
+// drawLimits draws whether fields get limits, from dice of their own.
+func (p *Plan) drawLimits() {
+	r := dice(p.Seed, "limits", 0)
+	on, often := r.IntN(2) == 0, between(r, 3.0, 30)
+	if !on || p.Hosted || p.Mix.Odd > 0 { // whoever writes to shards what is no integer can break a limit
+		return
+	}
+	p.Limits, p.Mix.Limit = true, often
+}
+
+// signs is how many bits the names of two increments are apart. Where increments give back, the sum of
+// several is written in fours, of which a digit is 1, 0 or -1.
+func (p Plan) signs() int {
+	if p.Limits {
+		return 2
+	}
+	return 1
+}
+
+// byOf is what an increment adds that is given out after so many bits of a subject. With limits, large and
+// small ones come in no order, because a limit that one exceeds has room for another.
+func (w *world) byOf(r *rand.Rand, s *subject) int64 {
+	first := w.plan.firstBit()
+	by := (1 + r.Int64N(9)) << first
+	if w.plan.Named {
+		by = 1 << s.bits
+	}
+	if !w.plan.Limits {
+		return by
+	}
+	if w.plan.Named {
+		places := dice(w.plan.Seed, "places of "+s.id, 0).Perm((mostBits - first) / 2)
+		by = 1 << (first + 2*places[(s.bits-first)/2])
+	}
+	if r.IntN(3) == 0 {
+		by = -by
+	}
+	return by
+}
+
+// limit is one or two people who set the limit of a field, or remove it.
+func (w *world) limit(r *rand.Rand, id string) {
+	fields := w.plan.Fields()
+	field := fields[r.IntN(len(fields))]
+	people := 1
+	if r.IntN(4) == 0 {
+		people = 2
+	}
+	var all sync.WaitGroup
+	for range people {
+		r := rand.New(rand.NewPCG(r.Uint64(), 0))
+		all.Go(func() {
+			begin := Begin{Kind: Unlimit, Counter: id, Field: field}
+			if r.IntN(6) > 0 {
+				begin.Kind, begin.To = Limit, w.limitOf(r, id, field)
+			}
+			w.commandOf(r, begin, func(ctx context.Context, i *instance, end *End) error {
+				counter, err := i.client.Counter(id)
+				if err != nil {
+					return err
+				}
+				if begin.Kind == Unlimit {
+					return counter.RemoveLimit(ctx, nameOf(field))
+				}
+				err = counter.SetLimit(ctx, nameOf(field), begin.To)
+				if of, ok := errors.AsType[*shards.LimitError](err); ok {
+					end.Full = &Full{Counter: id, Field: field, Taken: of.Taken}
+				}
+				return err
+			})
+		})
+	}
+	all.Wait()
+}
+
+// limitOf is a limit that no other call sets in that field: any, or one that is little more than what is
+// taken now.
+func (w *world) limitOf(r *rand.Rand, id, field string) int64 {
+	some := func() int64 {
+		if w.plan.Named {
+			return r.Int64N(1 << r.IntN(mostBits))
+		}
+		return r.Int64N(1<<r.IntN(11)) << w.plan.firstBit()
+	}
+	n := some()
+	if r.IntN(3) > 0 {
+		if n = w.countOf(id, field) + r.Int64N(3); r.IntN(2) == 0 {
+			n += some()
+		}
+	}
+	n = max(0, n)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for asked := (fieldLimit{id, field, n}); ; asked.n++ {
+		if !w.limits[asked] {
+			w.limits[asked] = true
+			return asked.n
+		}
+	}
+}
+
+// fieldLimit is a limit of a field.
+type fieldLimit struct {
+	counter, field string
+	n              int64
+}
+
+// countOf is what the shards of a field hold at this moment.
+func (w *world) countOf(id, field string) (sum int64) {
+	conn, err := w.server.Connect()
+	if err != nil {
+		return 0
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+	defer cancel()
+	list, err := firestorepb.NewFirestoreClient(conn).ListDocuments(ctx, &firestorepb.ListDocumentsRequest{Parent: counterName(id), CollectionId: "shards", PageSize: 300})
+	if err != nil {
+		return 0
+	}
+	for _, doc := range list.GetDocuments() {
+		sum += integer(doc.GetFields()[cmp.Or(field, "count")])
+	}
+	return sum
+}
+
+// refusal is the part of an answer that says of which limit it is.
+type refusal struct {
+	Reason, Counter, Field string
+	Left                   int64
+}
+
+// full is what a caller was told who was refused for a limit; nil where that is not why.
+func (a refusal) full() *Full {
+	if a.Reason != "limit-reached" {
+		return nil
+	}
+	field := fieldOf(a.Field)
+	if field == olderLikes {
+		field = "likes"
+	}
+	return &Full{Counter: a.Counter, Field: field, Left: a.Left}
+}
