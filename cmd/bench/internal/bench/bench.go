@@ -55,6 +55,7 @@ func Scenarios() []Scenario {
 		{Name: "memory", Title: "Memory at 10,000 requests in flight", run: (*session).memory, Takes: 40 * time.Second},
 		{Name: "reads", Title: "Reads of the total", run: (*session).reads, Takes: 30 * time.Second},
 		{Name: "members", Title: "Cost of counting each user once, at 1,000 a second", run: (*session).members, long: true, Takes: 25 * time.Second},
+		{Name: "limits", Title: "Takes of a counter with a limit, and the last of it", run: (*session).limits, long: true, Takes: 120 * time.Second},
 		{Name: "scale", Title: "Growth with shards, instances and counters", run: (*session).scale, long: true, Takes: 75 * time.Second},
 	}
 }

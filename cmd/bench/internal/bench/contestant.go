@@ -40,12 +40,14 @@ type contestant struct {
 	http    string   // function that takes increments, and reads
 	trigger string   // function that takes the shards' events; "" for none
 	environ []string // settings that it has and others don't
+	limit   int64    // of its counters; 0 is none
 }
 
 // Names of the contestants.
 const (
 	nameOurs     = "ours"
 	nameOther    = "other" // ours of another build
+	nameLimited  = "ours, a limit"
 	nameUnmarked = "ours, no marker"
 	nameFaster   = "ours, 50ms" // between roll-ups
 	nameSlower   = "ours, 5s"   // the same

@@ -54,6 +54,7 @@ func blocks() []block {
 		{"docs/benchmarks.md", "a crowd", (*Report).crowd},
 		{"docs/benchmarks.md", "exactness", (*Report).exactness},
 		{"docs/benchmarks.md", "growth", (*Report).scaling},
+		{"docs/benchmarks.md", "limits", (*Report).seats},
 		{"docs/benchmarks.md", "goals", (*Report).reached},
 		{"docs/reading.md", "intervals", (*Report).intervals},
 	}

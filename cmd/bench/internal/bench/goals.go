@@ -29,6 +29,18 @@ func (g Goal) verdict() string {
 // goals holds the results against what is to be reached. The median counts, and a round that says
 // otherwise is mentioned. With another build to compare with there are none.
 func (r *Report) goals() []Goal {
+	of := func(instances int, name string) Metric {
+		return r.of("limits", nameLimited, limitsLoad(last, instances), name)
+	}
+	sold := func(n int) Goal {
+		return goal("limits", fmt.Sprintf("of the last 100 seats are sold, %s", plural(n, "instance")), "100", of(n, "sold"), func(m Metric) bool { return m.Median == lastSeats })
+	}
+	early := func(n int) Goal {
+		return atMost("limits", fmt.Sprintf("refused before the last one is sold, %s", plural(n, "instance")), of(n, "early"), 0)
+	}
+	lastTake := func(n int, what string, most float64) Goal {
+		return atMost("limits", fmt.Sprintf("%s a take of the last 100, %s", what, plural(n, "instance")), of(n, what+"/take"), most)
+	}
 	if r.Against != "" {
 		return nil
 	}
@@ -68,6 +80,11 @@ func (r *Report) goals() []Goal {
 		atMost("cost", "the same by the instance", ratio("cost, by the instance:ours/blind"), 0.25),
 		// A marker and its deletion, and the roll-up's function, come to more than the floor.
 		atMost("cost", "cost per million at 1,000/s, ours ÷ floor", ratio("cost:floor"), 2.25),
+		atLeast("limits", "takes a second with room ÷ without a limit", ratio("limits:"+nameLimited+"/"+nameOurs), 0.8),
+		sold(1), sold(3), sold(8),
+		early(1), early(3), early(8),
+		lastTake(1, "writes", 3), lastTake(3, "writes", 3), lastTake(8, "writes", 3),
+		lastTake(1, "reads", 2), lastTake(3, "reads", 2), lastTake(8, "reads", 2),
 		atMost("even", "cost per million, 1,000 counters evenly, ÷ blind on paper", ratio("even:cost"), 0.75),
 	}
 }

@@ -45,7 +45,9 @@ func (s *session) field(all ...contestant) []contestant {
 	if s.Against != "" {
 		other := ours()
 		other.name, other.program = nameOther, s.Against
-		all = []contestant{ours(), other}
+		mine := ours()
+		mine.limit, other.limit = all[0].limit, all[0].limit
+		all = []contestant{mine, other}
 	}
 	if s.sockets != "" {
 		for i, c := range all {

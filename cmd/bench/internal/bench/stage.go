@@ -22,6 +22,7 @@ import (
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -227,7 +228,10 @@ func (st *stage) create(ctx context.Context, ids ...string) error {
 			if err != nil {
 				return err
 			}
-			return c.Create(making, shards.CreateOptions{Shards: st.shards})
+			if err := c.Create(making, shards.CreateOptions{Shards: st.shards}); err != nil || st.limit == 0 {
+				return err
+			}
+			return c.SetLimit(making, layout.Total, st.limit)
 		})
 	}
 	if err := g.Wait(); err != nil {
