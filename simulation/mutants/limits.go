@@ -37,7 +37,7 @@ var ofLimits = []mutant{
 	},
 	{
 		"a shard that holds a fraction is made anew for a limit", "shards",
-		"moves && err != nil", "false && err != nil", test("TestLimitBesideAFraction"),
+		"moves && err != nil", "moves && err != nil && false", test("TestLimitBesideAFraction"),
 	},
 	{
 		"a shard beside the limit that holds a fraction is taken away", "internal/book",
