@@ -423,6 +423,19 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 			time.Sleep(3 * time.Millisecond)
 		}
 	})
+	roller, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Fields: fields}, option.WithGRPCConn(w.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer roller.Close()
+	group.Go(func() {
+		for range 15 { // and finds nothing wrong with any share
+			r, err := roller.Reconcile(t.Context(), "a", rollup.ReconcileOptions{})
+			if err != nil && !errors.Is(err, rollup.ErrContention) || r.Limits || r.Problem != "" {
+				t.Errorf("%+v, %v", r, err)
+			}
+		}
+	})
 	group.Wait()
 	w.Server.SetInterceptor(nil)
 	for i, name := range names {
