@@ -73,7 +73,7 @@ You may run it at any moment, beside increments, events and another reconcile.`,
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "reconcile all counters")
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only say what would be done")
-	cmd.Flags().BoolVar(&opts.Rebuild, "rebuild-ledgers", false, "make ledgers that cannot be used again, from the shards")
+	cmd.Flags().BoolVar(&opts.Rebuild, "rebuild-ledgers", false, "make ledgers that cannot be used anew from the shards")
 	cmd.Flags().DurationVar(&opts.CleanupAfter, "cleanup-after", 24*time.Hour, "with --hosted: how long a document must be gone before what was counted below it is removed")
 	cmd.Flags().DurationVar(&opts.RecountAge, "recount-age", 24*time.Hour, "with --all: repeat queries such as comments=count(comments) that had no answer for this long")
 	cmd.Flags().Int64Var(&opts.RecountReads, "recount-reads", 10_000, "with --all: reads that these queries may take, one per 1,000 documents; -1 for none")

@@ -268,7 +268,7 @@ function draw() {
     }
     $("trouble").hidden = !counters.trouble;
     if (counters.trouble) {
-      text("trouble", `${counters.trouble} ${plural(counter.pending, "increment waits and is", "increments wait and are")} sent once it does better${counters.kept ? ", also after a reload" : ". A reload would lose what waits: the browser has no room to keep it"}.`);
+      text("trouble", `${counters.trouble} ${plural(counter.pending, "increment waits. It", "increments wait. They")} will be sent when the connection returns${counters.kept ? ", even if you reload" : ". Don't reload: this browser has no room to keep what waits"}.`);
     }
     age();
     $("no-shards").hidden = !known || shards.size > 0;
