@@ -91,50 +91,17 @@ type auth struct {
 // function of the reader's, which gets the events of posts/{post} at the place of Firebase's.
 func startFirebase(t *testing.T, command, project string) (string, auth, <-chan struct{}) {
 	t.Helper()
+	missing := "the Firebase CLI isn't installed"
 	if _, err := exec.LookPath("firebase"); err == nil {
-		dir, at := t.TempDir(), map[string]string{}
-		config := map[string]any{"ui": map[string]any{"enabled": false}}
-		for _, name := range []string{"auth", "firestore", "functions", "hub", "logging"} {
-			port, err := freeport.Find()
-			if err != nil {
-				t.Fatal(err)
-			}
-			config[name], at[name] = map[string]any{"host": "127.0.0.1", "port": json.Number(port)}, net.JoinHostPort("127.0.0.1", port)
+		if firestore, auth, ok := startCLI(t, command); ok {
+			t.Log("skipped: whether a function of the reader's still gets its events; it takes one that is installed")
+			return firestore, auth, nil
 		}
-		text, err := json.Marshal(map[string]any{"emulators": config})
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, "firebase.json"), text, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command("bash", "-c", "exec "+command)
-		logs := &lockedBuffer{}
-		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, logs, logs
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = cmd.Process.Signal(os.Interrupt) // so that it ends what it has started
-			_ = cmd.Wait()
-		})
-		waitFor(t, func() (bool, string) {
-			return strings.Contains(logs.String(), "All emulators ready"), logs.String()
-		})
-		t.Log("skipped: whether a function of the reader's still gets its events; it takes one that is installed")
-		return at["firestore"], auth{at["auth"], func(t *testing.T) string {
-			t.Helper()
-			_, body := request(t, http.MethodPost, "http://"+at["auth"]+"/identitytoolkit.googleapis.com/v1/accounts:signUp?key=any", "", "{}")
-			var user struct{ IDToken string }
-			if err := json.Unmarshal([]byte(body), &user); err != nil || user.IDToken == "" {
-				t.Fatalf("%v: %s", err, body)
-			}
-			return user.IDToken
-		}}, nil
+		missing = "the Firebase CLI wants a newer Java"
 	}
 
 	needOfficialEmulator(t)
-	t.Log("skipped: " + command + ", because the Firebase CLI isn't installed; its Firestore emulator runs alone")
+	t.Logf("skipped: %s, because %s; its Firestore emulator runs alone", command, missing)
 	own := make(chan struct{}, 1)
 	functions := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if body, _ := io.ReadAll(r.Body); bytes.Contains(body, []byte("posts/hello")) || strings.Contains(fmt.Sprint(r.Header), "posts/hello") {
@@ -170,6 +137,66 @@ func startFirebase(t *testing.T, command, project string) (string, auth, <-chan 
 			"firebase": map[string]any{"identities": map[string]any{}, "sign_in_provider": "anonymous"},
 		}) + "."
 	}}, own
+}
+
+// startCLI types the command where the Firebase CLI is installed. It reports whether the CLI takes
+// the Java that is here.
+func startCLI(t *testing.T, command string) (string, auth, bool) {
+	t.Helper()
+	dir, at := t.TempDir(), map[string]string{}
+	config := map[string]any{"ui": map[string]any{"enabled": false}}
+	for _, name := range []string{"auth", "firestore", "functions", "hub", "logging"} {
+		port, err := freeport.Find()
+		if err != nil {
+			t.Fatal(err)
+		}
+		config[name], at[name] = map[string]any{"host": "127.0.0.1", "port": json.Number(port)}, net.JoinHostPort("127.0.0.1", port)
+	}
+	text, err := json.Marshal(map[string]any{"emulators": config})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "firebase.json"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("bash", "-c", "exec "+command)
+	logs, ended := &lockedBuffer{}, make(chan struct{})
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, logs, logs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt) // so that it ends what it has started
+		<-ended
+	})
+	waitFor(t, func() (bool, string) {
+		select {
+		case <-ended:
+			return true, ""
+		default:
+			return strings.Contains(logs.String(), "All emulators ready"), logs.String()
+		}
+	})
+	switch said := logs.String(); {
+	case strings.Contains(said, "All emulators ready"):
+	case strings.Contains(said, "no longer supports Java"):
+		return "", auth{}, false
+	default:
+		t.Fatalf("%s ended:\n%s", command, said)
+	}
+	return at["firestore"], auth{at["auth"], func(t *testing.T) string {
+		t.Helper()
+		_, body := request(t, http.MethodPost, "http://"+at["auth"]+"/identitytoolkit.googleapis.com/v1/accounts:signUp?key=any", "", "{}")
+		var user struct{ IDToken string }
+		if err := json.Unmarshal([]byte(body), &user); err != nil || user.IDToken == "" {
+			t.Fatalf("%v: %s", err, body)
+		}
+		return user.IDToken
+	}}, true
 }
 
 // request sends one, and returns what is answered.
