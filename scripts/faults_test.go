@@ -4,6 +4,7 @@ package scripts
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -148,6 +149,17 @@ func (d *damage) index(t *testing.T, group, field string, indexes ...any) {
 	t.Helper()
 	name := strings.TrimPrefix(inGroups, "firestore ") + group + "/fields/" + field
 	d.Resources["firestore "+name] = map[string]any{"name": name, "indexConfig": map[string]any{"indexes": append([]any{}, indexes...)}}
+}
+
+// rules has rules released that aren't the deployment's.
+func (d *damage) rules(text string) {
+	d.Resources["firebaserules "+inProject+"rulesets/r1"] = map[string]any{"name": inProject + "rulesets/r1",
+		"source": map[string]any{"files": []any{map[string]any{"name": "firestore.rules", "content": text}}}}
+	d.Resources["firebaserules "+inProject+"releases/cloud.firestore"] = map[string]any{"name": inProject + "releases/cloud.firestore",
+		"rulesetName": inProject + "rulesets/r1", "updateTime": time.Now().UTC().Format(time.RFC3339Nano)}
+	if !slices.Contains(d.Active, "firebaserules.googleapis.com") {
+		d.Active = append(d.Active, "firebaserules.googleapis.com")
+	}
 }
 
 func (d *damage) set(t *testing.T, path string, data map[string]any) {
@@ -309,14 +321,10 @@ var faults = []fault{
 		delete(d.Resources, d.key(t, "firestore ", "/comments/indexes/"))
 	}},
 	{how: "rules in test mode", finding: "rules-open", shows: true, put: func(t *testing.T, d *damage) {
-		rules := map[string]any{"name": inProject + "rulesets/r1", "source": map[string]any{"files": []any{map[string]any{"name": "firestore.rules",
-			"content": "service cloud.firestore { match /databases/{d}/documents { match /{document=**} { allow read, write: if true; } } }"}}}}
-		d.Resources["firebaserules "+inProject+"rulesets/r1"] = rules
-		d.Resources["firebaserules "+inProject+"releases/cloud.firestore"] = map[string]any{"name": inProject + "releases/cloud.firestore",
-			"rulesetName": inProject + "rulesets/r1", "updateTime": time.Now().UTC().Format(time.RFC3339Nano)}
-		if !slices.Contains(d.Active, "firebaserules.googleapis.com") {
-			d.Active = append(d.Active, "firebaserules.googleapis.com")
-		}
+		d.rules("service cloud.firestore { match /databases/{d}/documents { match /{document=**} { allow read, write: if true; } } }")
+	}},
+	{how: "rules that aren't ours", finding: "rules-others", shows: true, put: func(t *testing.T, d *damage) {
+		d.rules("service cloud.firestore { match /databases/{d}/documents { match /posts/{post} { allow read: if true; } } }")
 	}},
 	{how: "a metric was deleted", finding: "metric-missing", put: func(t *testing.T, d *damage) {
 		delete(d.Resources, "logging "+inProject+"metrics/counters_rollup_lag")
@@ -357,6 +365,11 @@ var faults = []fault{
 	}},
 	{how: "a ledger of another format", finding: "ledger-format", put: func(t *testing.T, d *damage) {
 		d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"format": 99})
+	}},
+	{how: "a counter is noted for a reconcile", finding: "counter-noted", put: func(t *testing.T, d *damage) {
+		hash := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+		d.set(t, "counter_rollup/"+hash("counters/{counter}/shards/{shard}")+"/counter_notes/"+hash("visits"),
+			map[string]any{"counter": "visits", "why": "it refused every commit", "since": time.Now(), "due": time.Now(), "tries": 3})
 	}},
 	{how: "a shard holds a word", finding: "shard-count-not-number", put: func(t *testing.T, d *damage) {
 		d.set(t, "counters/visits/shards/0", map[string]any{"count": "four"})
@@ -573,7 +586,7 @@ func commandsOf(text string, without []string) (commands []string) {
 	return commands
 }
 
-// get and put are all that there is in the project.
+// get, damage and put are all that there is in the project.
 func (p project) get(t *testing.T) []byte {
 	t.Helper()
 	resp, err := http.Get(p.address + "/_state")
@@ -586,6 +599,14 @@ func (p project) get(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+func (p project) damage(t *testing.T) (d damage) {
+	t.Helper()
+	if err := json.Unmarshal(p.get(t), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 func (p project) put(t *testing.T, d damage) {

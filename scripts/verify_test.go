@@ -22,7 +22,7 @@ import (
 // verifier is the command in a project where it can run, with a caller that functions know.
 func verifier(t *testing.T) (p project, command func(args ...string) *exec.Cmd) {
 	t.Helper()
-	p = startProject(t, "--run", "--active=firestore", "--database=us-central1")
+	p = startProject(t, "--run", "--active=firestore", "--active=cloudresourcemanager", "--database=us-central1")
 	front := startFront(t, p, p.firestore)
 	program := filepath.Join(t.TempDir(), "counters")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../cmd/counters").CombinedOutput(); err != nil {
@@ -73,6 +73,21 @@ func TestVerify(t *testing.T) {
 	p, command := verifier(t)
 	report := filepath.Join(t.TempDir(), "report.md")
 
+	// Somebody without the roles is told which, before anything is made.
+	d := p.damage(t)
+	d.change(t, ofProject, func(role string, members []any) []any {
+		if role == "roles/owner" {
+			return []any{"user:other@example.com"}
+		}
+		return members
+	})
+	before := p.damage(t)
+	p.put(t, d)
+	if out, err := command("--yes").CombinedOutput(); exitCode(err) != 1 || !strings.Contains(string(out), "roles/cloudscheduler.admin, roles/pubsub.editor") || len(p.left(t)) > 0 {
+		t.Errorf("without roles: %v\n%s", err, out)
+	}
+	p.put(t, before)
+
 	trial := command("--yes", "--json", "--report", report)
 	var out, said bytes.Buffer
 	trial.Stdout, trial.Stderr = &out, &said
@@ -85,11 +100,12 @@ func TestVerify(t *testing.T) {
 			OK bool `json:"ok"`
 		} `json:"steps"`
 	}
-	if err := json.Unmarshal(out.Bytes(), &found); err != nil || len(found.Steps) != 10 || found.Spent <= 0 || found.Spent > 0.05 {
+	if err := json.Unmarshal(out.Bytes(), &found); err != nil || len(found.Steps) != 11 || found.Spent <= 0 || found.Spent > 0.05 {
 		t.Errorf("the report is %s, %v", out.String(), err)
 	}
 	text := readFile(t, report)
-	for _, want := range []string{"# counters verify: passed", "each total is 400, what was acknowledged", "24 are counted", "nothing is left", "Google Cloud a fake", "no error, nothing unchecked", "Pub/Sub's window | 5 |", `"push_window":`} {
+	for _, want := range []string{"# counters verify: passed", "each total is 400, what was acknowledged", "24 are counted", "| a limit: 80 want 50 seats | ok |", "nothing is left", "Google Cloud a fake", "no error, nothing unchecked; noted: alerts-none, budget-missing", "Pub/Sub's window | 5 |", `"push_window":`,
+		"| Service accounts |", "- the TTL policy of counter_requests.expire_at\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q", want)
 		}

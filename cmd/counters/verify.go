@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -108,38 +110,51 @@ func runVerify(cmd *cobra.Command, trial *verify.Trial, yes, clean, asJSON bool,
 		}
 		return strings.TrimSpace(out.String()), nil
 	}
-	trial.Doctor = func(ctx context.Context) (int, []string, error) {
+	trial.Doctor = func(ctx context.Context) (int, []string, []string, error) {
 		d, err := new(doctor.Reader).Read(ctx, doctor.Target{Project: trial.Project, Location: trial.Location, Prefix: trial.Prefix, Counters: 10})
 		if err != nil {
-			return 0, nil, err
+			return 0, nil, nil, err
 		}
 		found := doctor.NewReport(d, doctor.Check(d, time.Now()))
 		_, err = found.WriteTo(cmd.ErrOrStderr())
-		var unchecked []string
+		var named, unchecked []string
+		for _, f := range found.Findings {
+			named = append(named, f.Name)
+		}
 		for _, n := range found.NotChecked {
 			if n.Part != "budget" { // is the billing account's, and not everybody's to read
 				unchecked = append(unchecked, n.Part)
 			}
 		}
-		return found.Errors, unchecked, err
+		return found.Errors, named, unchecked, err
 	}
 	if trial.Firestore, err = firestore.NewClientWithDatabase(ctx, trial.Project, trial.Database); err != nil {
 		return whereTo(err)
 	}
 	defer trial.Firestore.Close()
-	if err := preflight(ctx, trial); err != nil {
+	trial.Resources = cmp.Or(os.Getenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER"), "https://cloudresourcemanager.googleapis.com/")
+	off, err := preflight(ctx, trial)
+	if err != nil {
 		return err
 	}
 	if clean {
 		return cleanUp(cmd, trial, yes)
+	}
+	if sdk, err := trial.Gcloud(ctx, "version", `--format=value("Google Cloud SDK")`); err == nil {
+		trial.Version += ", gcloud " + sdk
+	}
+	if err := checkRoles(ctx, trial); err != nil {
+		return err
 	}
 	trial.Prefix = verify.NewPrefix()
 	fmt.Fprintf(cmd.ErrOrStderr(), `In project %s this makes, and takes away again:
   three functions %s-increment, -rollup and -reconcile, their six accounts and grants, two triggers, a job of Scheduler,
   log metrics and a dashboard; at most some 500 documents in a collection of their own.
 It costs at most $%.2f for documents and requests, without the free tier (--most $%.2f), and some minutes of Cloud Build.
-APIs that are off are turned on, and stay on.
 `, trial.Project, trial.Prefix, verify.Bound(trial.Prices), trial.Most)
+	if len(off) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "These APIs are turned on, and stay on: %s.\n", strings.Join(off, ", "))
+	}
 	if !yes {
 		if err := confirm(cmd, false, "try a deployment in project "+trial.Project); err != nil {
 			return err
@@ -170,20 +185,40 @@ func gently(c *exec.Cmd) {
 	ownGroup(c) // Ctrl-C is for this program: it says what is to end
 }
 
-// preflight finds out what would fail after minutes.
-func preflight(ctx context.Context, trial *verify.Trial) error {
+// preflight finds out what would fail after minutes, and which APIs are off.
+func preflight(ctx context.Context, trial *verify.Trial) (off []string, err error) {
 	// Service Usage is on in every project, when nothing else is.
-	if _, err := trial.Gcloud(ctx, "services", "list", "--enabled", "--project="+trial.Project, "--format=value(config.name)"); err != nil {
-		return fmt.Errorf("the project can't be read; log in with gcloud auth login, and see gcloud projects list: %w", err)
+	enabled, err := trial.Gcloud(ctx, "services", "list", "--enabled", "--project="+trial.Project, "--format=value(config.name)")
+	if err != nil {
+		return nil, fmt.Errorf("the project can't be read; log in with gcloud auth login, and see gcloud projects list: %w", err)
+	}
+	for _, api := range doctor.APIs() {
+		if !slices.Contains(strings.Fields(enabled), api) {
+			off = append(off, api)
+		}
 	}
 	billed, err := trial.Gcloud(ctx, "billing", "projects", "describe", trial.Project, "--format=value(billingEnabled)")
 	if err == nil && !strings.EqualFold(billed, "true") {
-		return fmt.Errorf("project %s has no billing account, without which no function is deployed: gcloud billing projects link %s --billing-account=ACCOUNT", trial.Project, trial.Project)
+		return nil, fmt.Errorf("project %s has no billing account, without which no function is deployed: gcloud billing projects link %s --billing-account=ACCOUNT", trial.Project, trial.Project)
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	if _, err := trial.Firestore.Collection("counters").Limit(1).Documents(ctx).GetAll(); err != nil {
-		return whereTo(fmt.Errorf("read database %s of project %s: %w", trial.Database, trial.Project, err))
+		return nil, whereTo(fmt.Errorf("read database %s of project %s: %w", trial.Database, trial.Project, err))
+	}
+	return off, nil
+}
+
+// checkRoles refuses a trial that would be refused by Google somewhere in its middle.
+func checkRoles(ctx context.Context, trial *verify.Trial) error {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	roles, err := verify.Lacking(ctx, trial)
+	switch {
+	case err != nil:
+		fmt.Fprintf(trial.Out, "Which roles you have can't be asked, so it shows on the way (%v).\n", err)
+	case len(roles) > 0:
+		return fmt.Errorf("gcloud's account lacks what a deployment takes. Give it roles/owner in project %s, or all of: %s", trial.Project, strings.Join(roles, ", "))
 	}
 	return nil
 }

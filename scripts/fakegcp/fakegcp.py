@@ -38,6 +38,7 @@ import urllib.request
 import zipfile
 
 PROJECT, NUMBER = "a-project", "123456789012"
+CALLER = "user:me@example.com"
 AGENT = f"serviceAccount:service-{NUMBER}@gcp-sa-eventarc.iam.gserviceaccount.com"
 APIS = {
     "artifactregistry": ["v1"], "billingbudgets": ["v1"], "cloudbilling": ["v1"], "cloudbuild": ["v1"], "cloudfunctions": ["v1", "v2"],
@@ -221,7 +222,7 @@ class Project:
         self.folder, self.address, self.delays, self.own_domain = folder, address, delays, own_domain
         self.active = {f"{api}.googleapis.com": 0.0 for api in ACTIVE + active}  # :: API → since when
         self.resources = {}                                             # :: (API, name) → resource
-        self.policies = {("project", PROJECT): {"version": 1, "etag": "BwAA", "bindings": [{"role": "roles/owner", "members": ["user:me@example.com"]}]}}
+        self.policies = {("project", PROJECT): {"version": 1, "etag": "BwAA", "bindings": [{"role": "roles/owner", "members": [CALLER]}]}}
         self.made = {}                                                  # :: account → when
         self.granted = {}                                               # :: (member, role) → when
         self.operations = {}
@@ -350,6 +351,10 @@ class Project:
             return policy
         if call.does("projects.setIamPolicy"):
             return self.set_policy(("project", PROJECT), call.body["policy"])
+        if call.does("projects.testIamPermissions"):  # of its owner, or who has roles by services: roles/run.admin has all of run's
+            roles = [b["role"] for b in self.policies["project", PROJECT]["bindings"] if CALLER in b["members"]]
+            services = {re.split(r"[/.]", role)[1] for role in roles}
+            return {"permissions": [p for p in call.body.get("permissions", []) if "roles/owner" in roles or p.split(".")[0] in services]}
         return None
 
     def iam(self, call):

@@ -9,6 +9,9 @@ var needed = []string{
 	"monitoring.googleapis.com", "pubsub.googleapis.com", "run.googleapis.com", "storage.googleapis.com",
 }
 
+// APIs are those that a deployment works with.
+func APIs() []string { return slices.Clone(needed) }
+
 // off remembers that an API is turned off.
 func (d *Deployment) off(api string) {
 	if slices.Contains(needed, api) && !slices.Contains(d.Off, api) {

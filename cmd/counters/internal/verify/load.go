@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/googleapis/gax-go/v2"
@@ -43,12 +45,14 @@ func (l *load) add(ctx context.Context, counter, key string) (took time.Duration
 		began := time.Now()
 		var status int
 		var text []byte
-		status, text, err = l.post(ctx, counter, key)
+		status, text, err = l.send(ctx, http.MethodPost, counter, key, "")
 		took = time.Since(began)
 		if ctx.Err() != nil {
 			return 0, false, ctx.Err()
 		}
 		switch {
+		case status == http.StatusConflict && bytes.Contains(text, []byte(`"reason":"limit-reached"`)):
+			return took, false, errSoldOut
 		case err != nil, status == http.StatusTooManyRequests, status == http.StatusConflict, status >= 500:
 			if err == nil {
 				err = fmt.Errorf("POST %s/%s: %d %.200s", l.uri, counter, status, text)
@@ -69,13 +73,15 @@ func (l *load) add(ctx context.Context, counter, key string) (took time.Duration
 	return 0, false, fmt.Errorf("after %d tries: %w", tries, err)
 }
 
-func (l *load) post(ctx context.Context, counter, key string) (int, []byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.uri+"/"+counter, bytes.NewReader(nil))
+func (l *load) send(ctx context.Context, method, path, key, body string) (int, []byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, l.uri+"/"+path, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
 	r.Header.Set("Authorization", "Bearer "+l.token)
-	r.Header.Set("Idempotency-Key", key)
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
 	answer, err := l.client.Do(r)
 	if err != nil {
 		return 0, nil, err
@@ -85,25 +91,46 @@ func (l *load) post(ctx context.Context, counter, key string) (int, []byte, erro
 	return answer.StatusCode, text, err
 }
 
+// errSoldOut says that a limit left no room, and nothing was counted.
+var errSoldOut = errors.New("the limit is reached")
+
+// limit gives a counter a limit. Where a deployment's counters can't have one, it returns why.
+func (l *load) limit(ctx context.Context, counter string, most int) (cannot string, err error) {
+	pause := gax.Backoff{Initial: 200 * time.Millisecond, Max: 5 * time.Second, Multiplier: 2}
+	for range tries {
+		l.meter.add(cost.Usage{Reads: 30, Writes: 30, Deletes: 20, Increment: cost.Function{Requests: 1, Busy: 1}}) // its shards are made anew
+		var status int
+		var text []byte
+		status, text, err = l.send(ctx, http.MethodPut, counter+"/limit", "", fmt.Sprintf(`{"limit": %d}`, most))
+		var problem struct{ Detail string }
+		switch {
+		case ctx.Err() != nil:
+			return "", ctx.Err()
+		case err != nil:
+		case status == http.StatusOK:
+			return "", nil
+		case status == http.StatusConflict && json.Unmarshal(text, &problem) == nil:
+			return problem.Detail, nil
+		default:
+			err = fmt.Errorf("PUT %s/%s/limit: %d %.200s", l.uri, counter, status, text)
+		}
+		if err := gax.Sleep(ctx, pause.Pause()); err != nil {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("after %d tries: %w", tries, err)
+}
+
 // refuse sends a request that Increment refuses before it does anything, and returns how long that took.
 func (l *load) refuse(ctx context.Context) (time.Duration, error) {
 	l.meter.add(cost.Usage{Increment: cost.Function{Requests: 1, Busy: 0.1}})
-	r, err := http.NewRequestWithContext(ctx, http.MethodDelete, l.uri+"/lag", nil)
-	if err != nil {
-		return 0, err
-	}
-	r.Header.Set("Authorization", "Bearer "+l.token)
 	began := time.Now()
-	answer, err := l.client.Do(r)
+	status, _, err := l.send(ctx, http.MethodDelete, "lag", "", "")
 	if err != nil {
 		return 0, err
 	}
-	defer answer.Body.Close()
-	if _, err := io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16)); err != nil {
-		return 0, err
-	}
-	if answer.StatusCode != http.StatusMethodNotAllowed {
-		return 0, fmt.Errorf("DELETE %s/lag: %d, and 405 was expected", l.uri, answer.StatusCode)
+	if status != http.StatusMethodNotAllowed {
+		return 0, fmt.Errorf("DELETE %s/lag: %d, and 405 was expected", l.uri, status)
 	}
 	return time.Since(began), nil
 }

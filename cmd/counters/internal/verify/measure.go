@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -21,6 +22,8 @@ const (
 	crowd      = 300 // increments of a burst
 	lags       = 20  // increments of which the lag is measured, one after the other
 	comments   = 25
+	seats      = 50
+	takers     = 80
 
 	// alone is between such increments: longer than an interval of the roll-up, so that none waits for
 	// the one before.
@@ -185,6 +188,49 @@ func (t *Trial) burst(ctx context.Context, r *Report) (string, error) {
 		r.measured("posts at a time, by Cloud Run's log of requests", "one more with each answer", w.String())
 	}
 	return fmt.Sprintf("answered within %s, all in the total after %s", millis(answered), millis(all.Sub(began))), nil
+}
+
+// limited has a crowd take more seats than there are: each is given once, and no request is refused while there
+// is one.
+func (t *Trial) limited(ctx context.Context, _ *Report) (string, error) {
+	if err := t.make(ctx, "seats"); err != nil {
+		return "", err
+	}
+	cannot, err := t.load.limit(ctx, "seats", seats)
+	switch {
+	case err != nil:
+		return "", err
+	case cannot != "":
+		return "not tried: " + cannot, nil
+	}
+	var taken, refused atomic.Int64
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(workers)
+	for range takers {
+		group.Go(func() error {
+			_, _, err := t.load.add(gctx, "seats", key())
+			switch {
+			case err == nil:
+				taken.Add(1)
+			case errors.Is(err, errSoldOut):
+				refused.Add(1)
+				err = nil
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return "", err
+	}
+	if taken.Load() != seats || refused.Load() != takers-seats {
+		return "", fmt.Errorf("of %d seats %d are taken, and %d requests of %d were refused", seats, taken.Load(), refused.Load(), takers)
+	}
+	seen := t.watch(ctx, "seats", "total")
+	defer seen.stop()
+	if _, err := seen.until(ctx, seats); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d are taken, %d requests were refused", seats, takers-seats), nil
 }
 
 // counted makes documents below a counter, deletes one, and wants their number.

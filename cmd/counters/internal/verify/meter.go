@@ -49,6 +49,6 @@ func (m *meter) allow(u cost.Usage) error {
 
 // Bound is what a whole trial costs at most in documents and requests, in US dollars.
 func Bound(p cost.Prices) float64 {
-	all := perIncrement.Times(increments*(1+1.0/twice) + crowd + lags + 40)
+	all := perIncrement.Times(increments*(1+1.0/twice) + crowd + lags + takers + 40)
 	return p.Bill(all.Plus(cost.Usage{Reads: 2000, Writes: 500, Deletes: 2000}), cost.ByRequest).Total()
 }

@@ -23,6 +23,9 @@ type Report struct {
 	Rows     []Row         `json:"steps"`
 	Measured []Measured    `json:"measured"`
 	Figures  Figures       `json:"figures"`
+
+	Deployment []Row    `json:"deployment"` // its steps
+	Stays      []string `json:"stays"`      // what isn't the trial's alone
 }
 
 // Figures are what the benchmark takes of a trial in the place of what it assumes. 0 was not measured.
@@ -87,6 +90,18 @@ func (r *Report) Markdown(w io.Writer, hide ...string) error {
 			result += fmt.Sprintf("; %d calls were too early, and came again", row.Retries)
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(row.Step), ok, row.Took.Round(100*time.Millisecond), cell(result))
+	}
+	if len(r.Deployment) > 0 {
+		b.WriteString("\nThe deployment's own steps:\n\n| step | took | calls that were too early |\n| --- | --- | --- |\n")
+		for _, row := range r.Deployment {
+			fmt.Fprintf(&b, "| %s | %s | %d |\n", cell(row.Step), row.Took.Round(100*time.Millisecond), row.Retries)
+		}
+	}
+	if len(r.Stays) > 0 {
+		b.WriteString("\nWhat stays, since other deployments may need it: the APIs that were turned on, and\n\n")
+		for _, what := range r.Stays {
+			fmt.Fprintf(&b, "- %s\n", what)
+		}
 	}
 	if len(r.Measured) > 0 {
 		b.WriteString("\nTimes include the way from this machine to the region.\n\n| | assumed | measured |\n| --- | --- | --- |\n")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,10 +45,12 @@ type Trial struct {
 
 	// Program runs a command of this program, such as "deploy", and shows what it prints.
 	Program func(ctx context.Context, args ...string) error
-	// Doctor looks at the deployment, and returns how many errors it finds, and what it can't check.
-	Doctor func(ctx context.Context) (errors int, unchecked []string, err error)
+	// Doctor looks at the deployment, and returns how many errors it finds, the names of all that it finds, and
+	// what it can't check.
+	Doctor func(ctx context.Context) (errors int, named, unchecked []string, err error)
 	// Gcloud runs gcloud, and returns what it prints.
 	Gcloud    func(ctx context.Context, args ...string) (string, error)
+	Resources string // address of Resource Manager's API, with a slash at its end
 	Firestore *firestore.Client
 	Out       io.Writer // progress
 
@@ -55,7 +58,7 @@ type Trial struct {
 	token string
 	meter meter
 	load  *load
-	again retries
+	said  progress
 	pause time.Duration // between looks into a log; see [lookInto]
 }
 
@@ -79,9 +82,9 @@ func (t *Trial) Run(ctx context.Context) (*Report, error) {
 	var failed error
 	for i, s := range t.steps() {
 		fmt.Fprintf(t.Out, "== %d of %d: %s\n", i+1, len(t.steps()), s.name)
-		began, before := time.Now(), t.again.count()
+		began, before := time.Now(), t.said.tooEarly()
 		result, err := s.do(ctx, r)
-		row := Row{Step: s.name, Took: time.Since(began), Retries: t.again.count() - before, Result: result, OK: err == nil}
+		row := Row{Step: s.name, Took: time.Since(began), Retries: t.said.tooEarly() - before, Result: result, OK: err == nil}
 		if err != nil {
 			row.Result = err.Error()
 			failed = fmt.Errorf("%w: %s: %w", ErrFailed, s.name, err)
@@ -110,6 +113,7 @@ func (t *Trial) Run(ctx context.Context) (*Report, error) {
 		row.Result = "left: " + strings.Join(left, ", ")
 	}
 	r.Rows = append(r.Rows, row)
+	r.Stays = slices.DeleteFunc(t.said.left(), func(what string) bool { return strings.Contains(what, collection(t.Prefix)) }) // which Clean has taken away since
 	fmt.Fprintf(t.Out, "== %s: %s, %s\n", row.Step, row.Result, row.Took.Round(time.Second))
 	if !row.OK {
 		failed = errors.Join(failed, fmt.Errorf("not all is taken away (%s): counters verify --clean --project %s --location %s", row.Result, t.Project, t.Location))
@@ -128,6 +132,7 @@ func (t *Trial) steps() []step {
 		{"how soon a total shows an increment", t.lag},
 		{fmt.Sprintf("a crowd: %d increments of a new counter at once", crowd), t.burst},
 		{"a counted collection: 25 documents made, one deleted", t.counted},
+		{fmt.Sprintf("a limit: %d want %d seats", takers, seats), t.limited},
 		{"Scheduler's job finds no drift", t.reconcile},
 	}
 }
@@ -145,7 +150,7 @@ func (t *Trial) deploy(ctx context.Context, r *Report) (string, error) {
 	args := []string{
 		"deploy", "--project", t.Project, "--location", t.Location, "--prefix", t.Prefix, "--invoker", member,
 		"--increment-max-instances", "2", "--rollup-max-instances", "1", "--no-alerts", "--request-logs",
-		"--set", "HOSTED=true", "--set", "COUNTERS=" + t.path(), "--set", "FIELDS=" + fields,
+		"--set", "HOSTED=true", "--set", "LIMIT=any", "--set", "COUNTERS=" + t.path(), "--set", "FIELDS=" + fields,
 	}
 	if t.Region != "" {
 		args = append(args, "--region", t.Region)
@@ -153,7 +158,8 @@ func (t *Trial) deploy(ctx context.Context, r *Report) (string, error) {
 	if t.Database != defaultDatabase {
 		args = append(args, "--set", "DATABASE="+t.Database)
 	}
-	if err := t.Program(ctx, args...); err != nil {
+	err = t.Program(ctx, args...)
+	if r.Deployment = t.said.deployed(); err != nil {
 		return "", err
 	}
 	where, err := t.where(ctx, t.Prefix)
@@ -219,7 +225,7 @@ func (t *Trial) doctor(ctx context.Context, _ *Report) (string, error) {
 	if t.Blind {
 		return "not run: Firestore is an emulator, and doctor would read that alone", nil
 	}
-	found, unchecked, err := t.Doctor(ctx)
+	found, named, unchecked, err := t.Doctor(ctx)
 	switch {
 	case err != nil:
 		return "", err
@@ -227,6 +233,9 @@ func (t *Trial) doctor(ctx context.Context, _ *Report) (string, error) {
 		return "", fmt.Errorf("%d errors: see above", found)
 	case len(unchecked) > 0:
 		return "", fmt.Errorf("it could not check %s: see above", strings.Join(unchecked, ", "))
+	}
+	if len(named) > 0 {
+		return "no error, nothing unchecked; noted: " + strings.Join(named, ", "), nil
 	}
 	return "no error, nothing unchecked", nil
 }

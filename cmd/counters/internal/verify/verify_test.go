@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -67,6 +69,54 @@ func TestAdd(t *testing.T) {
 	}
 }
 
+// A crowd gets each seat once; a server that gives more of them, or refuses while there is one, is found out.
+func TestLimited(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		limit   int // of PUT: its status
+		sells   int
+		result  string
+		refused bool
+	}{
+		{"exact", 200, seats, "50 are taken, 30 requests were refused", false},
+		{"one too many", 200, seats + 1, "", true},
+		{"one is left", 200, seats - 1, "", true},
+		{"no limits here", 409, 0, "not tried: no limits", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			trial := &Trial{Prefix: "v-0a1b2c", Firestore: startFirestore(t), meter: meter{prices: prices(t), most: 1}}
+			var sold atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPut {
+					w.WriteHeader(c.limit)
+					_, _ = w.Write([]byte(`{"detail":"no limits"}`))
+					return
+				}
+				n := int(sold.Add(1))
+				if n > c.sells {
+					w.WriteHeader(409)
+					_, _ = w.Write([]byte(`{"reason":"limit-reached"}`))
+					return
+				}
+				if n == c.sells { // which is rolled up
+					if _, err := trial.doc("seats").Set(r.Context(), map[string]any{"total": c.sells}); err != nil {
+						t.Error(err)
+					}
+				}
+				_, _ = w.Write([]byte(`{}`))
+			}))
+			defer server.Close()
+			trial.load = newLoad(server.URL, "a-token", &trial.meter)
+			result, err := trial.limited(t.Context(), nil)
+			if result != c.result || (err != nil) != c.refused {
+				t.Errorf("%q, %v; want %q", result, err, c.result)
+			}
+		})
+	}
+}
+
 // From --most on nothing more is sent.
 func TestMostIsAsked(t *testing.T) {
 	t.Parallel()
@@ -105,12 +155,13 @@ func TestReport(t *testing.T) {
 		{Step: "doctor", Took: time.Second, Result: "project secret-project | says\nno"},
 	}}
 	r.measured("lag", "1 s", "2 s")
+	r.Deployment, r.Stays = []Row{{Step: "Service accounts", Took: 12 * time.Second, Retries: 2}}, []string{"the role of Eventarc's agent"}
 	r.Figures = Figures{Commit: 0.012, Delivery: 0.04, Window: 7}
 	var b strings.Builder
 	if err := r.Markdown(&b, "secret-project", ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"# counters verify: **failed**", "| deploy | ok | 1m0s | fine; 3 calls were too early, and came again |", `| doctor | **FAILED** | 1s | project … \| says no |`, "| lag | 1 s | 2 s |", "```json\n{\"commit_seconds\":0.012,\"delivery_seconds\":0.04,\"push_window\":7}\n```"} {
+	for _, want := range []string{"# counters verify: **failed**", "| deploy | ok | 1m0s | fine; 3 calls were too early, and came again |", `| doctor | **FAILED** | 1s | project … \| says no |`, "| lag | 1 s | 2 s |", "| Service accounts | 12s | 2 |", "- the role of Eventarc's agent\n", "```json\n{\"commit_seconds\":0.012,\"delivery_seconds\":0.04,\"push_window\":7}\n```"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, &b)
 		}
@@ -120,20 +171,78 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// What a deployment says it waits for is counted, in whatever pieces it comes.
-func TestRetriesAreCounted(t *testing.T) {
+// What a deployment and a removal say is understood, in whatever pieces it comes.
+func TestProgress(t *testing.T) {
 	t.Parallel()
 	var trial Trial
 	var said strings.Builder
 	w := trial.Watching(&said)
-	const text = "deploy.sh: waiting for an API; again in 10 s\n[1 of 2] waiting for nobody\ndeploy.sh: waiting for a role; again in 10 s\ndeploy.sh: waiting for"
+	const text = `[1/2, 0:00] APIs of a-project
+deploy.sh: waiting for an API; again in 10 s
+[2/2, 0:12] waiting for nobody
+deploy.sh: waiting for a role; again in 10 s
+deploy.sh: waiting for a role; again in 10 s
+  a line of gcloud's
+destroy: what stays, and the command that removes it:
+  the TTL policy
+    gcloud firestore fields ttls update
+  the database
+    gcloud firestore databases delete
+destroy: the APIs stay
+  nothing of this
+deploy.sh: waiting for`
 	for i := range text {
 		if _, err := w.Write([]byte(text[i : i+1])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := trial.again.count(); n != 2 || said.String() != text {
-		t.Errorf("%d are counted of\n%s", n, said.String())
+	var steps []string
+	for _, row := range trial.said.deployed() {
+		steps = append(steps, fmt.Sprintf("%s %d", row.Step, row.Retries))
+	}
+	const wantSteps, wantStays = "APIs of a-project 1, waiting for nobody 2", "the TTL policy, the database"
+	if got := strings.Join(steps, ", "); got != wantSteps || said.String() != text || trial.said.tooEarly() != 3 {
+		t.Errorf("heard %q, %d calls too early, want %q\n%s", got, trial.said.tooEarly(), wantSteps, said.String())
+	}
+	if got := strings.Join(trial.said.left(), ", "); got != wantStays {
+		t.Errorf("%q stay, want %q", got, wantStays)
+	}
+}
+
+// Which roles are lacking is found by a permission of each; that it isn't known is no role lacking.
+func TestLacking(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, answer string
+		status       int
+		want         string
+		fails        bool
+	}{
+		{"owner", "", 200, "", false},
+		{"not of Scheduler and Firestore", "cloudscheduler. datastore.", 200, "roles/datastore.owner roles/cloudscheduler.admin", false},
+		{"the API is off", "", 403, "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var asked struct{ Permissions []string }
+				if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || r.URL.Path != "/v1/projects/a-project:testIamPermissions" || r.Header.Get("Authorization") != "Bearer a-token" {
+					t.Errorf("%s %v %v", r.URL, r.Header, err)
+				}
+				asked.Permissions = slices.DeleteFunc(asked.Permissions, func(p string) bool {
+					return slices.ContainsFunc(strings.Fields(c.answer), func(of string) bool { return strings.HasPrefix(p, of) })
+				})
+				w.WriteHeader(c.status)
+				_ = json.NewEncoder(w).Encode(map[string]any{"permissions": asked.Permissions})
+			}))
+			defer server.Close()
+			trial := &Trial{Project: "a-project", Resources: server.URL + "/"}
+			trial.Gcloud = func(context.Context, ...string) (string, error) { return "a-token", nil }
+			roles, err := Lacking(t.Context(), trial)
+			if got := strings.Join(roles, " "); got != c.want || (err != nil) != c.fails {
+				t.Errorf("lacking are %q, %v; want %q", got, err, c.want)
+			}
+		})
 	}
 }
 
