@@ -5,6 +5,7 @@ package dev
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -18,12 +19,15 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/shards"
 )
 
 var recordedDuration = flag.Duration("recorded.duration", 20*time.Second, "how long TestRecordedHistory asks")
 
 // What clients of the real processes are answered, beside kills, lost answers and doubled events,
-// is right by all three verdicts: keys, members and exact reads.
+// is right by all three verdicts: keys, members, seats and exact reads.
 func TestRecordedHistory(t *testing.T) {
 	t.Parallel()
 	faults := chaos
@@ -44,7 +48,7 @@ func TestRecordedHistory(t *testing.T) {
 		count[fmt.Sprint(o.do, " ", o.outcome)]++
 	}
 	t.Logf("%d operations: %v; events %+v", len(r.history), count, r.Events())
-	for _, want := range []string{"add done", "sum done", "join done", "leave done", "joined done"} {
+	for _, want := range []string{"add done", "sum done", "join done", "leave done", "joined done", "take done", "take full", "give done", "give full", "seated done"} {
 		if count[want] == 0 {
 			t.Errorf("there was no %s", want)
 		}
@@ -100,6 +104,7 @@ func record(t *testing.T, faults Faults, d time.Duration) *recorder {
 	for i := range 3 {
 		clients.Go(func() { r.keys(ctx, i) })
 		clients.Go(func() { r.members(ctx, i) })
+		clients.Go(func() { r.seats(ctx, i) })
 		clients.Go(func() {
 			for ctx.Err() == nil {
 				r.add("", plain)
@@ -164,6 +169,57 @@ func (r *recorder) members(ctx context.Context, client int) {
 	}
 }
 
+// seats has a few people take the seats of one counter after the other, and give them back. Each counter is left
+// alone after some 30 requests, as members are.
+func (r *recorder) seats(ctx context.Context, client int) {
+	conn, err := dialEmulator(r.Firestore)
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	maker, err := shards.Open(ctx, shards.Config{Project: r.Project}, option.WithGRPCConn(conn))
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	defer maker.Close()
+	for n := 0; ctx.Err() == nil; n++ {
+		name := fmt.Sprintf("seats-%d-%d", client, n)
+		c, err := maker.Counter(name)
+		if err != nil {
+			r.t.Error(err)
+			return
+		}
+		making := func() error {
+			if err := c.Create(ctx, shards.CreateOptions{Shards: 2}); err != nil && !errors.Is(err, shards.ErrExists) {
+				return err
+			}
+			return c.SetLimit(ctx, "total", seats)
+		}
+		for err = making(); err != nil && ctx.Err() == nil; err = making() {
+			pause()
+		}
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				for i := 0; i < 10 && ctx.Err() == nil; i++ {
+					r.seat([]verb{take, take, take, give, give, seated}[rand.IntN(6)], name)
+					pause()
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+func (r *recorder) seat(do verb, counter string) outcome {
+	method, path, body := http.MethodPost, counter, map[verb]string{take: `{"by": 1}`, give: `{"by": -1}`}[do]
+	if do == seated {
+		method, path = http.MethodGet, counter+"?exact=true"
+	}
+	return r.ask(operation{do: do, register: counter}, method, path, body)
+}
+
 func (r *recorder) add(key string, counters ...string) outcome {
 	var each []string
 	for _, c := range counters {
@@ -195,7 +251,7 @@ func (r *recorder) ask(o operation, method, path, body string) outcome {
 	o.call = r.clock.Add(1)
 	o.answer, o.outcome = r.send(req)
 	o.answered = r.clock.Add(1)
-	if (o.do == sum || o.do == joined) && o.outcome != done {
+	if (o.do == sum || o.do == joined || o.do == seated) && o.outcome != done {
 		return o.outcome // a look that saw nothing says nothing
 	}
 	r.mu.Lock()
@@ -220,6 +276,8 @@ func (r *recorder) send(req *http.Request) (answer int64, what outcome) {
 	case code == http.StatusOK:
 	case code == http.StatusNotFound && (req.Method == http.MethodGet || req.Method == http.MethodDelete):
 		return 0, done // nothing has made the counter yet, and so nothing is in it
+	case code == http.StatusConflict && strings.Contains(string(body), `"limit-reached"`):
+		return 0, full
 	case code == http.StatusBadGateway || code == http.StatusGatewayTimeout:
 		return 0, unknown
 	case code == http.StatusServiceUnavailable || code == http.StatusInternalServerError:
@@ -260,6 +318,8 @@ func (r *recorder) end() map[string]int64 {
 			}
 		case join, leave:
 			looks[o.register] = func() outcome { return r.member(joined, o.register) }
+		case take, give:
+			looks[o.register] = func() outcome { return r.seat(seated, o.register) }
 		}
 	}
 	for name, look := range looks {

@@ -18,7 +18,7 @@ type history []operation
 // operation is one request.
 type operation struct {
 	do       verb
-	register string   // the key that an add has, the key whose own counter is summed, or the member; "" for none
+	register string   // the key that an add has, the key whose own counter is summed, the member, or the counter with a limit; "" for none
 	counters []string // those to which an add adds 1, or the one that is summed
 	call     int64    // when it was asked, and
 	answered int64    // when it was answered, on one clock that never says a time twice
@@ -34,6 +34,10 @@ const (
 	join   verb = "join"
 	leave  verb = "leave"
 	joined verb = "joined"
+
+	take   verb = "take"   // one of a counter's seats
+	give   verb = "give"   // one back
+	seated verb = "seated" // exact: how many are taken
 )
 
 type outcome int
@@ -42,15 +46,19 @@ const (
 	done    outcome = iota
 	refused         // nothing was done, and never will be
 	unknown         // it may have been done, or be done at any time from its call on
+	full            // refused for a limit: of a take there was no seat left, of a give none was taken
 )
 
-func (o outcome) String() string { return [...]string{"done", "refused", "unknown"}[o] }
+func (o outcome) String() string { return [...]string{"done", "refused", "unknown", "full"}[o] }
+
+// seats are the limit of each counter that has one.
+const seats = 3
 
 // never is later than all that is recorded.
 const never = int64(1) << 62
 
 // linearizable has Porcupine look for an order of a register's operations that explains all of its
-// answers, for each key and each member. What was refused did nothing; what is unknown may take
+// answers, for each key, each member and each counter with a limit. What was refused did nothing; what is unknown may take
 // effect at any time from its call on, or after all else, which is as good as never.
 func linearizable(h history) error {
 	registers := map[string][]porcupine.Operation{}
@@ -66,7 +74,11 @@ func linearizable(h history) error {
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(registers)) {
-		if got := porcupine.CheckOperationsTimeout(register, registers[name], time.Minute); got != porcupine.Ok {
+		model := register
+		if slices.Contains([]verb{take, give, seated}, registers[name][0].Input.(operation).do) {
+			model = bounded
+		}
+		if got := porcupine.CheckOperationsTimeout(model, registers[name], time.Minute); got != porcupine.Ok {
 			errs = append(errs, fmt.Errorf("%s: no order explains its answers (%s): %+v", name, got, registers[name]))
 		}
 	}
@@ -88,6 +100,24 @@ var register = porcupine.Model{
 			return answer(was), int64(0)
 		default: // sum, joined
 			return answer(was), was
+		}
+	},
+}
+
+// bounded is a counter of seats: never more are taken than there are, and nobody is refused while there is one.
+// What is unknown may have been refused.
+var bounded = porcupine.Model{
+	Init: func() any { return int64(0) },
+	Step: func(state, input, _ any) (bool, any) {
+		taken, o := state.(int64), input.(operation)
+		by := map[verb]int64{take: 1, give: -1}[o.do]
+		switch fits := taken+by >= 0 && taken+by <= seats; {
+		case o.do == seated:
+			return o.answer == taken, taken
+		case !fits:
+			return o.outcome != done, taken
+		default:
+			return o.outcome != full, taken + by
 		}
 	},
 }
@@ -210,6 +240,18 @@ func TestVerdicts(t *testing.T) {
 			14: {join, "n", nil, 30, 33, done, 1},
 			15: {joined, "n", nil, 31, 32, done, 0}, // while it joined
 			16: {joined, "n", nil, 34, 35, done, 1},
+			17: {take, "s", nil, 36, 37, done, 0},
+			18: {take, "s", nil, 38, 41, done, 0},
+			19: {take, "s", nil, 39, 42, done, 0},
+			20: {take, "s", nil, 43, 44, full, 0},
+			21: {give, "s", nil, 45, 48, done, 0},
+			22: {take, "s", nil, 46, 47, full, 0}, // before it was given back
+			23: {seated, "s", nil, 49, 50, done, 2},
+			24: {take, "s", nil, 51, 52, unknown, 0},
+			25: {seated, "s", nil, 53, 54, done, 2}, // or never
+			26: {give, "s", nil, 55, 56, done, 0},
+			27: {give, "s", nil, 57, 58, done, 0},
+			28: {give, "s", nil, 59, 60, full, 0},
 		}
 	}
 	for _, tc := range []struct {
@@ -227,6 +269,12 @@ func TestVerdicts(t *testing.T) {
 		{"a member is gone after it joined", func(h history, shown map[string]int64) { h[11].answer = 0 }, true, false, false},
 		{"a member comes back", func(h history, shown map[string]int64) { h[12].outcome, h[12].answer = done, 1 }, true, false, false},
 		{"a member is lost", func(h history, shown map[string]int64) { h[16].answer = 0 }, true, false, true},
+		{"four seats of three are taken", func(h history, _ map[string]int64) { h[20].outcome = done }, true, false, false},
+		{"a take is refused, and there is a seat", func(h history, _ map[string]int64) { h[17].outcome = full }, true, false, false},
+		{"a take is refused after a seat was given back", func(h history, _ map[string]int64) { h[22].call, h[22].answered, h[24].outcome = 61, 62, refused }, true, false, false},
+		{"more is given back than was taken", func(h history, _ map[string]int64) { h[28].outcome, h[24].outcome = done, refused }, true, false, false},
+		{"who gives back is refused, and one was taken", func(h history, _ map[string]int64) { h[26].outcome = full }, true, false, false},
+		{"a seat that was taken is lost", func(h history, _ map[string]int64) { h[23].answer = 1 }, true, false, false},
 		{"a member joins twice", func(h history, shown map[string]int64) { h[10].answer, shown[members] = 1, 3 }, true, false, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
