@@ -123,8 +123,12 @@ func (c *checker) refusedIncrement(k *call, of *Full) {
 	if k.replay {
 		c.fail("increment %v (intent %d) was refused for a limit, and was acknowledged before", k.Adds, k.Intent)
 	}
+	asks := func(a Add) bool { return a.Counter == of.Counter }
+	if !slices.ContainsFunc(k.Adds, asks) {
+		c.fail("increment %v (intent %d) was refused for the limit of %q, of which it asks nothing", k.Adds, k.Intent, of.Counter)
+	}
 	for at, a := range k.Adds {
-		if a.Counter != of.Counter {
+		if !asks(a) {
 			continue
 		}
 		c.refusedFor(fmt.Sprintf("increment %v (intent %d)", k.Adds, k.Intent), k.froms[at], of, func(p point) bool {

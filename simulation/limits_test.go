@@ -143,6 +143,11 @@ func storiesOfLimits() []story {
 			s.begin(1, 1, 2)
 			s.full(1, 2)
 		}},
+		{"it is the limit of another counter", "of which it asks nothing", func(s *script) {
+			s.limit(2)
+			s.begin(1, 1, 4)
+			s.add(End{Call: 1, Outcome: Refused, Full: &Full{}})
+		}},
 		{"there was another number left", "it had no room for that at no moment", func(s *script) {
 			s.limit(2)
 			s.begin(1, 1, 4)
