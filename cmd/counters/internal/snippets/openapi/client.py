@@ -4,8 +4,8 @@ import sys
 import uuid
 
 import urllib3
-from openapi_client import Amount, ApiClient, By, Configuration, CountersApi
-from openapi_client.exceptions import ApiException
+from openapi_client import Amount, ApiClient, By, Configuration, CountersApi, Limit
+from openapi_client.exceptions import ApiException, ConflictException
 
 counter, gateway, losing = sys.argv[1:]
 api = CountersApi(ApiClient(Configuration(host=gateway)))
@@ -35,6 +35,14 @@ while len(failures) < 10:
         failures.append("lost")
 assert added.replayed, added
 assert failures == ["503", "lost"], failures
+
+# of 9 likes at most, 6 are there
+api.limit(counter, Limit(limit=9))
+try:
+    api.increment(counter, idempotency_key=str(uuid.uuid4()), by=By(by=Amount(4)))
+    sys.exit("more was taken than the limit")
+except ConflictException as e:
+    assert e.data.reason == "limit-reached" and e.data.left == 3, e.data
 
 totals = api.read(counter, exact=True).totals
 print(totals["likes"], totals["views"])

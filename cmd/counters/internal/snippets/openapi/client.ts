@@ -1,5 +1,5 @@
 // The client for TypeScript: counts by a gateway, and by one that loses answers.
-import { Configuration, CountersApi, FetchError, ResponseError } from "./made/index";
+import { Configuration, CountersApi, FetchError, ProblemFromJSON, ResponseError } from "./made/index";
 
 declare const process: { argv: string[]; exit(code: number): void };
 
@@ -38,6 +38,14 @@ async function main() {
     }
   }
   check(failures.join() === "503,lost", failures);
+
+  // of 9 likes at most, 6 are there
+  await api.limit({ counter, limit: { limit: 9 } });
+  const refused = await api.increment({ counter, idempotencyKey: crypto.randomUUID(), by: { by: 4 } }).then(
+    () => undefined,
+    async (e) => ProblemFromJSON(await (e as ResponseError).response.json()),
+  );
+  check(refused?.reason === "limit-reached" && refused.left === 3 && refused.field === "likes", refused);
 
   const { totals } = await api.read({ counter, exact: true });
   console.log(`${totals?.likes} ${totals?.views}`);
