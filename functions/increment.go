@@ -63,6 +63,8 @@ func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 //	PUT  /{counter}/limit   {"limit": 500} gives a field a limit, and null takes it away; LIMIT says who may
 //
 //	PUT    /{counter}/{field}/{member}   counts a member once; MEMBERS says whom a caller may name
+//	                                     with ?hold=10m only for so long
+//	POST   /{counter}/{field}/{member}/confirm   has it stay
 //	DELETE /{counter}/{field}/{member}   takes it off again
 //	GET    /{counter}/{field}/{member}   says whether it is counted
 //
@@ -89,10 +91,13 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 	}
 	ofCounters := allowMethods(log, h, http.MethodGet, http.MethodPost)
 	ofMembers := allowMethods(log, h, http.MethodGet, http.MethodPut, http.MethodDelete)
+	confirmations := allowMethods(log, h, http.MethodPost)
 	resets := allowMethods(log, h, http.MethodPost)
 	limits := allowMethods(log, h, http.MethodPut)
 	return allowOrigins(s.AllowedOrigins, log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case increments.isConfirmation(r):
+			confirmations.ServeHTTP(w, r)
 		case increments.isMember(r):
 			ofMembers.ServeHTTP(w, r)
 		case increments.isCommand(r, resetCommand):

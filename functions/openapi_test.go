@@ -30,7 +30,7 @@ var beyondSchema = []string{
 	"comes twice", "goes on after its end", "want an integer", "at most", "add up to more than", "slash", "MAX_INCREMENT", "UTF-8", "Unicode",
 	"more than 1500 bytes", "want one Idempotency-Key", "printable ASCII",
 	"and a counter of", "is not counted", "without a name", // what COUNTERS and FIELDS say
-	"no token is asked for", "want no body", "beyond 64 bits",
+	"no token is asked for", "want no body", "want a time from", "beyond 64 bits",
 }
 
 // conforms holds a request and its answer against docs/openapi.yaml: what is answered well is
@@ -42,7 +42,9 @@ func conforms(t *testing.T, parts int, r *http.Request, body string, a answer, a
 		t.Fatal(err)
 	}
 	path, params := "/", map[string]string{}
-	if member, is, err := memberPathOf(r.URL, parts); is && err == nil && r.Method != http.MethodPost {
+	if member, is, err := memberPathOf(r.URL, parts, confirmation); is && err == nil {
+		path, params = "/{counter}/{field}/{member}/confirm", map[string]string{"counter": member.counter, "field": member.field, "member": member.member}
+	} else if member, is, err := memberPathOf(r.URL, parts); is && err == nil && r.Method != http.MethodPost {
 		path, params = "/{counter}/{field}/{member}", map[string]string{"counter": member.counter, "field": member.field, "member": member.member}
 	} else if counter, is, err := commandOf(r.URL, parts, resetCommand); is && err == nil {
 		path, params = "/{counter}/reset", map[string]string{"counter": counter}

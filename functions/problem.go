@@ -175,6 +175,8 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusGatewayTimeout, Detail: "whether this was counted is unknown; with an Idempotency-Key it is safe to try again"}
 	case errors.As(err, &full):
 		return problem{Status: http.StatusConflict, Detail: full.Error() + "; nothing was counted", Reason: "limit-reached", Counter: full.Counter, Field: full.Field, Left: &full.Left}
+	case errors.Is(err, shards.ErrHoldEnded):
+		return problem{Status: http.StatusConflict, Detail: shards.ErrHoldEnded.Error(), Reason: "hold-ended"}
 	case errors.Is(err, shards.ErrLimited):
 		return problem{Status: http.StatusConflict, Detail: err.Error() + "; nothing was changed"}
 	case errors.Is(err, shards.ErrNotFound):

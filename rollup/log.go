@@ -24,10 +24,11 @@ const (
 	// a counter has got a ledger; with shards, total and any replaced_total
 	logAdopted = "adopted"
 	// a ledger that could not be used was made again; with shards, total, base
-	logRebuilt     = "rebuilt"
-	logNotedDone   = "what was noted is reconciled" // with age_s
-	logNotesUnread = "notes can't be read"          // of counters that must be reconciled
-	logProblem     = "problem"                      // something keeps a total from being right; with problem
+	logRebuilt       = "rebuilt"
+	logNotedDone     = "what was noted is reconciled"       // with age_s
+	logNotesUnread   = "notes can't be read"                // of counters that must be reconciled
+	logHoldsNotEnded = "holds that are over can't be ended" // which is tried again; with error
+	logProblem       = "problem"                            // something keeps a total from being right; with problem
 	// of more shards than a ledger holds; with refused, known: see LogNoted
 	logLedgerFull = "ledger is full"
 )

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
@@ -45,6 +46,7 @@ type reconciling struct {
 	found      *book.Book        // with the counter's document as it was before adoption
 	snap       *ledger.Snapshot  // of the shards, once there was a reason to read them
 	asked      *asked            // what the queries said, once they were asked
+	held       bool              // holds that are over were ended
 	tried      bool              // a commit was planned, and is accounted for
 	impossible bool              // it is to take what can't be out of the ledger
 	// the counter's life is over: what is left of it is to be removed
@@ -125,6 +127,9 @@ func (r *reconciling) look(ctx context.Context) (_ *book.Book, again bool, err e
 	if err != nil || k.Ledger == nil {
 		return nil, false, err
 	}
+	if err := r.endHolds(ctx, k); err != nil {
+		return nil, false, err
+	}
 	if err := r.ask(ctx, k); err != nil {
 		return nil, false, err
 	}
@@ -144,6 +149,23 @@ func (r *reconciling) look(ctx context.Context) (_ *book.Book, again bool, err e
 		return nil, again, err
 	}
 	return r.correct(k)
+}
+
+// endHolds ends holds that are over of fields with a limit, for a read a field: their entries may be lost,
+// in a restore, say. What that takes off the shards is later than what this reconcile looks at.
+func (r *reconciling) endHolds(ctx context.Context, k *book.Book) error {
+	if r.held || r.opts.DryRun || k.Missing() {
+		return nil
+	}
+	r.held = true
+	for _, field := range r.client.db.Layout.Fields {
+		if _, limited := k.Ledger.Limits[field.Shard]; limited {
+			if _, err := hold.In(r.client.db).End(ctx, k.Counter, field); err != nil {
+				return fmt.Errorf("end holds: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // ask asks for the fields that count documents: of a counter that was named for all of them, and

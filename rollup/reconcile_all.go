@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -132,6 +133,11 @@ func (c *Client) reconcileNotes(ctx context.Context, opts ReconcileOptions, sum 
 // those of listing.
 func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summary, error) {
 	opts = opts.withDefaults(ctx)
+	if !opts.DryRun {
+		if err := hold.In(c.db).EndAll(ctx); err != nil && ctx.Err() == nil { // they are looked for again
+			c.log.WarnContext(ctx, logHoldsNotEnded, "error", err)
+		}
+	}
 	opts.budget = &atomic.Int64{}
 	opts.budget.Store(cmp.Or(opts.RecountReads, defaultRecountReads))
 	resume := opts.Resume && !opts.DryRun

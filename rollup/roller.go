@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/firestore-counters/counters/internal/hold"
 )
 
 // RollerOptions say how a [Roller] coalesces. Zero values mean the defaults.
@@ -350,8 +352,11 @@ func (r *Roller) note(counter string, why error) error {
 	return nil
 }
 
-// reconcileDue looks for notes that are due.
+// reconcileDue looks for notes that are due, and for holds that are over.
 func (r *Roller) reconcileDue() {
+	if err := hold.In(r.client.db).EndAll(r.running); err != nil && r.running.Err() == nil {
+		r.log.LogAttrs(r.running, slog.LevelWarn, logHoldsNotEnded, slog.Any("error", err))
+	}
 	if _, _, err := r.client.reconcileDue(r.running, r.client.db.Now(), ReconcileOptions{}); err != nil && r.running.Err() == nil {
 		r.log.LogAttrs(r.running, slog.LevelWarn, logNotesUnread, slog.Any("error", err))
 	}

@@ -105,6 +105,14 @@ func (c *Client) plainly(err error) error {
 	return plain{unreachable}
 }
 
+// uncertain is [Client.plainly] for an error of a read, or of a commit on a condition.
+func (c *Client) uncertain(err error) error {
+	if err != nil && !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrBusy) && store.FromFirestore(err) && mayPass(store.KindOf(err)) {
+		err = fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	return c.plainly(err)
+}
+
 // plain is an error that is [ErrBusy] too, and doesn't say so.
 type plain struct{ error }
 

@@ -71,7 +71,12 @@ func (f *batch) own() bool {
 	if len(f.requests) == 1 && first.key != "" {
 		return false
 	}
-	return f.exact || slices.ContainsFunc(f.requests, func(r *request) bool { return r.document() != "" })
+	return f.exact || f.beside()
+}
+
+// beside reports whether a request of the batch writes more than shards.
+func (f *batch) beside() bool {
+	return slices.ContainsFunc(f.requests, func(r *request) bool { return r.member != nil || r.key != "" })
 }
 
 // deciding is the id of the marker that tells what became of a commit: the batch's own, or its only
@@ -159,11 +164,11 @@ func (f *batch) failed(err error) step {
 		}
 		return f.failure(err)
 	case store.Conflict:
-		if code == codes.AlreadyExists && len(f.requests) == 1 && f.requests[0].member != nil {
+		if m := f.requests[0].member; code == codes.AlreadyExists && len(f.requests) == 1 && m != nil && m.entry == "" {
 			// The marker is a new one, so it is the membership that is there.
-			return f.answer(outcome{replayed: true})
+			return f.answer(outcome{replayed: true, maybeHeld: true})
 		}
-		if f.limited && code != codes.AlreadyExists && !slices.ContainsFunc(f.requests, func(r *request) bool { return r.document() != "" }) {
+		if f.limited && code != codes.AlreadyExists && !f.beside() {
 			return f.missed(err) // there is nothing else that may be in the way
 		}
 		f.conflict = err
@@ -288,6 +293,11 @@ func (f *batch) found(there map[string]marker) step {
 		m := there[r.key]
 		changed = changed || !m.at.Equal(r.settled)
 		r.settled = m.at
+		if r.member != nil && r.member.entry != "" {
+			entry := there[r.member.entry]
+			changed = changed || !entry.at.Equal(r.member.after)
+			r.member.after = entry.at
+		}
 		return false
 	})
 	switch {

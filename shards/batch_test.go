@@ -15,9 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
 
+	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
-	"github.com/firestore-counters/counters/internal/store"
 )
 
 func drawRequest(t *rapid.T) *request {
@@ -40,17 +40,19 @@ func drawRequest(t *rapid.T) *request {
 
 // drawMember draws one who joins or leaves.
 func drawMember(t *rapid.T, counter string) *request {
-	of := Counter{client: &Client{db: &store.DB{Layout: flat}}, id: counter}
 	who, join, by := rapid.SampledFrom([]string{"u", "u", "v"}).Draw(t, "who"), rapid.Bool().Draw(t, "join"), int64(-1)
 	if join {
 		by = 1
 	}
-	name, nameErr := of.membershipName("views", who)
 	r, err := newRequest(flat, []Increment{{Counter: counter, Field: "views", By: by}}, Key{}, "")
-	if err := errors.Join(nameErr, err); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	r.member = &membership{name: name, member: who, join: join}
+	seat := hold.Seat{Counter: counter, Field: "views", Member: who}
+	r.member = &membership{seat: seat, name: seat.Membership(flat), join: join}
+	if join && rapid.Bool().Draw(t, "hold") {
+		r.member.until, r.member.entry = time.Now(), flat.Hold(r.member.name)
+	}
 	return r
 }
 
@@ -81,10 +83,12 @@ func TestGathering(t *testing.T) {
 			}
 			keys := map[string]bool{}
 			for _, r := range b.requests {
-				if keys[r.document()] && r.document() != "" {
+				if len(r.documents()) > 0 && keys[r.documents()[0]] {
 					t.Fatal("a key or a member comes twice: the commit would fail on itself")
 				}
-				keys[r.document()] = true
+				for _, own := range r.documents() {
+					keys[own] = true
+				}
 			}
 			taken = append(taken, b.requests...)
 			stay := rapid.SliceOfN(rapid.Bool(), len(b.requests), len(b.requests)).Draw(t, "stay")

@@ -46,6 +46,11 @@ var (
 	ErrLimit = errors.New("limit reached")
 	// ErrInvalidLimit says that a field can't have that limit, and why.
 	ErrInvalidLimit = errors.New("invalid limit")
+	// ErrHoldEnded says that nobody holds a seat which is to be confirmed: its time is over, or it was
+	// never held. Nothing was changed.
+	ErrHoldEnded = errors.New("the hold of the seat is over, or there was none")
+	// ErrInvalidHold says that a seat can't be held for so long.
+	ErrInvalidHold = errors.New("invalid hold")
 	// ErrLimited says that something can't be done while a field of the counter has a limit.
 	ErrLimited = book.ErrLimited
 	// ErrDamagedLedger says that a counter's ledger holds what no ledger does, because something

@@ -2,9 +2,11 @@ package shards_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"sync"
+	"time"
 
 	"google.golang.org/api/option"
 
@@ -50,6 +52,44 @@ func Example() {
 	}
 	fmt.Println(now.Counter, now.Total)
 	// Output: post-123 100
+}
+
+// A seat is held while somebody pays. One that isn't confirmed in time is somebody else's.
+func ExampleCounter_Hold() {
+	ctx := context.Background()
+	server := emulator.New(emulator.Options{}) // a Firestore in memory
+	defer server.Close()
+	conn, err := server.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+	client, err := shards.Open(ctx, shards.Config{Project: "my-project", Fields: "seats"}, option.WithGRPCConn(conn))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	concert, err := client.Counter("concert")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := concert.Create(ctx, shards.CreateOptions{Shards: 1}); err != nil {
+		log.Fatal(err)
+	}
+	if err := concert.SetLimit(ctx, "seats", 1); err != nil {
+		log.Fatal(err)
+	}
+	counted, _, err := concert.Hold(ctx, "seats", "alice", 10*time.Minute)
+	fmt.Println("alice:", counted, err)
+	_, _, err = concert.Hold(ctx, "seats", "bob", 10*time.Minute)
+	fmt.Println("bob is refused:", errors.Is(err, shards.ErrLimit))
+	fmt.Println("alice confirms:", concert.Confirm(ctx, "seats", "alice"))
+	fmt.Println("bob's hold is over:", errors.Is(concert.Confirm(ctx, "seats", "bob"), shards.ErrHoldEnded))
+	// Output:
+	// alice: true <nil>
+	// bob is refused: true
+	// alice confirms: <nil>
+	// bob's hold is over: true
 }
 
 // With a key, a request may be repeated by whoever didn't get an answer.

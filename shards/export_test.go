@@ -19,3 +19,8 @@ func (c Counter) Remove(ctx context.Context, version time.Time) (removed bool, e
 
 // Troubled reports whether a client lets nobody share commits with increments of a counter.
 func Troubled(c *Client, counter string) bool { return c.queue.troubled.is(counter) }
+
+// HoldBriefly is [Counter.Hold] for less than [MinHold].
+func (c Counter) HoldBriefly(ctx context.Context, member string, d time.Duration) (counted bool, until time.Time, err error) {
+	return c.join(ctx, "hold", "total", member, d)
+}

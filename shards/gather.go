@@ -2,6 +2,7 @@ package shards
 
 import (
 	"math"
+	"slices"
 
 	"github.com/firestore-counters/counters/internal/groupcommit"
 )
@@ -67,11 +68,12 @@ func (g *gathering) joins(r *request) bool {
 	if !r.until.Equal(g.requests[0].until) {
 		return false // who has left a batch has less time, and goes with those who left it too
 	}
-	if own := r.document(); own != "" && g.keys[own] {
+	own := r.documents()
+	if slices.ContainsFunc(own, func(name string) bool { return g.keys[name] }) {
 		return false
 	}
-	// with the request's own document, and the batch's marker
-	writes := len(g.counters) + len(g.keys) + 2
+	// with the request's own documents, and the batch's marker
+	writes := len(g.counters) + len(g.keys) + len(own) + 1
 	for _, sum := range r.sums {
 		if !g.counters[sum.counter] {
 			writes++
@@ -92,7 +94,7 @@ func (g *gathering) join(r *request) {
 			g.sizes[place{sum.counter, a.field}] += size(a.by)
 		}
 	}
-	if own := r.document(); own != "" {
+	for _, own := range r.documents() {
 		g.keys[own] = true
 	}
 }

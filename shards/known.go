@@ -15,6 +15,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/escrow"
+	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -160,8 +161,8 @@ func (c *Client) limited(sums sums) (counters []string) {
 	return counters
 }
 
-// there reads markers, by their ids, and the memberships of requests, all at one time. It returns those
-// that are there, by what [request.document] calls them.
+// there reads markers, by their ids, and the memberships of requests, with the entries of holds, all at one
+// time. It returns those that are there, by what [request.documents] calls them.
 func (c *Client) there(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {
 	ids, names := slices.Clone(markers), make([]string, 0, len(markers)+len(requests))
 	for _, id := range markers {
@@ -170,6 +171,9 @@ func (c *Client) there(ctx context.Context, markers []string, requests []*reques
 	for _, r := range requests {
 		if r.member != nil {
 			ids, names = append(ids, r.member.name), append(names, r.member.name)
+			if r.member.entry != "" {
+				ids, names = append(ids, r.member.entry), append(names, r.member.entry)
+			}
 		}
 	}
 	docs, _, err := c.db.Get(ctx, names...)
@@ -191,6 +195,7 @@ func decodeMarker(doc *firestorepb.Document) marker {
 		asked:   doc.GetFields()[markerAsked].GetStringValue(),
 		settled: doc.GetFields()[markerSettled].GetBooleanValue(),
 		at:      doc.GetUpdateTime().AsTime(),
+		held:    doc.GetFields()[hold.Until] != nil,
 	}
 }
 
@@ -199,6 +204,9 @@ func memberOf(doc *firestorepb.Document) Member {
 	m := Member{Member: path.Base(doc.GetName()), At: doc.GetCreateTime().AsTime()}
 	if at := doc.GetFields()[memberAt].GetTimestampValue(); at != nil {
 		m.At = at.AsTime()
+	}
+	if until := doc.GetFields()[hold.Until].GetTimestampValue(); until != nil {
+		m.Until = until.AsTime()
 	}
 	return m
 }
@@ -212,23 +220,8 @@ func holdingOf(doc *firestorepb.Document) holding {
 			if h.fields == nil {
 				h.fields = make(map[string]escrow.Held, 1)
 			}
-			h.fields[field], _ = heldOf(doc, field)
+			h.fields[field], _ = book.HeldOf(doc, field)
 		}
 	}
 	return h
-}
-
-// heldOf is what a shard's document holds of a field with a limit. It reports false for numbers that can't
-// be a shard's.
-func heldOf(doc *firestorepb.Document, field string) (held escrow.Held, ok bool) {
-	ok = true
-	for name, n := range map[string]*int64{field: &held.Count, layout.MembersIn(field): &held.Members, layout.ShareOf(field): &held.Share} {
-		value := doc.GetFields()[name]
-		*n = value.GetIntegerValue()
-		ok = ok && (value == nil || store.IsInteger(value))
-	}
-	if !ok || !held.Valid() {
-		return escrow.Held{}, false
-	}
-	return held, true
 }

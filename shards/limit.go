@@ -178,7 +178,7 @@ func (c Counter) giveLimit(ctx context.Context, tx *store.Tx, k *book.Book, all 
 func (c Counter) changeLimit(tx *store.Tx, all book.Shards, field layout.Field, limit int64) error {
 	held := make([]escrow.Held, len(all))
 	for i, doc := range all {
-		held[i], _ = heldOf(doc, field.Shard) // of which none is wrong
+		held[i], _ = book.HeldOf(doc, field.Shard) // of which none is wrong
 	}
 	shares, ok := escrow.Limit(held, limit)
 	if !ok {

@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/escrow"
+	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -26,6 +28,15 @@ import (
 type limitedPlan struct {
 	escrow.Decision[place]
 	shards map[string][]holding // :: counter with a limit → its shards, as they are known
+}
+
+// held is what all shards hold of a field with a limit, as they are known. It reports false for others.
+func (p limitedPlan) held(where place) (all escrow.Held, limited bool) {
+	for _, h := range p.shards[where.counter] {
+		of, has := h.fields[where.field]
+		all, limited = escrow.Sum(all, of), limited || has
+	}
+	return all, limited
 }
 
 // touches are the shards of a counter that the plan is on condition of, by their indexes.
@@ -127,6 +138,13 @@ func (c *Client) sendLimited(ctx context.Context, f *batch, limited []string) st
 		}
 	}
 	if len(p.Refused) > 0 {
+		ended, err := c.endHolds(ctx, f.requests, p)
+		switch {
+		case err != nil:
+			return f.notLooked(err)
+		case ended: // there is room, unless others were faster
+			return f.missed(errEnded)
+		}
 		if next := c.refuse(ctx, f, p); next != sendCommit {
 			return next
 		}
@@ -173,6 +191,41 @@ func (c *Client) look(ctx context.Context, counters []string, requests []*reques
 	return p, "", nil
 }
 
+// errEnded says that holds were over where there was no room.
+var errEnded = errors.New("holds have ended")
+
+// endHolds ends the holds that are over of fields in which a plan refuses requests, and reports whether
+// there were any.
+func (c *Client) endHolds(ctx context.Context, requests []*request, p limitedPlan) (ended bool, err error) {
+	places := map[place]bool{}
+	for _, at := range p.Refused {
+		for _, sum := range requests[at].sums {
+			for _, a := range sum.amounts {
+				where := place{sum.counter, a.field}
+				if held, limited := p.held(where); limited && a.by > 0 && held.Members > 0 {
+					places[where] = true
+				}
+			}
+		}
+	}
+	for where := range places {
+		for _, field := range c.db.Layout.Fields {
+			if field.Shard != where.field {
+				continue
+			}
+			found, err := hold.In(c.db).End(ctx, where.counter, field)
+			if err != nil {
+				return ended, err
+			}
+			if found {
+				c.shardsOf.forget(where.counter)
+			}
+			ended = ended || found
+		}
+	}
+	return ended, nil
+}
+
 // refuse answers requests that a plan refuses, unless they were counted before: what has a key, or is a
 // member's, may be there already. It takes none of them out of the batch.
 func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
@@ -205,13 +258,7 @@ func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
 func (c *Client) noRoom(r *request, p limitedPlan) error {
 	for _, sum := range r.sums {
 		for _, a := range sum.amounts {
-			var held []escrow.Held
-			limited := false
-			for _, h := range p.shards[sum.counter] {
-				of, has := h.fields[a.field]
-				held, limited = append(held, of), limited || has
-			}
-			all := escrow.Sum(held...)
+			all, limited := p.held(place{sum.counter, a.field})
 			if !limited || all.Fits(escrow.By(a.by, r.member != nil)) {
 				continue
 			}

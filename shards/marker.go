@@ -1,6 +1,10 @@
 package shards
 
-import "time"
+import (
+	"time"
+
+	"github.com/firestore-counters/counters/internal/hold"
+)
 
 // Fields of a marker, besides expire_at.
 const (
@@ -20,9 +24,11 @@ type marker struct {
 	asked   string // of a key's
 	settled bool
 	at      time.Time // of the document that is there, its update time
+	held    bool      // of a membership: the seat is held until a time
 }
 
-// Fields of a membership, besides its batch. Those that clients make by the rules have the same.
+// Fields of a membership, besides its batch and [hold.Until]. Those that clients make by the rules have the
+// same.
 const (
 	// the id of the document, which queries over several counters can't ask for
 	memberID    = "member"
@@ -33,13 +39,20 @@ const (
 // membership is the document that says that a member is counted: it is made or deleted in the
 // commit that counts, on condition that it wasn't there, or was.
 type membership struct {
-	name   string // resource name
-	member string
-	join   bool // it is made, or else deleted
+	seat hold.Seat
+	name string // resource name
+	join bool   // it is made, or else deleted
+
+	until time.Time // when the hold of the seat is over; zero for one that is taken for good
+	entry string    // of a hold, resource name of its entry
+	after time.Time // update time of the entry that is there; zero where there is none
 }
 
 // Member is one whom a field of a counter counts once.
 type Member struct {
 	Member string    `json:"member"`
 	At     time.Time `json:"at"` // when it joined
+	// Until is when the hold of its seat is over (see [Counter.Hold]); the zero time for one that is taken
+	// for good.
+	Until time.Time `json:"until,omitzero"`
 }

@@ -7,63 +7,41 @@ import (
 	"iter"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Join counts a member in a field of the counter, once ever until it leaves: it reports whether
 // that was done now, or the member was there already. It may be repeated. A member is any text of 1
-// to 1,500 bytes that Firestore takes for a document's id, such as a user's. Errors are those of
-// [Counter.Add], and [ErrInvalidMember].
+// to 1,500 bytes that Firestore takes for a document's id, such as a user's. Joining confirms a seat that
+// is held: see [Counter.Hold]. Errors are those of [Counter.Add], and [ErrInvalidMember].
 //
 // Calls of one client for the same member are carried out in their order. Those of different
 // members share commits.
 func (c Counter) Join(ctx context.Context, field, member string) (counted bool, err error) {
-	return c.toggle(ctx, field, member, true)
+	counted, _, err = c.join(ctx, "join", field, member, 0)
+	return counted, err
 }
 
 // Leave takes a member off again: it reports whether that was done now, or the member was not
 // there, nor perhaps the counter. See [Counter.Join].
 func (c Counter) Leave(ctx context.Context, field, member string) (counted bool, err error) {
-	return c.toggle(ctx, field, member, false)
-}
-
-// toggle has a member join or leave. The increment takes any shard, also that of a member who
-// leaves: the shards add up to the same. (Clients that write by themselves are held to the shard
-// that the membership names, because rules can look at one shard, and not at a sum.)
-func (c Counter) toggle(ctx context.Context, field, member string, join bool) (counted bool, err error) {
-	verb, by := "leave", int64(-1)
-	if join {
-		verb, by = "join", 1
-	}
-	err = c.call(verb+" "+field+" of", func() error {
-		name, err := c.membershipName(field, member)
+	err = c.call("leave "+field+" of", func() error {
+		seat, err := c.seat(field, member)
 		if err != nil {
 			return err
 		}
-		r, err := newRequest(c.client.db.Layout, []Increment{{Counter: c.id, Field: field, By: by}}, Key{}, "")
+		m := membership{seat: seat, name: seat.Membership(c.client.db.Layout)}
+		out, err := c.toggle(ctx, &m)
 		if err != nil {
 			return err
-		}
-		r.member = &membership{name: name, member: member, join: join}
-		over, err := c.client.turns.take(ctx, name)
-		if err != nil {
-			return c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err))
-		}
-		out := c.client.perform(ctx, r)
-		if out.pending {
-			go func() {
-				<-r.done
-				over()
-			}()
-		} else {
-			over()
 		}
 		counted = !out.replayed && out.err == nil
-		if !join && errors.Is(out.err, ErrNotFound) && !errors.Is(out.err, ErrUnknown) {
+		if errors.Is(out.err, ErrNotFound) && !errors.Is(out.err, ErrUnknown) {
 			// A page that takes a like back before it was ever sent is not mistaken. But a member may be
 			// left below a document that the app has deleted and makes again: that one has not left.
-			switch m, back, err := c.below(ctx, name); {
+			switch m, back, err := c.below(ctx, m.name); {
 			case err != nil:
 				return c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err))
 			case m == nil:
@@ -77,6 +55,134 @@ func (c Counter) toggle(ctx context.Context, field, member string, join bool) (c
 	return counted, err
 }
 
+// How long a seat may be held.
+const (
+	MinHold = time.Second
+	MaxHold = 30 * 24 * time.Hour
+)
+
+// Hold is [Counter.Join] for a time, from [MinHold] to [MaxHold]: the member is counted until then, unless
+// it leaves, or [Counter.Confirm] has it stay. It returns when the hold is over. Who is there already stays
+// as it is: that time is then of an earlier hold, or the zero time for who has joined.
+//
+// Whoever finds no room below a limit ends holds that are over, and so do package rollup's Roller, once a
+// minute while it has anything to do, and its reconcile. Errors are those of [Counter.Join], and
+// [ErrInvalidHold].
+func (c Counter) Hold(ctx context.Context, field, member string, d time.Duration) (counted bool, until time.Time, err error) {
+	if d < MinHold || d > MaxHold {
+		return false, time.Time{}, fmt.Errorf("%w: %v; want %v to %v", ErrInvalidHold, d, MinHold, MaxHold)
+	}
+	return c.join(ctx, "hold "+member+" in", field, member, d)
+}
+
+// Confirm has a member stay whose seat is held, as if it had joined. It may be repeated. Errors:
+// [ErrHoldEnded], after which the seat is not the member's; [ErrInvalidField], [ErrInvalidMember],
+// [ErrBusy], [ErrUnknown], after which it may be repeated too, or the client library's.
+func (c Counter) Confirm(ctx context.Context, field, member string) error {
+	return c.call("confirm "+field+" of", func() error {
+		seat, err := c.seat(field, member)
+		if err != nil {
+			return err
+		}
+		switch kept, err := hold.In(c.client.db).Confirm(ctx, seat); {
+		case err != nil:
+			return c.client.uncertain(err)
+		case !kept:
+			return ErrHoldEnded
+		}
+		return nil
+	})
+}
+
+// join has a member join, for a time unless d is 0.
+func (c Counter) join(ctx context.Context, verb, field, member string, d time.Duration) (counted bool, until time.Time, err error) {
+	err = c.call(verb+" "+field+" of", func() error {
+		seat, err := c.seat(field, member)
+		if err != nil {
+			return err
+		}
+		for range maxFailures {
+			m := membership{seat: seat, name: seat.Membership(c.client.db.Layout), join: true}
+			if d > 0 {
+				m.until = c.client.db.Later().Add(d).Truncate(time.Millisecond)
+				m.entry = c.client.db.Layout.Hold(m.name)
+			}
+			out, err := c.toggle(ctx, &m)
+			if err == nil {
+				err = c.client.plainly(out.err)
+			}
+			if err != nil {
+				return err
+			}
+			counted, until = !out.replayed, m.until
+			if counted || d == 0 && !out.maybeHeld {
+				return nil
+			}
+			var done bool
+			if until, done, err = c.already(ctx, seat, d > 0); done || err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("%w: the seat of %q changes all the time", ErrBusy, member)
+	})
+	return counted, until, err
+}
+
+// already is for a member who had joined before. It returns until when its seat is held, which is
+// confirmed unless whoever joins wants to hold it. It reports false where the member is gone by now.
+func (c Counter) already(ctx context.Context, seat hold.Seat, holds bool) (until time.Time, done bool, err error) {
+	docs, at, err := c.client.db.Get(ctx, seat.Membership(c.client.db.Layout))
+	if err != nil {
+		return until, false, c.client.uncertain(err)
+	}
+	state := hold.Of(docs[0], at)
+	action := state.Keeps()
+	if holds {
+		action = state.Holds()
+	}
+	switch action {
+	case hold.Take:
+		return until, false, nil
+	case hold.Confirm:
+		done, err = hold.In(c.client.db).Confirm(ctx, seat)
+	case hold.End:
+		field, _ := c.client.db.Layout.Field(seat.Field)
+		_, err = hold.In(c.client.db).End(ctx, seat.Counter, field)
+	default:
+		return memberOf(docs[0]).Until, true, nil
+	}
+	return until, done, c.client.uncertain(err)
+}
+
+// toggle has a member join or leave. The increment takes any shard, also that of a member who
+// leaves: the shards add up to the same. (Clients that write by themselves are held to the shard
+// that the membership names, because rules can look at one shard, and not at a sum.)
+func (c Counter) toggle(ctx context.Context, m *membership) (outcome, error) {
+	by := int64(-1)
+	if m.join {
+		by = 1
+	}
+	r, err := newRequest(c.client.db.Layout, []Increment{{Counter: c.id, Field: m.seat.Field, By: by}}, Key{}, "")
+	if err != nil {
+		return outcome{}, err
+	}
+	r.member = m
+	over, err := c.client.turns.take(ctx, m.name)
+	if err != nil {
+		return outcome{}, c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err))
+	}
+	out := c.client.perform(ctx, r)
+	if out.pending {
+		go func() {
+			<-r.done
+			over()
+		}()
+	} else {
+		over()
+	}
+	return out, nil
+}
+
 // below looks, after the counter's document was missing, for a membership below it, and whether the
 // document is there by now, both at one time.
 func (c Counter) below(ctx context.Context, membership string) (m *Member, back bool, err error) {
@@ -88,15 +194,15 @@ func (c Counter) below(ctx context.Context, membership string) (m *Member, back 
 	return new(memberOf(docs[0])), missing == nil, nil
 }
 
-// membershipName is the resource name of a membership.
-func (c Counter) membershipName(field, member string) (string, error) {
+// seat is a member's in a field of the counter.
+func (c Counter) seat(field, member string) (hold.Seat, error) {
 	if err := c.countsMembers(field); err != nil {
-		return "", err
+		return hold.Seat{}, err
 	}
 	if err := layout.ValidateID(member); err != nil {
-		return "", fmt.Errorf("%w: %w", ErrInvalidMember, err)
+		return hold.Seat{}, fmt.Errorf("%w: %w", ErrInvalidMember, err)
 	}
-	return c.client.db.Layout.MembersOf(c.id, field) + "/" + member, nil
+	return hold.Seat{Counter: c.id, Field: field, Member: member}, nil
 }
 
 func (c Counter) countsMembers(field string) error {
@@ -111,34 +217,35 @@ func (c Counter) countsMembers(field string) error {
 // there counts nobody; but somebody whom an app's deleted document still has below it is neither
 // counted nor gone: that is [ErrNotFound]. Other errors: [ErrInvalidField], [ErrInvalidMember], or
 // the client library's.
-func (c Counter) Joined(ctx context.Context, field, member string) (there bool, since time.Time, err error) {
+func (c Counter) Joined(ctx context.Context, field, member string) (m Member, there bool, err error) {
 	err = c.call("look for a member of "+field+" of", func() error {
-		name, err := c.membershipName(field, member)
+		seat, err := c.seat(field, member)
 		if err != nil {
 			return err
 		}
+		name := seat.Membership(c.client.db.Layout)
 		missing, err := c.client.resolve(ctx, c.id)
 		if err != nil {
 			return err
 		}
 		if len(missing) > 0 {
-			m, back, err := c.below(ctx, name)
-			if err != nil || m == nil {
+			found, back, err := c.below(ctx, name)
+			if err != nil || found == nil {
 				return err
 			}
 			if !back { // It is a member again once the document is back.
 				return ErrNotFound
 			}
-			there, since = true, m.At
+			m, there = *found, true
 			return nil
 		}
 		docs, _, err := c.client.db.Get(ctx, name)
 		if err == nil && docs[0] != nil {
-			there, since = true, memberOf(docs[0]).At
+			m, there = memberOf(docs[0]), true
 		}
 		return err
 	})
-	return there, since, err
+	return m, there, err
 }
 
 // membersPage is how many memberships are read at a time.

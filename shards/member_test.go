@@ -83,13 +83,13 @@ func TestMembers(t *testing.T) {
 	if doc.Data()["member"] != "u" || !doc.CreateTime.Truncate(time.Millisecond).Equal(doc.Data()["at"].(time.Time)) {
 		t.Errorf("the membership is %v, made at %v", doc.Data(), doc.CreateTime)
 	}
-	if there, since, err := c.Joined(t.Context(), "total", "u"); err != nil || !there || !since.Equal(doc.CreateTime.Truncate(time.Millisecond)) {
-		t.Errorf("joined: %v since %v, %v; want since %v", there, since, err, doc.CreateTime)
+	if m, there, err := c.Joined(t.Context(), "total", "u"); err != nil || !there || !m.At.Equal(doc.CreateTime.Truncate(time.Millisecond)) {
+		t.Errorf("joined: %v, %+v, %v; want since %v", there, m, err, doc.CreateTime)
 	}
 	if !leave(t, c, "u") || leave(t, c, "u") || leave(t, c, "w") {
 		t.Error("u is to be taken off once, and w never")
 	}
-	if there, _, err := c.Joined(t.Context(), "total", "u"); err != nil || there {
+	if _, there, err := c.Joined(t.Context(), "total", "u"); err != nil || there {
 		t.Errorf("joined after leaving: %v, %v", there, err)
 	}
 	w.wantMembers(t, c, "v")
@@ -133,7 +133,7 @@ func TestMembersAreRefused(t *testing.T) {
 	if _, err := unknown.Join(t.Context(), "total", "u"); !errors.Is(err, shards.ErrNotFound) {
 		t.Errorf("join of an unknown counter: %v, want ErrNotFound", err)
 	}
-	if there, _, err := unknown.Joined(t.Context(), "total", "u"); there || err != nil {
+	if _, there, err := unknown.Joined(t.Context(), "total", "u"); there || err != nil {
 		t.Errorf("look at an unknown counter: %v, %v; want that nobody is counted", there, err)
 	}
 }
@@ -374,7 +374,7 @@ func TestMembersMakeWhatIsMissing(t *testing.T) {
 	if leave(t, c, "u") {
 		t.Error("a leave of a counter that isn't there is counted")
 	}
-	if there, _, err := c.Joined(t.Context(), "total", "u"); there || err != nil {
+	if _, there, err := c.Joined(t.Context(), "total", "u"); there || err != nil {
 		t.Errorf("joined where no counter is: %v, %v", there, err)
 	}
 	left := w.fs.Doc("counters/a/total_members/left") // below a document that is gone, and may come back
@@ -466,7 +466,7 @@ func TestAMemberOfACounterThatIsMadeMeanwhile(t *testing.T) {
 				t.Fatal(err)
 			}
 			if what == "look" {
-				if there, _, err := c.Joined(t.Context(), "total", "u"); !there || err != nil {
+				if _, there, err := c.Joined(t.Context(), "total", "u"); !there || err != nil {
 					t.Errorf("%v, %v", there, err)
 				}
 				return

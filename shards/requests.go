@@ -43,9 +43,10 @@ type request struct {
 // outcome is what became of a request.
 type outcome struct {
 	// counted by an earlier call with the same key; of a member: it was as asked already
-	replayed bool
-	pending  bool // the caller went away after its commit had begun: what becomes of it comes later
-	err      error
+	replayed  bool
+	maybeHeld bool // of a member who had joined already: its seat is held until a time, or that is not known
+	pending   bool // the caller went away after its commit had begun: what becomes of it comes later
+	err       error
 }
 
 // newRequest makes a request of increments, those of the same counter taken together. A key counts
@@ -140,23 +141,31 @@ func fingerprint(increments []Increment) string {
 	return hash(parts...)
 }
 
-// document names what a request writes besides shards: its key's marker or its
-// membership; "" is nothing.
-func (r *request) document() string {
-	if r.member != nil {
-		return r.member.name
+// documents name what a request writes besides shards: its key's marker, or its membership, and of a
+// hold its entry.
+func (r *request) documents() []string {
+	switch {
+	case r.member != nil && r.member.entry != "":
+		return []string{r.member.name, r.member.entry}
+	case r.member != nil:
+		return []string{r.member.name}
+	case r.key != "":
+		return []string{r.key}
 	}
-	return r.key
+	return nil
 }
 
 // earlier is what the documents that are there, of those beside shards, say of a request: that it was
 // counted before, or that another one has its key. It reports false where they say neither.
 func (r *request) earlier(there map[string]marker) (o outcome, ok bool) {
 	m, seen := there[r.key]
-	_, member := there[r.document()]
 	switch {
-	case seen && !m.settled && m.asked == r.asked, r.member != nil && r.member.join == member:
+	case seen && !m.settled && m.asked == r.asked:
 		return outcome{replayed: true}, true
+	case r.member != nil:
+		if seat, member := there[r.member.name]; r.member.join == member {
+			return outcome{replayed: true, maybeHeld: seat.held}, true
+		}
 	case seen && !m.settled:
 		return outcome{err: ErrKeyReused}, true
 	}

@@ -2,11 +2,10 @@ package shards
 
 import (
 	"context"
-	"slices"
-	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -50,7 +49,7 @@ func (c *Client) beside(f *batch, n int, shard func(*request) string) []*firesto
 	}
 	for _, r := range f.requests {
 		if r.member != nil {
-			writes = append(writes, r.member.write(f.id, shard(r)))
+			writes = append(writes, r.member.writes(c.db.Layout, f.id, shard(r))...)
 		}
 	}
 	return writes
@@ -70,17 +69,14 @@ func (c *Client) pickedShard(f *batch, counter string) string {
 }
 
 // marks is the write that makes a marker, or takes the place of one that was made alone. TTL must not take
-// it while a commit is in doubt. So it expires by the later of two clocks: Firestore's, because that of this
-// machine may be slow, and this machine's, because of an instance that was suspended what it knows of
-// Firestore's is as old as its last answer.
+// it while a commit is in doubt, so it expires by the later of two clocks.
 func (c *Client) marks(id string, m marker) *firestorepb.Write {
 	ttl := c.cfg.KeyTTL
 	if m.asked == "" || ttl < batchMarkerTTL {
 		// a key's may be the only one that stands in the way of a late commit
 		ttl = batchMarkerTTL
 	}
-	now := slices.MaxFunc([]time.Time{c.db.Now(), time.Now()}, time.Time.Compare)
-	fields := map[string]*firestorepb.Value{layout.ExpireAt: store.Time(now.Add(ttl)), markerBatch: store.String(m.batch)}
+	fields := map[string]*firestorepb.Value{layout.ExpireAt: store.Time(c.db.Later().Add(ttl)), markerBatch: store.String(m.batch)}
 	if m.asked != "" {
 		fields[markerAsked] = store.String(m.asked)
 	}
@@ -94,14 +90,20 @@ func (c *Client) marks(id string, m marker) *firestorepb.Write {
 	return w
 }
 
-// write is the write of a batch's commit that counts on this shard.
-func (m *membership) write(batch, shard string) *firestorepb.Write {
+// writes are those of a batch's commit that counts on this shard.
+func (m *membership) writes(names layout.Layout, batch, shard string) []*firestorepb.Write {
 	if !m.join {
-		return store.DeleteIf(m.name, store.Exists(true))
+		return []*firestorepb.Write{store.DeleteIf(m.name, store.Exists(true))}
 	}
-	return store.Create(m.name, map[string]*firestorepb.Value{
-		memberID:    store.String(m.member),
+	fields := map[string]*firestorepb.Value{
+		memberID:    store.String(m.seat.Member),
 		memberShard: store.String(shard),
 		markerBatch: store.String(batch),
-	}, store.ServerTime(memberAt))
+	}
+	var entry []*firestorepb.Write
+	if !m.until.IsZero() {
+		fields[hold.Until] = store.Time(m.until)
+		entry = append(entry, m.seat.Hold(names, m.until, m.after))
+	}
+	return append(entry, store.Create(m.name, fields, store.ServerTime(memberAt)))
 }

@@ -6,6 +6,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
@@ -52,6 +53,21 @@ func (k *Book) SetLimits(tx *store.Tx, limits ledger.Counts) {
 	// Counts go from shard to shard: see [ledger.Ledger.Uneven].
 	write(k.raw, limits, store.ServerTime(LedgerUneven))
 	write(k.Doc, shown)
+}
+
+// HeldOf is what a shard's document holds of a field with a limit, by the field's name in the shards. It
+// reports false for numbers that can't be a shard's: something else wrote them.
+func HeldOf(doc *firestorepb.Document, field string) (held escrow.Held, ok bool) {
+	ok = true
+	for name, n := range map[string]*int64{field: &held.Count, layout.MembersIn(field): &held.Members, layout.ShareOf(field): &held.Share} {
+		value := doc.GetFields()[name]
+		*n = value.GetIntegerValue()
+		ok = ok && (value == nil || store.IsInteger(value))
+	}
+	if !ok || !held.Valid() {
+		return escrow.Held{}, false
+	}
+	return held, true
 }
 
 // LimitsIn are the limits of fields that shards have shares of.

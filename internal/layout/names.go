@@ -45,6 +45,8 @@ const ExpireAt = "expire_at"
 //	{counter}/{collection}/{document}    the app's, where a counted field counts them
 //	{counter}/{field}_members/{member}   member, at, shard
 //	counter_requests/{hash}              expire_at, and what was asked
+//	counter_rollup/{hash}/counter_requests/{hash}
+//	                                     until, counter, field, member: a seat that is held
 //	counter_rollup/reconcile             where the last walk over all counters stopped
 //	counter_rollup/{hash}/counter_notes/{hash}
 //	                                     counter, since, due: one that must be reconciled
@@ -189,6 +191,15 @@ func (l Layout) Notes() string {
 
 // Note is the resource name of a counter's note.
 func (l Layout) Note(counter string) string { return l.Notes() + "/" + hash(counter) }
+
+// Holds is the resource name of the collection of this deployment's entries of seats that are held. It has
+// the id of that of request markers, whose TTL policy it shares.
+func (l Layout) Holds() string {
+	return l.root() + Rollup + "/" + hash(l.ShardPattern()) + "/" + Requests
+}
+
+// Hold is the resource name of the entry of a membership's seat.
+func (l Layout) Hold(membership string) string { return l.Holds() + "/" + hash(membership) }
 
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))

@@ -21,6 +21,7 @@ func TestImports(t *testing.T) {
 		"./rollup":               {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/internal/settings"},
 		"./internal/ledger":      {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/settings"},
 		"./internal/book":        {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/settings"},
+		"./internal/hold":        {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/settings"},
 		"./internal/store":       {module + "/internal/book", module + "/internal/ledger", module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup"},
 		"./internal/groupcommit": {module + "/internal/store", module + "/shards", "google.golang.org/grpc"},
 		"./internal/escrow":      {module + "/internal/layout", module + "/internal/ledger", module + "/internal/store", module + "/shards", "google.golang.org"},
@@ -54,7 +55,7 @@ func TestImports(t *testing.T) {
 func TestOneWayToFirestore(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`,
-		".", "./functions", "./shards", "./rollup", "./internal/book", "./internal/layout", "./internal/ledger", "./internal/escrow", "./internal/groupcommit", "./internal/settings").Output()
+		".", "./functions", "./shards", "./rollup", "./internal/book", "./internal/layout", "./internal/ledger", "./internal/escrow", "./internal/hold", "./internal/groupcommit", "./internal/settings").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

@@ -124,6 +124,9 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 			return err
 		}
 		return receive(stream.Recv, func(resp *firestorepb.RunQueryResponse) {
+			if at := resp.GetReadTime(); at != nil {
+				r.db.clock.saw(at.AsTime())
+			}
 			if doc := resp.GetDocument(); doc != nil {
 				docs = append(docs, doc)
 			}

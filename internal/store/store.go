@@ -164,6 +164,12 @@ func (db *DB) Now() time.Time {
 	return db.clock.newest.Add(time.Since(db.clock.at))
 }
 
+// Later is the later of two clocks: Firestore's, because this machine's may be slow, and this machine's,
+// because of one that was suspended what is known of Firestore's is as old as its last answer.
+func (db *DB) Later() time.Time {
+	return slices.MaxFunc([]time.Time{db.Now(), time.Now()}, time.Time.Compare)
+}
+
 // Passed reports whether Firestore's clock is certainly at t or later.
 func (db *DB) Passed(t time.Time) bool {
 	db.clock.mu.Lock()

@@ -124,6 +124,50 @@ var ofLimits = []mutant{
 		"case r.member != nil && !r.member.join:\n\t\t\to.err", "case false:\n\t\t\to.err", test("TestLeavingBesideAJoinUnderALimit"),
 	},
 	{
+		"a hold comes again after it was over", "internal/hold",
+		"if !version.IsZero() {\n\t\tw.CurrentDocument = store.UpdatedAtTime(version)\n\t}", "w.CurrentDocument = nil", testIn("shards", "TestALateHold"),
+	},
+	{
+		"a confirmation keeps a later hold", "internal/hold",
+		"store.Update(name, store.UpdatedAtTime(m.GetUpdateTime().AsTime()), nil, []string{Until})", "store.Update(name, store.Exists(true), nil, []string{Until})", testIn("shards", "TestALateConfirmation"),
+	},
+	{
+		"a seat is gone whose confirmation is on its way", "internal/hold",
+		"return map[State]Action{Held: Confirm, Over: End}[s]\n}\n\n// Holds are those", "return map[State]Action{Held: Confirm}[s]\n}\n\n// Holds are those", testIn("shards", "TestALateConfirmation"),
+	},
+	{
+		"a hold that is over is confirmed", "internal/hold",
+		"case until.GetTimestampValue().AsTime().After(at):", "case until.GetTimestampValue().AsTime().After(at) || true:", testIn("shards", "TestHold"),
+	},
+	{
+		"what ends a hold ends a later one", "internal/hold",
+		"store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime()))", "store.DeleteIf(m.GetName(), store.Exists(true))", testIn("shards", "TestALateEnd"),
+	},
+	{
+		"a hold ends, and its seat is not given back", "internal/hold",
+		"return n, append(writes, back...), nil", "return n, writes, nil", testIn("shards", "TestHold"),
+	},
+	{
+		"whoever finds no room looks for no holds", "shards",
+		"case ended: // there", "case false: // there", test("TestHold"),
+	},
+	{
+		"who joins is there until its hold is over", "shards",
+		"if counted || d == 0 && !out.maybeHeld {", "if counted || d == 0 {", test("TestConfirm"),
+	},
+	{
+		"holds without entries never end", "rollup",
+		"if _, limited := k.Ledger.Limits[field.Shard]; limited {", "if false {", testIn("shards", "TestHoldsWithoutEntries"),
+	},
+	{
+		"an instance ends no holds", "rollup",
+		"err := hold.In(r.client.db).EndAll(r.running); err", "err := error(nil); hold.Free != 0 && err", test("TestHoldsEndOnTime"),
+	},
+	{
+		"the entry of who left is looked at forever", "internal/hold",
+		"state != Free && state != Kept || ", "true || ", testIn("rollup", "TestHoldsEndOnTime"),
+	},
+	{
 		"a ledger that is made again has no limits", "internal/book",
 		"k.Ledger.Limits = LimitsIn(shards)", "k.Ledger.Limits = nil", testIn("shards", "TestLimitOutlivesItsLedger"),
 	},

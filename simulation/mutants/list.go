@@ -96,7 +96,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a member's turn ends when its caller goes", "shards",
-		"if out.pending {\n\t\t\tgo func()", "if false {\n\t\t\tgo func()", test("TestATurnEndsWithItsCommit"),
+		"if out.pending {\n\t\tgo func()", "if false {\n\t\tgo func()", test("TestATurnEndsWithItsCommit"),
 	},
 	{
 		"a resize reads shards outside of its transaction", "shards",
@@ -147,12 +147,12 @@ var bySimulation = []mutant{
 		"const batchMarkerTTL = time.Hour", "const batchMarkerTTL = time.Nanosecond", test("TestMarkersExpire"),
 	},
 	{
-		"markers expire by the clock of their machine", "shards",
-		"[]time.Time{c.db.Now(), time.Now()}", "[]time.Time{time.Now()}", test("TestMarkersExpireByTheLaterClock"),
+		"markers expire by the clock of their machine", "internal/store",
+		"[]time.Time{db.Now(), time.Now()}", "[]time.Time{time.Now()}", testIn("shards", "TestMarkersExpireByTheLaterClock"),
 	},
 	{
-		"the markers of an instance that was suspended expire at once", "shards",
-		"[]time.Time{c.db.Now(), time.Now()}", "[]time.Time{c.db.Now()}", test("TestMarkersExpireByTheLaterClock"),
+		"the markers of an instance that was suspended expire at once", "internal/store",
+		"[]time.Time{db.Now(), time.Now()}", "[]time.Time{db.Now()}", testIn("shards", "TestMarkersExpireByTheLaterClock"),
 	},
 	{
 		"the markers of keys expire with those of batches", "shards",
@@ -206,13 +206,12 @@ var bySimulation = []mutant{
 	// Members.
 	{
 		"a membership's commit makes no marker", "shards",
-		"return f.exact || slices.ContainsFunc(f.requests, func(r *request) bool { return r.document() != \"\" })",
+		"return f.exact || f.beside()",
 		"return f.exact && first.member == nil", test("TestOneMemberUnderFaults"),
 	},
 	{
 		"a join whose membership is there already", "shards",
-		"return store.Create(m.name, map[string]*firestorepb.Value{\n\t\tmemberID:    store.String(m.member),\n\t\tmemberShard: store.String(shard),\n\t\tmarkerBatch: store.String(batch),\n\t}, store",
-		"return store.Update(m.name, nil, map[string]*firestorepb.Value{\n\t\tmemberID:    store.String(m.member),\n\t\tmemberShard: store.String(shard),\n\t\tmarkerBatch: store.String(batch),\n\t}, nil, store",
+		"store.Create(m.name, fields, store", "store.Update(m.name, nil, fields, nil, store",
 		simulation,
 	},
 	{
@@ -221,7 +220,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"several operations of a member in one commit", "shards",
-		"if own := r.document(); own != \"\" && g.keys[own] {", "if false {", test("TestReplayedMembersShareACommit|TestMembersCountOnce|TestGathering"),
+		"if slices.ContainsFunc(own, func(name string) bool { return g.keys[name] }) {", "if false {", test("TestReplayedMembersShareACommit|TestMembersCountOnce|TestGathering"),
 	},
 	{
 		"a counter is made for those who leave", "shards",

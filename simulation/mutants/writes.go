@@ -32,7 +32,7 @@ var ofWrites = []mutant{
 	},
 	{
 		"a key answers for another request", "shards",
-		"case seen && !m.settled && m.asked == r.asked, r.member", "case seen && !m.settled, r.member", test("TestKeys"),
+		"case seen && !m.settled && m.asked == r.asked:", "case seen && !m.settled:", test("TestKeys"),
 	},
 	{
 		"markers of batches are kept as long as those of keys", "shards",

@@ -1,0 +1,147 @@
+package rollup_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// holding is a counter by a client as another process has it.
+func (w *world) holding(cfg shards.Config, id string) shards.Counter {
+	w.t.Helper()
+	cfg.Project, cfg.AutoCreate = "p", true
+	client, err := shards.Open(w.ctx, cfg, option.WithGRPCConn(w.connect()))
+	w.must(client, err)
+	w.t.Cleanup(func() { client.Close() })
+	c, err := client.Counter(id)
+	w.must(c, err)
+	return c
+}
+
+// entries are how many entries name a time, and how many are only in the way.
+func (w *world) entries() (holds, left int) {
+	w.t.Helper()
+	docs, err := w.fs.CollectionGroup("counter_requests").Documents(w.ctx).GetAll()
+	w.must(docs, err)
+	for _, doc := range docs {
+		if _, is := doc.Data()["until"]; is {
+			holds++
+		} else if len(doc.Data()) == 1 {
+			left++
+		}
+	}
+	return holds, left
+}
+
+// members are those of a field of a counter.
+func (w *world) members(c shards.Counter, field string) (members []string) {
+	w.t.Helper()
+	for m, err := range c.Members(w.ctx, field) {
+		w.must(m, err)
+		members = append(members, m.Member)
+	}
+	return members
+}
+
+// Holds that are over are ended by a reconcile of all, and by an instance that has something else to do, of
+// fields with a limit and without; what was confirmed stays, and what members left leaves nothing behind.
+func TestHoldsEndOnTime(t *testing.T) {
+	t.Parallel()
+	for name, look := range map[string]func(w *world){
+		"a walk": func(w *world) {
+			w.must(w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{}))
+		},
+		"an instance": func(w *world) {
+			r := w.roller(rollup.RollerOptions{})
+			for range 2 {
+				time.Sleep(2 * time.Minute)
+				written, err := w.fs.Doc("counters/other/shards/0").Set(w.ctx, map[string]any{"count": 1})
+				w.must(written, err)
+				w.must(nil, r.Add(w.ctx, rollup.Change{Counter: "other", Shard: "0", Counts: map[string]int64{"count": 1}, AsOf: written.UpdateTime}))
+				time.Sleep(time.Second)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inVirtualTime(t, func(w *world) {
+				w.must(w.fs.Doc("counters/other").Set(w.ctx, map[string]any{"num_shards": 1}))
+				limited, plain := w.holding(shards.Config{}, "limited"), w.holding(shards.Config{}, "plain")
+				other := w.holding(shards.Config{Fields: "seats"}, "limited")
+				w.must(limited.Join(w.ctx, "total", "early"))
+				w.must(nil, limited.SetLimit(w.ctx, "total", 10))
+				for _, c := range []shards.Counter{limited, plain} {
+					for _, member := range []string{"over", "confirmed", "left", "joined"} {
+						counted, _, err := c.Hold(w.ctx, "total", member, time.Minute)
+						w.must(counted, err)
+					}
+					counted, _, err := c.Hold(w.ctx, "total", "long", time.Hour)
+					w.must(counted, err)
+					w.must(nil, c.Confirm(w.ctx, "total", "confirmed"))
+					w.must(c.Leave(w.ctx, "total", "left"))
+					w.must(c.Leave(w.ctx, "total", "joined"))
+					w.must(c.Join(w.ctx, "total", "joined"))
+				}
+				w.must(nil, other.SetLimit(w.ctx, "seats", 1))
+				_, _, err := other.Hold(w.ctx, "seats", "unknown", time.Minute)
+				w.must(nil, err)
+				w.must(w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{}))
+				if got := w.members(limited, "total"); !slices.Equal(got, []string{"confirmed", "early", "joined", "long", "over"}) {
+					w.t.Errorf("before the time is over: %q", got)
+				}
+				time.Sleep(time.Minute + time.Second)
+				look(w)
+				for c, want := range map[shards.Counter][]string{limited: {"confirmed", "early", "joined", "long"}, plain: {"confirmed", "joined", "long"}} {
+					if got := w.members(c, "total"); !slices.Equal(got, want) {
+						w.t.Errorf("%s has %q, want %q", c.ID(), got, want)
+					}
+					s, err := c.Sum(w.ctx)
+					w.must(s, err)
+					if s.Total != int64(len(want)) {
+						w.t.Errorf("%s adds up to %d, want %d", c.ID(), s.Total, len(want))
+					}
+				}
+				// That of a field which this revision doesn't count stays, and two that are not over.
+				if holds, left := w.entries(); holds != 3 || left != 8 {
+					w.t.Errorf("%d entries name a time, and %d don't; want 3 and 8", holds, left)
+				}
+			})
+		})
+	}
+}
+
+// However many holds of however many counters are over, one look ends them, and a dry run none.
+func TestManyHoldsEnd(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		const counters, members = 12, 120
+		var all []shards.Counter
+		for n := range counters {
+			c := w.holding(shards.Config{NumShards: 1}, "c"+string(rune('a'+n)))
+			all = append(all, c)
+			for m := range members {
+				_, _, err := c.Hold(w.ctx, "total", string(rune('a'+m%26))+string(rune('a'+m/26)), time.Minute)
+				w.must(nil, err)
+			}
+		}
+		time.Sleep(time.Minute + time.Second) // each commit is a microsecond later than the one before
+		w.must(w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{DryRun: true}))
+		if holds, _ := w.entries(); holds != counters*members {
+			w.t.Errorf("a dry run leaves %d holds", holds)
+		}
+		w.must(w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{}))
+		if holds, left := w.entries(); holds != 0 || left != counters*members {
+			w.t.Errorf("%d entries name a time, and %d don't", holds, left)
+		}
+		for _, c := range all {
+			if s, err := c.Sum(w.ctx); err != nil || s.Total != 0 {
+				w.t.Errorf("%s adds up to %d, %v", c.ID(), s.Total, err)
+			}
+		}
+	})
+}

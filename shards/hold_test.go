@@ -1,0 +1,553 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// held holds a seat for ten minutes, and reports whether that was done now.
+func held(t *testing.T, c shards.Counter, member string) bool {
+	t.Helper()
+	counted, _, err := c.Hold(t.Context(), "total", member, 10*time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counted
+}
+
+// brief is how long a hold lasts that is to be over soon.
+const brief = 20 * time.Millisecond
+
+// heldBriefly holds a seat, and waits until that is over.
+func heldBriefly(t *testing.T, c shards.Counter, member string) {
+	t.Helper()
+	counted, until, err := c.HoldBriefly(t.Context(), member, brief)
+	if err != nil || !counted {
+		t.Fatal(counted, err)
+	}
+	time.Sleep(time.Until(until) + time.Millisecond)
+}
+
+// entries are the entries of holds that name a time, and how many are only in the way.
+func (w *world) entries(t *testing.T) (holds []string, left int) {
+	t.Helper()
+	docs, err := w.fs.CollectionGroup("counter_requests").Documents(t.Context()).GetAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range docs {
+		_, until := doc.Data()["until"]
+		_, expires := doc.Data()["expire_at"]
+		switch member, is := doc.Data()["member"].(string); {
+		case is && until && !expires:
+			holds = append(holds, member)
+		case len(doc.Data()) == 1 && expires:
+			left++
+		}
+	}
+	return holds, left
+}
+
+// wantEnded fails unless err says that the hold of a seat is over.
+func wantEnded(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, shards.ErrHoldEnded) {
+		t.Errorf("%v, want ErrHoldEnded", err)
+	}
+}
+
+// A seat is held until a time. Then whoever finds no room gets it, and who held it hears that it is gone.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	for _, limited := range []bool{true, false} {
+		t.Run(fmt.Sprint(limited), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+			if limited {
+				limit(t, c, 2)
+			}
+			counted, until, err := c.Hold(t.Context(), "total", "u", time.Minute)
+			if err != nil || !counted || time.Until(until) > time.Minute || time.Until(until) < 30*time.Second {
+				t.Fatalf("%t, %v, %v", counted, until, err)
+			}
+			if again, same, err := c.Hold(t.Context(), "total", "u", time.Hour); again || !same.Equal(until) || err != nil {
+				t.Errorf("held again: %t until %v, %v; want it until %v as before", again, same, err, until)
+			}
+			if m, there, err := c.Joined(t.Context(), "total", "u"); err != nil || !there || !m.Until.Equal(until) {
+				t.Errorf("%+v, %t, %v: want it held until %v", m, there, err, until)
+			}
+			heldBriefly(t, c, "v")
+			w.wantMembers(t, c, "u", "v")
+			if limited {
+				if join(t, c, "w") != true {
+					t.Error("w finds no room")
+				}
+				_, err := c.Join(t.Context(), "total", "x")
+				wantLimit(t, err, 0)
+				w.wantMembers(t, c, "u", "w")
+				w.shares(t, "a")
+			}
+			wantEnded(t, c.Confirm(t.Context(), "total", "v"))
+			wantEnded(t, c.Confirm(t.Context(), "total", "nobody"))
+			if limited {
+				w.wantMembers(t, c, "u", "w")
+			} else {
+				w.wantMembers(t, c, "u")
+			}
+			if holds, left := w.entries(t); fmt.Sprint(holds) != "[u]" || left != 1 {
+				t.Errorf("entries of %v, and %d that are left", holds, left)
+			}
+		})
+	}
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	for _, d := range []time.Duration{-1, 0, shards.MinHold - 1, shards.MaxHold + 1} {
+		if _, _, err := c.Hold(t.Context(), "total", "u", d); !errors.Is(err, shards.ErrInvalidHold) {
+			t.Errorf("%v: %v, want ErrInvalidHold", d, err)
+		}
+	}
+}
+
+// Who confirms stays, whatever the time; so does who joins.
+func TestConfirm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	limit(t, c, 2)
+	confirm := func(member string) error { return c.Confirm(t.Context(), "total", member) }
+	held(t, c, "u")
+	held(t, c, "v")
+	for range 2 {
+		if err := confirm("u"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if join(t, c, "v") {
+		t.Error("v is counted twice")
+	}
+	for _, member := range []string{"u", "v"} {
+		if m, there, err := c.Joined(t.Context(), "total", member); err != nil || !there || !m.Until.IsZero() {
+			t.Errorf("%+v, %t, %v: want it there for good", m, there, err)
+		}
+	}
+	if holds, left := w.entries(t); len(holds) > 0 || left != 2 {
+		t.Errorf("entries of %v, and %d that are left", holds, left)
+	}
+	if again, until, err := c.Hold(t.Context(), "total", "u", time.Minute); again || !until.IsZero() || err != nil {
+		t.Errorf("who is there for good is held: %t until %v, %v", again, until, err)
+	}
+	leave(t, c, "u")
+	wantEnded(t, confirm("u"))
+	if !held(t, c, "u") { // its entry was left
+		t.Error("u is not held again")
+	}
+	leave(t, c, "u") // its entry names a time
+	if !held(t, c, "u") {
+		t.Error("u is not held again")
+	}
+	leave(t, c, "u")
+	heldBriefly(t, c, "u")
+	if !held(t, c, "u") { // in place of its own
+		t.Error("u is not held again")
+	}
+	leave(t, c, "u")
+	heldBriefly(t, c, "u")
+	if !join(t, c, "u") {
+		t.Error("u doesn't join in place of its hold")
+	}
+	w.wantMembers(t, c, "u", "v")
+	w.shares(t, "a")
+}
+
+// A limit that comes and goes leaves holds as they are.
+func TestHoldsOutliveTheirLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	heldBriefly(t, c, "early")
+	held(t, c, "u")
+	limit(t, c, 2)
+	if !held(t, c, "v") {
+		t.Error("there is no room for v")
+	}
+	leave(t, c, "v")
+	heldBriefly(t, c, "v")
+	if err := c.RemoveLimit(t.Context(), "total"); err != nil {
+		t.Fatal(err)
+	}
+	wantEnded(t, c.Confirm(t.Context(), "total", "v"))
+	if err := c.Confirm(t.Context(), "total", "u"); err != nil {
+		t.Fatal(err)
+	}
+	w.wantMembers(t, c, "u")
+}
+
+// isHold, isConfirmation and isEnd tell commits by their writes.
+func isHold(req *firestorepb.CommitRequest) bool {
+	for _, w := range req.GetWrites() {
+		if strings.Contains(w.GetUpdate().GetName(), "_members/") && w.GetUpdate().GetFields()["until"] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func isConfirmation(req *firestorepb.CommitRequest) bool {
+	for _, w := range req.GetWrites() {
+		if strings.Contains(w.GetUpdate().GetName(), "_members/") && w.GetUpdateMask() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func isEnd(req *firestorepb.CommitRequest) bool {
+	for _, w := range req.GetWrites() {
+		if strings.Contains(w.GetDelete(), "_members/") && w.GetCurrentDocument().GetUpdateTime() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Commits that hold, confirm and end, whose answers are lost, which fail, or which meet others, do it once.
+func TestHoldsUnderFaults(t *testing.T) {
+	t.Parallel()
+	lost, down, contended := emulator.Verdict{After: unavailable}, emulator.Verdict{Before: unavailable}, emulator.Verdict{Before: aborted}
+	for name, faults := range map[string][]emulator.Verdict{
+		"lost": {lost}, "down": {down}, "contended": {contended}, "all": {down, contended, down, lost},
+	} {
+		for what, is := range map[string]func(*firestorepb.CommitRequest) bool{"hold": isHold, "confirm": isConfirmation, "end": isEnd} {
+			t.Run(what+" "+name, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+				limit(t, c, 2)
+				var seen atomic.Int64
+				w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+					if is(req) {
+						if n := int(seen.Add(1)); n <= len(faults) {
+							return faults[n-1]
+						}
+					}
+					return emulator.Verdict{}
+				})
+				if !held(t, c, "u") {
+					t.Error("u is not held by this call")
+				}
+				if err := c.Confirm(t.Context(), "total", "u"); err != nil {
+					t.Fatal(err)
+				}
+				heldBriefly(t, c, "v")
+				if !join(t, c, "w") {
+					t.Error("w finds no seat")
+				}
+				if seen.Load() < int64(len(faults)) {
+					t.Errorf("%d of such commits", seen.Load())
+				}
+				w.wantMembers(t, c, "u", "w")
+				if sum, _ := w.shares(t, "a"); sum != 2 {
+					t.Errorf("shares of %d", sum)
+				}
+			})
+		}
+	}
+}
+
+// late has the first commit of a kind be lost, and returns whether there was one, and what sends it again. Then it must not be applied.
+func (w *world) late(t *testing.T, is func(*firestorepb.CommitRequest) bool, ever func(*firestorepb.CommitRequest) bool) (sent func() bool, arrives func()) {
+	t.Helper()
+	var first atomic.Pointer[firestorepb.CommitRequest]
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		if is(req) && first.CompareAndSwap(nil, req) || first.Load() != nil && ever(req) {
+			return emulator.Verdict{Before: unavailable}
+		}
+		return emulator.Verdict{}
+	})
+	return func() bool { return first.Load() != nil }, func() {
+		t.Helper()
+		w.Server.SetInterceptor(nil)
+		if first.Load() == nil {
+			t.Fatal("there was no such commit")
+		}
+		if _, err := firestorepb.NewFirestoreClient(w.Conn(t)).Commit(t.Context(), first.Load()); err == nil {
+			t.Error("a late commit is applied")
+		}
+	}
+}
+
+// A process dies with the commit of a hold on its way, and the member holds the seat by another process.
+// However that ends, the first commit doesn't hold it again.
+func TestALateHold(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, c shards.Counter, until time.Time){
+		"left": func(t *testing.T, c shards.Counter, _ time.Time) { leave(t, c, "u") },
+		"over": func(t *testing.T, c shards.Counter, until time.Time) {
+			time.Sleep(time.Until(until) + time.Millisecond)
+			wantEnded(t, c.Confirm(t.Context(), "total", "u"))
+		},
+		"confirmed, and left": func(t *testing.T, c shards.Counter, _ time.Time) {
+			if err := c.Confirm(t.Context(), "total", "u"); err != nil {
+				t.Fatal(err)
+			}
+			leave(t, c, "u")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			dying := w.counter(t, w.open(t, shards.Config{Timeout: 400 * time.Millisecond}), "a", 1)
+			c := handle(t, w.open(t, shards.Config{}), "a")
+			limit(t, c, 2)
+			sent, arrives := w.late(t, isHold, func(*firestorepb.CommitRequest) bool { return true })
+			for !sent() { // on a busy machine there may be no time for it
+				if _, _, err := dying.Hold(t.Context(), "total", "u", time.Minute); !errors.Is(err, shards.ErrUnknown) && !errors.Is(err, shards.ErrBusy) {
+					t.Fatalf("%v, want ErrUnknown", err)
+				}
+			}
+			w.Server.SetInterceptor(nil)
+			counted, until, err := c.HoldBriefly(t.Context(), "u", time.Second)
+			if err != nil || !counted {
+				t.Fatal(counted, err)
+			}
+			end(t, c, until)
+			for range 2 { // the shard is as it was then, or isn't
+				arrives()
+				w.wantMembers(t, c)
+				if err := c.Add(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.Add(t.Context(), -1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// A confirmation whose answer is lost arrives late: after the member was told that the seat is gone, it
+// doesn't keep it, nor a later hold of the same member.
+func TestALateConfirmation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	limit(t, c, 1)
+	_, until, err := c.HoldBriefly(t.Context(), "u", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, arrives := w.late(t, isConfirmation, func(req *firestorepb.CommitRequest) bool { return isConfirmation(req) })
+	for again := true; again; again = errors.Is(err, shards.ErrUnknown) {
+		err = c.Confirm(t.Context(), "total", "u")
+	}
+	if wantEnded(t, err); time.Now().Before(until) {
+		t.Error("that was before the time was over")
+	}
+	arrives()
+	w.wantMembers(t, c)
+	if !held(t, c, "u") {
+		t.Error("u is not held again")
+	}
+	arrives()
+	if m, there, err := c.Joined(t.Context(), "total", "u"); err != nil || !there || m.Until.IsZero() {
+		t.Errorf("%+v, %t, %v: want it held", m, there, err)
+	}
+}
+
+// What ends a hold arrives late, and doesn't end a later one.
+func TestALateEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	limit(t, c, 1)
+	heldBriefly(t, c, "u")
+	_, arrives := w.late(t, isEnd, func(*firestorepb.CommitRequest) bool { return false })
+	wantEnded(t, c.Confirm(t.Context(), "total", "u"))
+	arrives()
+	if !held(t, c, "u") {
+		t.Error("u is not held again")
+	}
+	arrives()
+	w.wantMembers(t, c, "u")
+}
+
+// A crowd of several processes holds, confirms, leaves and joins, some holds are over at once, answers get
+// lost, and commits arrive late. No shard ever counts more than its share, the counter holds its members
+// alone, who is told that the seat is its own keeps it, and who is refused had no room.
+func TestHoldsOfACrowd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	maker := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+	limit(t, maker, 8)
+	w.Server.OnCommit(func(changes []emulator.Change) {
+		for _, c := range changes {
+			fields := c.New.GetFields()
+			if share, limited := fields["share(count)"]; strings.Contains(c.Name, "/shards/") && limited {
+				count, members := fields["count"].GetIntegerValue(), fields["members(count)"].GetIntegerValue()
+				if count > share.GetIntegerValue() || members < 0 || members != count {
+					t.Errorf("%s holds %v", c.Name, fields)
+				}
+			}
+		}
+	})
+	conn := firestorepb.NewFirestoreClient(w.Conn(t))
+	var late sync.WaitGroup
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		verdict := emulator.Verdict{}
+		switch rand.IntN(12) {
+		case 0:
+			verdict.Before = unavailable
+		case 1:
+			verdict.After = unavailable
+		case 2:
+			return emulator.Verdict{Before: aborted}
+		default:
+			return verdict
+		}
+		if req.GetTransaction() == nil {
+			late.Go(func() {
+				time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
+				_, _ = conn.Commit(context.Background(), req)
+			})
+		}
+		return verdict
+	})
+	var mu sync.Mutex
+	keeps := map[string]bool{} // :: member → whether it was told last that the seat is its own
+	var refused, ended, confirmed atomic.Int64
+	var group sync.WaitGroup
+	for process := range 3 {
+		c := handle(t, w.open(t, shards.Config{}), "a")
+		for caller := range 5 {
+			group.Go(func() {
+				member := fmt.Sprintf("member-%d-%d", process, caller)
+				for range 8 {
+					d := brief
+					if rand.IntN(2) == 0 {
+						d = time.Minute
+					}
+					known := false
+					for !known {
+						var err error
+						switch rand.IntN(6) {
+						case 0, 1:
+							_, _, err = c.HoldBriefly(t.Context(), member, d)
+						case 2, 3:
+							if err = c.Confirm(t.Context(), "total", member); err == nil {
+								confirmed.Add(1)
+								mu.Lock()
+								keeps[member] = true
+								mu.Unlock()
+							}
+						case 4:
+							if _, err = c.Join(t.Context(), "total", member); err == nil {
+								mu.Lock()
+								keeps[member] = true
+								mu.Unlock()
+							}
+						default:
+							mu.Lock()
+							delete(keeps, member) // also where the answer is lost
+							mu.Unlock()
+							for again := true; again; again = err != nil {
+								_, err = c.Leave(t.Context(), "total", member)
+							}
+						}
+						switch {
+						case errors.Is(err, shards.ErrLimit):
+							refused.Add(1)
+						case errors.Is(err, shards.ErrHoldEnded):
+							ended.Add(1)
+							mu.Lock()
+							if keeps[member] {
+								t.Errorf("%s was told that its seat is its own, and then that it is gone", member)
+							}
+							mu.Unlock()
+						case err != nil && !errors.Is(err, shards.ErrBusy) && !errors.Is(err, shards.ErrUnknown):
+							t.Error(err)
+						}
+						known = err == nil || !errors.Is(err, shards.ErrUnknown)
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+	late.Wait()
+	w.Server.SetInterceptor(nil)
+	time.Sleep(brief)
+	w.rollUp(t, "a") // ends what is over
+	var members int64
+	for m, err := range maker.Members(t.Context(), "total") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if members++; m.Until.IsZero() != keeps[m.Member] && m.Until.IsZero() {
+			t.Logf("%s is there, and its process wasn't told", m.Member)
+		}
+		if !m.Until.IsZero() && time.Now().After(m.Until.Add(time.Second)) {
+			t.Errorf("%s is held until %v", m.Member, m.Until)
+		}
+		delete(keeps, m.Member)
+	}
+	for member := range keeps {
+		t.Errorf("%s was told that its seat is its own, and has none", member)
+	}
+	w.wantSum(t, "a", members)
+	t.Logf("%d confirmed, %d refused, %d ended, %d are there", confirmed.Load(), refused.Load(), ended.Load(), members)
+}
+
+// What was restored without its entries is found by its memberships.
+func TestHoldsWithoutEntries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	limit(t, c, 2)
+	heldBriefly(t, c, "u")
+	held(t, c, "v")
+	docs, err := w.fs.CollectionGroup("counter_requests").Documents(t.Context()).GetAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range docs {
+		if _, err := doc.Ref.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.rollUp(t, "a")
+	w.wantMembers(t, c, "v")
+	if err := c.Confirm(t.Context(), "total", "v"); err != nil {
+		t.Fatal(err)
+	}
+	w.wantMembers(t, c, "v")
+}
+
+// Something else has taken off the shards what a member holds: its hold stays, and refuses nobody else with
+// an error.
+func TestHoldsOfShardsThatSomethingElseWrote(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	limit(t, c, 1)
+	heldBriefly(t, c, "u")
+	if _, err := w.fs.Doc("counters/a/shards/limited-0").Update(t.Context(), []firestore.Update{{FieldPath: firestore.FieldPath{"members(count)"}, Value: 0}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.Join(t.Context(), "total", "v")
+	wantLimit(t, err, 0)
+	w.wantMembers(t, c, "u")
+}
