@@ -484,7 +484,7 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 		d.Count, d.Odd, d.Fraction = oldAmount(doc, field), false, false
 	}
 	for name, limit := range own["limits"].GetMapValue().GetFields() {
-		if d.Limits++; name == shown || name == counted {
+		if d.Limits++; name == shown || name == counted || name == olderLikes && field == "likes" {
 			d.Limited, d.Limit = true, integer(limit)
 		}
 	}

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,8 +26,13 @@ func (p *Plan) drawLimits() {
 	if !on || p.Hosted || p.Mix.Odd > 0 { // whoever writes to shards what is no integer can break a limit
 		return
 	}
-	p.Limits, p.Mix.Limit = true, often
+	if p.Limits, p.Mix.Limit = true, often; !p.Auth {
+		p.Environ = append(p.Environ, anyLimit)
+	}
 }
+
+// anyLimit lets a function set limits, too.
+const anyLimit = "LIMIT=any"
 
 // signs is how many bits the names of two increments are apart. Where increments give back, the sum of
 // several is written in fours, of which a digit is 1, 0 or -1.
@@ -72,6 +80,10 @@ func (w *world) limit(r *rand.Rand, id string) {
 			if r.IntN(6) > 0 {
 				begin.Kind, begin.To = Limit, w.limitOf(r, id, field)
 			}
+			if slices.Contains(w.plan.Environ, anyLimit) && r.IntN(2) == 0 {
+				w.limitByFunction(r, begin)
+				return
+			}
 			w.commandOf(r, begin, func(ctx context.Context, i *instance, end *End) error {
 				counter, err := i.client.Counter(id)
 				if err != nil {
@@ -89,6 +101,36 @@ func (w *world) limit(r *rand.Rand, id string) {
 		})
 	}
 	all.Wait()
+}
+
+// limitByFunction asks a function to set a limit or to remove it, once.
+func (w *world) limitByFunction(r *rand.Rand, begin Begin) {
+	to := w.increments.pick(r)
+	patience := time.Minute
+	if r.IntN(5) == 0 {
+		patience = between(r, 10*time.Millisecond, time.Minute)
+	}
+	body := map[string]any{"field": nameOf(begin.Field), "limit": begin.To}
+	if begin.Kind == Unlimit {
+		body["limit"] = nil
+	}
+	end := End{Call: w.begin(begin), Outcome: Unknown}
+	var answer struct {
+		Detail, Reason string
+		Taken          int64
+	}
+	code, err := w.request(to, http.MethodPut, route(begin.Counter)+"/limit", "", body, patience, &answer)
+	switch {
+	case err != nil:
+		end.Detail = err.Error()
+	case code == http.StatusOK:
+		end.Outcome = OK
+	case code != http.StatusGatewayTimeout:
+		if end.Outcome, end.Detail = Refused, fmt.Sprint(code, " ", answer.Detail); answer.Reason == "taken" {
+			end.Full = &Full{Counter: begin.Counter, Field: begin.Field, Taken: answer.Taken}
+		}
+	}
+	w.rec.add(end)
 }
 
 // limitOf is a limit that no other call sets in that field: any, or one that is little more than what is

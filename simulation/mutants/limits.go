@@ -12,11 +12,11 @@ var ofLimits = []mutant{
 	},
 	{
 		"what doesn't fit into one shard is refused", "internal/escrow",
-		"case r.fits(held, nil):", "case r.fits(held, nil) && len(known) == 0:", simulationOf("limits"),
+		"case r.fits(held, nil):", "case r.fits(held, nil) && len(known) == 0:", test("TestDecideProperties"),
 	},
 	{
 		"a caller gives a member's back", "internal/escrow",
-		"n.Give <= h.Own()", "n.Give <= h.Count", simulationOf("limits"),
+		"n.Give <= h.Own()", "n.Give <= h.Count", test("TestDecideProperties"), // members are in other bits than callers, in the simulation
 	},
 	{
 		"a lower limit takes away what is taken", "internal/escrow",
@@ -90,10 +90,6 @@ var ofLimits = []mutant{
 	{
 		"a look leaves shards out", "shards",
 		"docs, err := Counter{c, counter}.shards(ctx, time.Time{})\n", "docs, err := Counter{c, counter}.shards(ctx, time.Time{})\n\t\tdocs = docs[:(len(docs)+1)/2]\n", simulationOf("limits"),
-	},
-	{
-		"what is known outlasts a look", "shards",
-		"c.shardsOf.forget(counter, shards[counter]...)", "_ = shards[counter]", simulationOf("limits"),
 	},
 	{
 		"a commit's shards are remembered as they were before", "shards",
