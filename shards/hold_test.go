@@ -224,6 +224,33 @@ func isEnd(req *firestorepb.CommitRequest) bool {
 	return false
 }
 
+// A hold of a field that gets a limit while the hold's end is on its way, of a counter in which another field has
+// one, ends once, with the limit's part for members.
+func TestHoldEndsWhileItsFieldGetsALimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const fields = "total=count,likes"
+	c := w.counter(t, w.open(t, shards.Config{Fields: fields}), "a", 1)
+	if err := c.SetLimit(t.Context(), "likes", 5); err != nil {
+		t.Fatal(err)
+	}
+	heldBriefly(t, c, "u")
+	setter := handle(t, w.open(t, shards.Config{Fields: fields}), "a")
+	var once sync.Once
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		if isEnd(req) {
+			once.Do(func() { limit(t, setter, 5) })
+		}
+		return emulator.Verdict{}
+	})
+	wantEnded(t, c.Confirm(t.Context(), "total", "u"))
+	w.wantMembers(t, c)
+	w.shares(t, "a")
+	if err := c.Add(t.Context(), 5); err != nil {
+		t.Errorf("%v, and nothing is taken", err)
+	}
+}
+
 // Commits that hold, confirm and end, whose answers are lost, which fail, or which meet others, do it once.
 func TestHoldsUnderFaults(t *testing.T) {
 	t.Parallel()

@@ -209,7 +209,7 @@ func (h Holds) ending(ctx context.Context, counter string, field layout.Field, o
 }
 
 // giveBack are the writes that take up to n members of a field off shards, and how many they take. Shards
-// of a field with a limit are on condition of what they hold, and give only what members took. If there
+// of a counter with a limit are on condition of what they hold, and give only what members took. If there
 // are no shards, or something else wrote them, that is less.
 func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorepb.Write) {
 	limited := slices.DeleteFunc(slices.Clone(shards), func(doc *firestorepb.Document) bool {
@@ -223,8 +223,11 @@ func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorep
 		return 0, nil
 	}
 	if _, has := book.LimitsIn(shards)[field.Shard]; !has {
-		return n, []*firestorepb.Write{store.Update(shards[rand.IntN(len(shards))].GetName(), store.Exists(true), nil, nil,
-			store.Increment(layout.FieldPath(field.Shard), int64(-n)))}
+		shard, condition := shards[rand.IntN(len(shards))], store.Exists(true)
+		if len(limited) > 0 { // the field may have got a limit meanwhile, too
+			condition = store.UpdatedAtTime(shard.GetUpdateTime().AsTime())
+		}
+		return n, []*firestorepb.Write{store.Update(shard.GetName(), condition, nil, nil, store.Increment(layout.FieldPath(field.Shard), int64(-n)))}
 	}
 	held := make([]escrow.Held, len(shards))
 	for i, doc := range shards {

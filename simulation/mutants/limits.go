@@ -179,4 +179,8 @@ var ofLimits = []mutant{
 		"what is beside a limit in a field without one is lost", "internal/book",
 		"ok && !partOf(held, field)", "ok && n != n", testIn("shards", "TestSharesProperties"),
 	},
+	{
+		"a hold of a field that gets a limit ends on no condition", "internal/hold",
+		"if len(limited) > 0 { // the field", "if false { // the field", testIn("shards", "TestHoldEndsWhileItsFieldGetsALimit"),
+	},
 }
