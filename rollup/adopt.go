@@ -9,21 +9,17 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// read reads a counter's book. Where there is no ledger it makes one, unless there is nothing to
-// adopt: then the book has none.
-//
-// What is worth a ledger: a document, a shard, or an event of a collection that holds something.
-// Deletions alone are not: Google's tools delete a counter's document first and then what is below
-// it, and must not bring it back.
+// read reads a counter's book. If there is no ledger it makes one, provided that there is a document, a
+// shard, or an event of a collection that holds something. Deletions alone make none: Google's tools
+// delete a counter's document first and then what is below it.
 func (c *Client) read(ctx context.Context, counter string, adopts, counts bool) (*book.Book, error) {
 	return c.books.Read(ctx, counter, func(k *book.Book) (bool, error) {
 		if !adopts {
 			return false, nil
 		}
 		if k.Missing() && !counts {
-			// Late events of a deleted counter come here. Nothing to adopt is seen without a
-			// transaction, which would have to wait for locks there: those of a process that was
-			// killed, for up to a minute.
+			// Late events of a deleted counter come here. They look without a transaction, which would
+			// wait for the locks of a killed process, for up to a minute.
 			shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.Layout.ShardsOf(counter), Limit: 1, Names: true})
 			if err != nil {
 				return false, fmt.Errorf("look for shards: %w", err)
@@ -37,8 +33,8 @@ func (c *Client) read(ctx context.Context, counter string, adopts, counts bool) 
 	})
 }
 
-// adopt makes a ledger for a counter that has none. It reports false when there is nothing to
-// adopt, and what is wrong with the shards.
+// adopt makes a ledger for a counter that has none. It reports false if there is nothing to adopt, and
+// what is wrong with the shards.
 func (c *Client) adopt(ctx context.Context, counter string, anyway bool) (adopted bool, problem string, err error) {
 	l, shards, err := c.books.Adopt(ctx, counter, anyway)
 	switch {

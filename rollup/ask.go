@@ -16,9 +16,8 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
-// aggregationTimeout bounds a counter's aggregation queries, together. Firestore ends one after
-// 60 s; events wait for 55 at most. One that has no answer after 10 s is asked again over another
-// connection: see package store.
+// aggregationTimeout bounds a counter's aggregation queries, together. Firestore ends one after 60 s,
+// and events wait for 55 s at most.
 const aggregationTimeout = 50 * time.Second
 
 // asked is what queries have said.
@@ -31,9 +30,8 @@ type asked struct {
 	unanswered bool
 }
 
-// ask asks for the values of fields that count documents, all as of one time. A field whose value
-// is not an integer keeps the last one that was; one whose query can't succeed is left out, and
-// stays as it is. Whatever came before the first query began is in the answers.
+// ask asks for fields that count documents, all as of one time. A field keeps its last value if the new
+// one is no integer, or if its query can't succeed. The answers cover whatever came before the call.
 func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) (asked, error) {
 	ctx, cancel := context.WithTimeout(ctx, aggregationTimeout)
 	defer cancel()
@@ -74,24 +72,22 @@ func oddAnswer(field layout.Field) string {
 	return fmt.Sprintf("%s is not an integer: some of the documents hold fractions, or it is too large", field)
 }
 
-// timeIsOver reports whether err says that the deadline of ctx has come, or comes so soon that the
-// server's word of it may be faster.
+// timeIsOver reports whether an error says that ctx's deadline has come, or is about to: the server may
+// notice first.
 func timeIsOver(ctx context.Context, err error) bool {
 	end, ok := ctx.Deadline()
 	return ok && time.Until(end) < time.Second && (errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded)
 }
 
-// refuses reports whether Firestore says with an error that a query will do no better when it is
-// asked again, as where an index is missing. DEADLINE_EXCEEDED does not: this side's time is over
-// long before the minute after which Firestore ends a query, so one that comes before says no more
-// than UNAVAILABLE does.
+// refuses reports whether Firestore says that a query will never succeed, as without an index.
+// DEADLINE_EXCEEDED doesn't say that: our deadline is long before Firestore's own.
 func refuses(err error) bool {
 	return status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument
 }
 
-// holds reports whether a collection below a counter holds something, or it isn't known what: then its
-// events make a ledger, whatever else is there.
-func (c *Client) holds(ctx context.Context, counter string) (bool, error) {
+// anyCounted reports whether a collection below a counter holds something, or it isn't known what. Then
+// its events make a ledger.
+func (c *Client) anyCounted(ctx context.Context, counter string) (bool, error) {
 	for _, field := range c.db.Layout.Counted {
 		if c.elsewhere(field.Counted.Documents()) {
 			continue
@@ -107,8 +103,8 @@ func (c *Client) holds(ctx context.Context, counter string) (bool, error) {
 	return false, nil
 }
 
-// elsewhere reports whether documents name their counter themselves. Then there may be none: what a
-// user writes there makes no ledger.
+// elsewhere reports whether documents name their counter themselves. What a user writes there makes no
+// ledger.
 func (c *Client) elsewhere(documents string) bool {
 	fields := c.db.Layout.CountedIn(documents)
 	return len(fields) > 0 && len(fields[0].Counted.References()) > 0
@@ -137,8 +133,7 @@ func (c *Client) logRecount(ctx context.Context, b recount, got asked, err error
 	c.log.LogAttrs(ctx, slog.LevelInfo, logRecount, attrs...)
 }
 
-// loggable is an answer's value as a log entry has it. NaN and the infinities, which JSON has no
-// numbers for, are texts.
+// loggable is an answer's value for a log entry. JSON has no NaN and no infinities, so they are texts.
 func loggable(value any) any {
 	if f, is := value.(float64); is && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		return fmt.Sprint(f)

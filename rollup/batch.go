@@ -8,7 +8,7 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// batch is a flush: it is handed out by start, and handed back to done.
+// batch is what one flush is to count.
 type batch struct {
 	counter string
 	states  []ledger.State
@@ -17,8 +17,8 @@ type batch struct {
 	counts  bool // a collection holds something, or it isn't known what
 	events  int  // that it stands for
 	started time.Time
-	// A flush of the counter that is no older than an interval was another instance's, where it isn't
-	// this one, its own last.
+	// of the ledger, as this instance last committed it: if another version is younger than an
+	// interval, another instance has flushed
 	mine    time.Time
 	floor   time.Time // of the ledger, as it was last known
 	speaks  bool      // a snapshot is worth its reads
@@ -28,14 +28,11 @@ type batch struct {
 	least   time.Duration
 }
 
-// answer takes answers into the flush: of several to one query the newest.
+// answer adds answers to the flush: of two to one query, the newer one.
 func (b *batch) answer(answers map[string]ledger.Answer) {
-	if b.answers == nil && len(answers) > 0 {
-		b.answers = make(map[string]ledger.Answer, len(answers))
-	}
 	for key, a := range answers {
 		if known, ok := b.answers[key]; !ok || a.ReadTime.After(known.ReadTime) {
-			b.answers[key] = a
+			ledger.Put(&b.answers, key, a)
 		}
 	}
 }
@@ -53,10 +50,9 @@ const (
 	permanent         // not committed, and going again will not help
 )
 
-// failure is what became of a flush, or a recount, that returned an error. What is the counter's own
-// trouble is none of the database's, whose errors are answered with one. A commit without an answer may
-// wait for the locks of an app's transaction; where Firestore answers nobody, nothing can be noted, and
-// that is answered with an error as well.
+// failure is what became of a flush or recount that returned an error. If the counter itself is the
+// cause, its events are not answered with an error. A commit without an answer may wait for the locks
+// of an app's transaction. If Firestore answers nobody, nothing can be noted either.
 func failure(err error) outcome {
 	switch {
 	case errors.Is(err, ErrDamagedLedger), errors.Is(err, ErrLedgerFull):
@@ -73,12 +69,11 @@ func failure(err error) outcome {
 type flushed struct {
 	diff   ledger.Diff      // of the ledger
 	deltas map[string]int64 // what the shown fields grew by
-	// collections of which the ledger, made at that time, has no answer, met by its first flush: to be
-	// asked for
+	// collections that the first flush of a ledger, made at that time, found without an answer
 	unasked []string
 	made    time.Time
 
-	// how many others made since this client's last one, as far as it knows: 0 when it is alone
+	// how many others made since this client's last one, as far as it knows
 	otherFlushes int64
 	committed    bool
 	gone         bool // there is nothing below the counter's path to count for

@@ -6,10 +6,10 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
-// Change is what an event brings: what a shard's document holds now, or that a document has changed
-// in a collection that a query counts.
+// Change is what an event says: what a shard's document holds now, or that a document has changed which
+// a query counts.
 type Change struct {
-	// id of the counter; empty of a document that names its counter itself, and did not come along
+	// id of the counter; empty if the document itself names it, and did not come along
 	Counter string
 	Shard   string // id of the shard; empty of another document
 
@@ -18,13 +18,12 @@ type Change struct {
 	Collection string
 	Document   string // id of that document; its path where it names its counter itself
 
-	// AsOf is the document's update time, in microseconds, and the zero time where it isn't known
-	// what became of the document: see [Client.Named].
+	// AsOf is the document's update time, in microseconds; zero if it isn't known what became of the
+	// document: see [Client.Named].
 	//
-	// That of a deletion is a microsecond after the old version's. The platform doesn't say whether
-	// that one's time is the version's before or the deletion's own, and examples of both are about;
-	// either way a deleted shard's state sorts after everything the document held before, and before
-	// whatever is made under its name later. Neither our clock nor the event's is asked.
+	// That of a deletion is a microsecond after the old version's. The platform may give that version's time
+	// or the deletion's own; either way a deletion sorts after everything that the document held before, and
+	// before whatever is made under its name later. Neither our clock nor the event's is asked.
 	AsOf   time.Time
 	Made   time.Time        // a shard's create time, where it is known
 	Counts map[string]int64 // what a shard holds: its integer fields, by their names, without zeros
@@ -32,7 +31,7 @@ type Change struct {
 	Blank  []string         // its fields that are no numbers: what was counted of them is kept
 	Was    map[string]int64 // what fields of Odd and Blank held just before, of those that held integers, where it is known
 	WasOdd bool             // one of Blank was in Odd just before
-	// Gone: the document was deleted; or it names its counter itself, and that is another now
+	// Gone: the document was deleted, or names another counter now.
 	Gone bool
 }
 

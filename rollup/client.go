@@ -43,9 +43,8 @@ type Client struct {
 	looks  func() bool                     // whether a walk looks at each shard of a counter, whatever the sums say
 }
 
-// looksOnceIn walks, on average, each shard of a counter is looked at: about once a day, where they
-// are hourly. Shards that were taken something off, and of which no event tells so, may be another's
-// where sums agree.
+// looksOnceIn is how many walks there are, on average, for one that looks at each shard of a counter:
+// about a day's, if they are hourly. It finds losses for which others make up in the sum.
 const looksOnceIn = 24
 
 // Open connects to a database; opts are the official client's. Nothing is sent yet.
@@ -69,13 +68,12 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 // Close closes the connection. Calls under way fail.
 func (c *Client) Close() error { return c.db.Close() }
 
-// ledgerCopy is a ledger as this client last wrote it. It is taken out of the cache while it is
-// used: a concurrent call for the same counter reads its own.
+// ledgerCopy is a ledger as this client last wrote it. Whoever uses it takes it out of the cache, so
+// that nobody else has it meanwhile.
 type ledgerCopy struct {
 	*ledger.Ledger
-	// shared: others wrote it between this client's last two flushes, so that a commit on this
-	// copy's condition would likely fail, and load the documents for nothing. The ledger is
-	// read first then.
+	// shared: others have written the ledger between this client's last two flushes. A commit on this
+	// copy's condition would likely fail, so the ledger is read first.
 	shared bool
 }
 

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// check refuses a change from the future, as [ErrPoison]: nothing is newer than now. Its state
-// would hide what the shard really holds for as long as its time is ahead. Firestore is asked for
-// its time only where this process doesn't know that it is late enough, which is rare: an event
-// takes longer to arrive than Firestore's last answer did.
+// check refuses a change from the future, as [ErrPoison]: its state would hide what the shard really
+// holds until then. It asks Firestore for its time only if this process doesn't know that it is late
+// enough, which is rare.
 func (c *Client) check(ctx context.Context, change Change) error {
 	t := change.AsOf
 	if c.db.Passed(t) {

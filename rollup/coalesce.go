@@ -7,24 +7,22 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
-// coalescer decides which states are flushed together, and when. It holds no clock and starts
-// nothing: its methods are passed the time. W is an event that waits for its state to be counted.
+// coalescer decides which states are flushed together, and when. It has no clock and starts nothing:
+// its methods are passed the time. W is an event that waits for its state to be counted.
 //
-// A counter has at most one flush in flight. Flushes take from a bucket, which holds burst of them
-// and earns one per least interval: those of a quiet counter start at once, and a hot one has one
-// per interval. An instance that is busy with many counters' flushes spends none of it early:
-// 1,000 counters that begin together would flush 5,000 times. Where other instances turn out to flush the same counter, they
-// have emptied the bucket, which is the document's, and one of them speaks for all: see [speaker].
-// Contention empties it too, and doubles what a flush takes; success eases that back.
+// A counter has at most one flush in flight. Flushes are taken from a bucket that holds burst of them,
+// and earns one per least interval. So those of a quiet counter start at once, and a hot one has one
+// per interval. An instance with many flushes in flight spends none of it early: 1,000 counters that
+// begin together would flush 5,000 times. Other instances that flush the same counter have emptied the
+// bucket, and one of them speaks for all: see [speaker]. Contention empties it too, and doubles the
+// interval; success halves that again.
 //
-// An event that is covered by the ledger's last snapshot, as this instance knows it, is done as it
-// comes.
+// An event is done at once if the ledger's last snapshot, as this instance knows it, covers it.
 //
-// Of each shard only the newest state is held, with its event and duplicates of it. Events of older
-// states need not wait: the newer one is not acknowledged, so it comes again if this process dies,
-// and it covers them. That holds for strictly newer ones only. A duplicate waits with its twin:
-// they are the same event, and once one delivery of it is acknowledged, it does not come again.
-// An event that says what a field was that is no integer any more waits, too: no newer state says it.
+// Of each shard only the newest state waits, with its event and that event's duplicates. Events of
+// older states are done: the newer one comes again if this process dies, and covers them. A duplicate
+// waits with its twin, because neither comes again once one of them is acknowledged. An event that says
+// what a field held before it was no integer waits, too: no newer state says that.
 type coalescer[W any] struct {
 	least, most time.Duration // in which a flush is earned
 	burst       int           // flushes that a full bucket holds, at least 1
@@ -45,30 +43,30 @@ type coalescer[W any] struct {
 // backlog is what waits for a counter's next flush, and what is in flight.
 type backlog[W any] struct {
 	counter  string
-	next     map[string]*held[W] // :: shard id → its newest state
-	inFlight map[string]*held[W] // of shards that are in next too, without events
-	answered []answered[W]       // what queries have said, for the next flush
-	flying   []answered[W]       // the same, in flight
-	events   int                 // that came for the next flush, superseded ones included
-	interval time.Duration       // in which a flush is earned
-	earliest time.Time           // of the next flush: the bucket holds one then
-	full     time.Time           // when the bucket is full
-	failing  time.Time           // since when, if its last flush failed: when the first of those began
+	next     map[string]*waitingState[W] // :: shard id → its newest state
+	inFlight map[string]*waitingState[W] // of shards that are in next too, without events
+	answered []answered[W]               // what queries have said, for the next flush
+	flying   []answered[W]               // the same, in flight
+	events   int                         // that came for the next flush, superseded ones included
+	interval time.Duration               // in which a flush is earned
+	earliest time.Time                   // of the next flush: the bucket holds one then
+	full     time.Time                   // when the bucket is full
+	failing  time.Time                   // since when, if its last flush failed: when the first of those began
 	flushed  bool
 	hurries  bool // its next flush is at once
 	hurried  bool // one was
 	speaker
-	mine  time.Time // version of the ledger that this instance last committed
-	met   time.Time // when another's flush was last noticed
-	floor time.Time // of the ledger, as it was last known: no state of before is news to it
+	mine    time.Time // version of the ledger that this instance last committed
+	noticed time.Time // when another's flush was last noticed
+	floor   time.Time // of the ledger, as it was last known: no state of before is news to it
 	slot
 }
 
-// busyFlushes in flight beside a flush make an instance busy. At 10 to 40 ms a commit they are 200
-// to 800 flushes a second, about what a core makes beside everything else.
+// busyFlushes in flight make an instance busy. At 10 to 40 ms a commit they are 200 to 800 flushes a
+// second, about what a core makes.
 const busyFlushes = 8
 
-// slowFlush is how long a flush takes that had to wait for its document, at least.
+// slowFlush is how long a flush takes at least that had to wait for its document.
 const slowFlush = 250 * time.Millisecond
 
 // due is when the next flush may start, or a quiet counter is forgotten.
@@ -82,48 +80,46 @@ func (b *backlog[W]) due() time.Time {
 	return b.earliest
 }
 
-// empty reports whether nothing waits for the next flush.
 func (b *backlog[W]) empty() bool { return len(b.next) == 0 && len(b.answered) == 0 }
 
 // ahead is how long it takes to earn all flushes of a bucket but one.
 func (c *coalescer[W]) ahead() time.Duration { return c.least * time.Duration(c.burst-1) }
 
-// wait has a counter wait until the bucket holds a flush again, at a time.
+// wait has the bucket hold a flush again at a time.
 func (c *coalescer[W]) wait(b *backlog[W], next time.Time) {
 	b.earliest, b.full = next, next.Add(c.ahead())
 }
 
 // shared reports whether others have flushed a counter lately.
 func (c *coalescer[W]) shared(b *backlog[W], now time.Time) bool {
-	return !b.met.IsZero() && now.Sub(b.met) < aloneAfter*c.least
+	return !b.noticed.IsZero() && now.Sub(b.noticed) < aloneAfter*c.least
 }
 
-// covers reports whether a state is no news to the ledger, by its last snapshot. A deletion always may
-// be: its time says little about when it was.
+// covers reports whether the ledger's last snapshot covers a state. It never covers a deletion, whose
+// time doesn't tell when it was.
 func (b *backlog[W]) covers(s ledger.State) bool {
 	return b != nil && !s.Gone && !s.AsOf.After(b.floor)
 }
 
-// held is a state, and the events that wait for it: one, and its duplicates.
-type held[W any] struct {
+// waitingState is a state, and the events that wait for it: one, and its duplicates.
+type waitingState[W any] struct {
 	state  ledger.State
 	older  []ledger.State // what is known of fields in which it, or one of these, is no integer; mostly none
 	events []W
 }
 
-// keep keeps states that it supersedes, for the fields in which it is no integer, or one of them no
-// number: what was counted of these before, no later state says.
-func (h *held[W]) keep(older ...ledger.State) {
+// keep keeps older states if a field is no integer in the newer one: they say what was counted of it.
+func (h *waitingState[W]) keep(older ...ledger.State) {
 	if len(h.state.Odd)+len(h.state.Blank) > 0 || slices.ContainsFunc(slices.Concat(older, h.older), isBlank) {
 		h.older = append(h.older, older...)
 	}
 }
 
 // tells reports whether the events of a state are covered by no newer one's.
-func (h *held[W]) tells() bool { return tells(h.state) || slices.ContainsFunc(h.older, tells) }
+func (h *waitingState[W]) tells() bool { return tells(h.state) || slices.ContainsFunc(h.older, tells) }
 
-// tells reports whether no other event says the same: of a text that takes the place of a text nothing is
-// to be told, and a shard may have a time in each of its versions.
+// tells reports whether an event says what no other one does: what a field held before it was no
+// integer. A text after a text doesn't.
 func tells(s ledger.State) bool { return len(s.Was) > 0 || s.WasOdd }
 
 func isBlank(s ledger.State) bool { return len(s.Blank) > 0 }
@@ -142,8 +138,7 @@ func (a answered[W]) has(keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { _, is := a.answers[key]; return is })
 }
 
-// counts reports whether the collection holds something, or it isn't known what: a query without an
-// answer says nothing.
+// counts reports whether the collection holds something, or has no answer.
 func (a answered[W]) counts() bool {
 	if a.elsewhere {
 		return false
@@ -156,8 +151,8 @@ func (a answered[W]) counts() bool {
 	return len(a.answers) == 0
 }
 
-// add takes an event of a state, and returns the events that are superseded, and done: older ones
-// of the shard, or this one. It reports false when too many wait already.
+// add takes an event of a state, and returns the events that are done: older ones of the shard, or this
+// one. It reports false if too many wait already.
 func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event W) (superseded []W, ok bool) {
 	b := c.backlogs[counter]
 	if b != nil {
@@ -193,7 +188,7 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 	case newest != nil && !s.Supersedes(newest.state) && len(newest.events) > 0:
 		newest.events = append(newest.events, event) // a duplicate
 	default:
-		h := &held[W]{state: s}
+		h := &waitingState[W]{state: s}
 		if newest != nil {
 			h.keep(append(newest.older, newest.state)...)
 			h.events, newest.events = newest.events, nil
@@ -205,9 +200,9 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 	return superseded, true
 }
 
-// late notes that an event is held that came late. What keeps events back is that others wait here:
-// where the interval is longer than a second, and nobody else may speak, the counter's next flush is at
-// once, but only once until it has been quiet.
+// late notes that an event came late. If the interval is longer than a second, and nobody else may
+// speak, the counter's next flush is at once: Pub/Sub sends more once these events are done. That
+// happens once until the counter has been quiet.
 func (c *coalescer[W]) late(now time.Time, counter string) {
 	if b := c.backlogs[counter]; b != nil {
 		b.asked()
@@ -216,8 +211,7 @@ func (c *coalescer[W]) late(now time.Time, counter string) {
 	}
 }
 
-// answer takes what queries have said of one of a counter's collections, with the events that have
-// been waiting for it.
+// answer takes what queries have said of a collection, with the events that wait for that.
 func (c *coalescer[W]) answer(now time.Time, counter string, a answered[W]) {
 	b := c.backlog(now, counter)
 	b.answered = append(b.answered, a)
@@ -226,11 +220,11 @@ func (c *coalescer[W]) answer(now time.Time, counter string, a answered[W]) {
 	c.queue.fix(b)
 }
 
-// backlog is a counter's, which is made where there is none.
+// backlog is a counter's, made if there is none.
 func (c *coalescer[W]) backlog(now time.Time, counter string) *backlog[W] {
 	b := c.backlogs[counter]
 	if b == nil {
-		b = &backlog[W]{counter: counter, next: map[string]*held[W]{}, interval: c.least}
+		b = &backlog[W]{counter: counter, next: map[string]*waitingState[W]{}, interval: c.least}
 		c.wait(b, now.Add(-c.ahead()))
 		c.backlogs[counter] = b
 		c.queue.push(b)
@@ -238,7 +232,7 @@ func (c *coalescer[W]) backlog(now time.Time, counter string) *backlog[W] {
 	return b
 }
 
-func (b *backlog[W]) newest(shard string) *held[W] {
+func (b *backlog[W]) newest(shard string) *waitingState[W] {
 	if b == nil {
 		return nil
 	}
@@ -248,7 +242,7 @@ func (b *backlog[W]) newest(shard string) *held[W] {
 	return b.inFlight[shard]
 }
 
-// start hands out a flush that may start now, if there is one.
+// start returns a flush that may start now, if there is one.
 func (c *coalescer[W]) start(now time.Time) (batch, bool) {
 	for c.flushes < c.maxFlushes && len(c.queue) > 0 && !c.queue[0].due().After(now) {
 		b := c.queue.pop()
@@ -275,7 +269,7 @@ func (c *coalescer[W]) start(now time.Time) (batch, bool) {
 			flush.counts = flush.counts || a.counts()
 			flush.adopts = flush.adopts || slices.ContainsFunc(a.events, func(e waitingEvent[W]) bool { return !e.gone })
 		}
-		b.inFlight, b.next, b.events = b.next, make(map[string]*held[W], len(b.next)), 0
+		b.inFlight, b.next, b.events = b.next, make(map[string]*waitingState[W], len(b.next)), 0
 		b.flying, b.answered = b.answered, nil
 		c.flushes++
 		return flush, true
@@ -283,8 +277,7 @@ func (c *coalescer[W]) start(now time.Time) (batch, bool) {
 	return batch{}, false
 }
 
-// wake is when start should be asked again. It reports false when only done or add can change its
-// answer.
+// wake is when to ask start again. It reports false if only done or add can change its answer.
 func (c *coalescer[W]) wake() (time.Time, bool) {
 	if c.flushes >= c.maxFlushes || len(c.queue) == 0 {
 		return time.Time{}, false
@@ -310,7 +303,7 @@ const (
 	isRefused             // its events are to be delivered again
 )
 
-// fateOf is the fate of what was in a flush, and may have been left out because the ledger is full.
+// fateOf is the fate of a part of a flush, which may have found the ledger full.
 func fateOf(o outcome, again, full bool) fate {
 	switch {
 	case again:
@@ -329,8 +322,8 @@ func (s *released[W]) add(f fate, events []W) {
 	*of = append(*of, events...)
 }
 
-// done takes a flush back, with what became of it. The states and answers of a failed flush go again
-// with what has come meanwhile, and their events wait on, until that has gone on for too long.
+// done takes a flush back. What a failed flush held goes again, with what has come meanwhile, until its
+// patience is over.
 func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s released[W]) {
 	c.flushes--
 	b := c.backlogs[flush.counter]
@@ -341,7 +334,7 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s
 	}
 	if f.otherFlushes > 0 {
 		b.asked()
-		b.met = now
+		b.noticed = now
 	}
 	if f.spoke {
 		b.spoke(f.news)
@@ -404,9 +397,8 @@ func (c *coalescer[W]) pace(now time.Time, b *backlog[W], flush batch, o outcome
 		}
 		last := next.After(flush.started) // that the bucket held
 		if f.otherFlushes > 0 || f.spoke && c.shared(b, now) || waited > 0 && last {
-			// Counted from the end, those who got into each other's way move apart. One that had to wait
-			// for its document leaves room for another's before its next: who never comes to flush is
-			// never noticed.
+			// Counted from the end, those who were in each other's way move apart. One that had to wait
+			// for its document leaves room for another's flush, so that it can notice it.
 			next = now.Add(b.interval)
 		}
 		c.wait(b, next)
@@ -424,8 +416,7 @@ func (c *coalescer[W]) pace(now time.Time, b *backlog[W], flush batch, o outcome
 	}
 }
 
-// again reports whether what was in a flush goes again: where it failed, and has not done so for too
-// long.
+// again reports whether what a flush held goes again: it failed, and its counter's patience isn't over.
 func (c *coalescer[W]) again(now time.Time, b *backlog[W], flush batch, o outcome) bool {
 	if o != failed && o != contended {
 		b.failing = time.Time{}
@@ -444,7 +435,7 @@ func (c *coalescer[W]) again(now time.Time, b *backlog[W], flush batch, o outcom
 	return false
 }
 
-// patienceNow is the patience; of a process that ends, no more than a few attempts.
+// patienceNow is the patience; a few attempts if the process ends.
 func (c *coalescer[W]) patienceNow() time.Duration {
 	if c.draining {
 		return min(c.patience, 3*c.least)
@@ -452,10 +443,10 @@ func (c *coalescer[W]) patienceNow() time.Duration {
 	return c.patience
 }
 
-// share is the interval at which this instance and as many others write once per least interval,
-// and a quarter less than that, so that they find room for each other: turns, which is what is left
-// where a flush speaks for its own instance alone, because a snapshot takes more reads than events have
-// paid for. With a thousand shards and five writes a second, that is so.
+// share is the interval at which this instance and as many others write once per least interval, and a
+// quarter longer, so that they find room for each other. These turns are what is left if no flush
+// speaks for all, because a snapshot would take more reads than events have paid for: with a thousand
+// shards and five writes a second, say.
 func (c *coalescer[W]) share(f flushed) time.Duration {
 	if f.otherFlushes == 0 || f.spoke {
 		return c.least
@@ -464,7 +455,7 @@ func (c *coalescer[W]) share(f flushed) time.Duration {
 	return min(c.most, c.least*time.Duration(otherFlushes+1)*5/4)
 }
 
-// drain lets what waits go now. What fails then waits its interval as before.
+// drain lets what waits go now. What fails then waits as before.
 func (c *coalescer[W]) drain(now time.Time) {
 	c.draining = true
 	for _, b := range c.queue {

@@ -17,26 +17,27 @@ import (
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as
-// protocol buffer or JSON by its content type. What one document changes may concern several
-// counters, or, where it names none, nobody. Every error is an [ErrPoison]: the event is of another
-// database or of no document that counts, or can't be read.
+// Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), a
+// protocol buffer or JSON by its content type. A document may concern several counters, or none. Every
+// error is an [ErrPoison]: the event is of another database, of no document that counts, or can't be
+// read.
 func (c *Client) Decode(contentType string, data []byte) ([]Change, error) {
 	return decode(c.db.Layout, contentType, data)
 }
 
-// Named are the changes of the document at a path such as counters/post-123/shards/7, of which
-// nothing else is known: an event above the size that is delivered comes without its document
-// (firebase/firebase-functions#1370). Errors are those of [Client.Decode].
+// Named are the changes of the document at a path such as counters/post-123/shards/7, of which nothing
+// else is known: a large event comes without its document (firebase/firebase-functions#1370). Errors
+// are those of [Client.Decode].
 func (c *Client) Named(path string) ([]Change, error) {
 	return named(c.db.Layout, c.db.Layout.Document(path))
 }
 
-// lookFor reads the document of a change of which it isn't known whom it concerns: the counter that
-// it names now, if any. Which one it named before, only a reconcile of that one finds out.
+// lookFor reads the document of such a change, for the counter that it names now. The one that it named
+// before learns of it from a reconcile by name.
 func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
 	name := c.db.Layout.Document(change.Document)
 	for _, counted := range c.db.Layout.ParseCounted(name) {
@@ -60,8 +61,7 @@ func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
 	return change, nil
 }
 
-// look reads the shard of a change that doesn't say what it did. A shard that is missing holds
-// nothing as of the time of the read.
+// look reads the shard of such a change. A missing shard holds nothing as of the time of the read.
 func (c *Client) look(ctx context.Context, change Change) (Change, error) {
 	docs, at, err := c.db.Get(ctx, c.db.Layout.Shard(change.Counter, change.Shard))
 	if err != nil {
@@ -71,16 +71,12 @@ func (c *Client) look(ctx context.Context, change Change) (Change, error) {
 		change.AsOf, change.Gone = at, true
 		return change, nil
 	}
-	return change.holds(docs[0], false), nil
+	return change.after(docs[0], false), nil
 }
 
-// decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), as
-// protocol buffer or JSON by its content type. Names are taken from the documents in the event,
-// never from its headers. Every error is an [ErrPoison].
-//
-// One document may be a shard, or be counted by several queries, for several counters: for the one
-// that it named before, to which it is gone then, and the one that it names now. One that names
-// none concerns nobody.
+// decode takes names from the documents in the event, never from its headers. A document that is no
+// shard may be counted for two counters: the one that it named before, from which it is gone, and the
+// one that it names now.
 func decode(names layout.Layout, contentType string, data []byte) (list []Change, err error) {
 	before, after, err := documents(contentType, data)
 	if err != nil {
@@ -98,7 +94,7 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 		return nil, fmt.Errorf("%w: update time of %q: %w", ErrPoison, doc.GetName(), err)
 	}
 	for _, c := range changes {
-		c = c.holds(doc, after == nil).held(before)
+		c = c.after(doc, after == nil).since(before)
 		if c.Counter != "" {
 			if c.Shard != "" && !c.Gone && !countable(names, doc, c.Odd) {
 				return nil, fmt.Errorf("%w: %q has no integer in %s", ErrPoison, doc.GetName(), names.Fields)
@@ -121,8 +117,8 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 	return list, nil
 }
 
-// holds is the change of a document of which it is known what it is, or was before it was deleted.
-func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
+// after is the change by the document as it is now, or was before it was deleted.
+func (c Change) after(doc *firestorepb.Document, gone bool) Change {
 	c.AsOf, c.Gone = doc.GetUpdateTime().AsTime(), gone
 	switch {
 	case gone:
@@ -134,9 +130,9 @@ func (c Change) holds(doc *firestorepb.Document, gone bool) Change {
 	return c
 }
 
-// held notes what the shard held before of fields that are no integers any more: whatever has been heard
-// of it, that was counted.
-func (c Change) held(before *firestorepb.Document) Change {
+// since adds what the shard held before of fields that are no integers any more: that was counted,
+// whatever else has been heard of it.
+func (c Change) since(before *firestorepb.Document) Change {
 	if before == nil || len(c.Odd)+len(c.Blank) == 0 {
 		return c
 	}
@@ -144,19 +140,15 @@ func (c Change) held(before *firestorepb.Document) Change {
 	c.WasOdd = slices.ContainsFunc(c.Blank, func(name string) bool { return slices.Contains(odd, name) })
 	for _, name := range slices.Concat(c.Odd, c.Blank) {
 		n, ok := store.Integer(before.GetFields()[name]) // 0 of one that is missing
-		if ok && c.Was == nil {
-			c.Was = map[string]int64{}
-		}
 		if ok {
-			c.Was[name] = n
+			ledger.Put(&c.Was, name, n)
 		}
 	}
 	return c
 }
 
-// documents are those before and after the change of an event; nil where there was none, for which
-// an empty message may stand, in JSON above all. An event has them in types of its own that are
-// Firestore's on the wire, as its field 2 and 1.
+// documents are those before and after the change; nil if there was none, which may come as an empty
+// message. On the wire they are Firestore's documents, in fields 2 and 1 of the event.
 func documents(contentType string, data []byte) (before, after *firestorepb.Document, err error) {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	switch {
@@ -195,9 +187,8 @@ func documents(contentType string, data []byte) (before, after *firestorepb.Docu
 	return docs[2], docs[1], nil
 }
 
-// countable reports whether a shard has an integer, or a shown field that is no odd number: one that is
-// keeps no other from being counted, and a reconcile says what is wrong with it. A 0 in a field that isn't shown is one too: another revision may show it, and
-// the ledger may have more of it.
+// countable reports whether a shard has an integer, or a shown field that is no odd number. A 0 in
+// another field is one, too: the ledger may have more of it.
 func countable(names layout.Layout, shard *firestorepb.Document, odd []string) bool {
 	for name, value := range shard.GetFields() {
 		if _, ok := store.Integer(value); ok && layout.CountsField(name) {
@@ -207,8 +198,7 @@ func countable(names layout.Layout, shard *firestorepb.Document, odd []string) b
 	return slices.ContainsFunc(names.Fields, func(f layout.Field) bool { return !slices.Contains(odd, f.Shard) })
 }
 
-// named are the changes of a document of which only the resource name is known. Those of a document
-// that names its counter itself have none.
+// named are the changes of a document by its resource name alone.
 func named(names layout.Layout, name string) (changes []Change, err error) {
 	if counter, shard, ok := names.ParseShard(name); ok {
 		return []Change{{Counter: counter, Shard: shard}}, nil

@@ -9,22 +9,21 @@ import (
 
 // Errors of this package; those of the client library are passed on.
 var (
-	// ErrPoison: the event can never be counted, so that delivering it again is no help. Log and
-	// acknowledge it: a reconcile covers what it carried.
+	// ErrPoison says that an event can never be counted. Log and acknowledge it: a reconcile covers
+	// what it carried.
 	ErrPoison = errors.New("event can never be counted")
-	// ErrInvalidID: the id can't be a counter's, and why.
+	// ErrInvalidID says that an id can't be a counter's, and why.
 	ErrInvalidID = errors.New("invalid counter id")
-	// ErrContention: too many write the counter's documents, and nothing was applied. Try
-	// again after a while.
+	// ErrContention says that too many write the counter's documents, and that nothing was applied.
 	ErrContention = store.ErrContention
-	// ErrDamagedLedger: the counter's ledger is not what this module writes. Delete it, and the
+	// ErrDamagedLedger says that this module hasn't written the counter's ledger. If you delete it, the
 	// counter is adopted again.
 	ErrDamagedLedger = book.ErrDamaged
-	// ErrLedgerFull: the counter's ledger has as many shards as it can hold, so that others are not
-	// counted. A reconcile makes room by removing those that are gone.
+	// ErrLedgerFull says that the ledger has no room for more shards. A reconcile removes those that
+	// are gone.
 	ErrLedgerFull = book.ErrLedgerFull
-	// ErrBusy: too many events wait already. The event is to be delivered again.
+	// ErrBusy says that too many events wait already. Deliver the event again.
 	ErrBusy = errors.New("too many events are waiting")
-	// ErrClosed: the roller is closed. The event is to be delivered again.
+	// ErrClosed says that the roller is closed. Deliver the event again.
 	ErrClosed = errors.New("roll-up is closed")
 )

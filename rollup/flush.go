@@ -12,23 +12,21 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// patience is how long a flush goes on. Every lost condition means that another writer made
-// progress, so more than a few in a row only happen to a counter that many write.
+// patience is how long a flush goes on. Each lost condition means that another writer was faster.
 var patience = store.Patience{Conflicts: 6, Doubts: 12, Yield: true}
 
 // errNoRoom says that a ledger is full, and has entries of shards that are gone.
 var errNoRoom = errors.New("the ledger has no room before it is reconciled")
 
-// flush counts states and answers, each exactly once however often they are flushed, in one commit
-// of the counter's book. What the commit says of each field is compared with the ledger: where it is
-// something else, one more commit sets them. So whatever others have done to the document is healed
-// by the flush that meets it. Where the document is missing, the ledger counts alone.
+// flush counts states and answers in one commit of the counter's book, each once however often they are
+// flushed. If the commit's answer says that a field is not what the ledger has, one more commit sets
+// the document. If the document is missing, the ledger counts alone.
 //
-// Errors: [ErrContention], [ErrDamagedLedger], [ErrLedgerFull]; anything else is the client library's, and flushing again
+// Errors: [ErrContention], [ErrDamagedLedger], [ErrLedgerFull], or the client library's. Flushing again
 // is always safe.
 func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
-	f := flushing{client: c, batch: b, held: c.take(b.counter)}
-	if f.last, f.floor = f.held, b.floor; f.last != nil {
+	f := flushing{client: c, batch: b, known: c.take(b.counter)}
+	if f.last, f.floor = f.known, b.floor; f.last != nil {
 		f.floor = f.last.Floor
 	}
 	committed, err := c.books.Update(ctx, patience, f.change)
@@ -39,7 +37,7 @@ func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 			committed, err = c.books.Update(ctx, patience, f.change)
 		}
 	}
-	f.noteDeltas()
+	f.keepDeltas()
 	if err != nil {
 		if store.IsTooLarge(err) {
 			// Its document is beyond a megabyte, whatever made it so large.
@@ -80,7 +78,7 @@ func (f *flushing) look(ctx context.Context) {
 // logFlush writes the one log line per flush that metrics are made from.
 func (c *Client) logFlush(ctx context.Context, b batch, applied flushed, err error) {
 	delta := slog.Any("deltas", applied.deltas)
-	if fields := c.db.Layout.FieldNames(); len(fields) == 1 {
+	if fields := c.db.Layout.Fields.Names(); len(fields) == 1 {
 		delta = slog.Int64("delta", applied.deltas[fields[0]])
 	}
 	attrs := []slog.Attr{
@@ -113,15 +111,15 @@ func (c *Client) logFlush(ctx context.Context, b batch, applied flushed, err err
 	}
 }
 
-// spare is how many entries without counts a full ledger has at least before room is made: of
-// shards that are gone, most likely.
+// spare is how many entries without counts, of deleted shards most likely, make it worth to make room
+// in a full ledger.
 const spare = 100
 
 // flushing is a flush on its way.
 type flushing struct {
 	client *Client
 	batch  batch
-	held   *ledgerCopy // this client's copy; nil once it was of no use
+	known  *ledgerCopy // this client's copy; nil once it was of no use
 	last   *ledgerCopy // as of this client's last flush
 	full   bool        // entries of shards that are gone were removed already
 	book   *book.Book  // that was to be committed last; nil before that
@@ -134,7 +132,7 @@ type flushing struct {
 
 // change is the counter's book with what is new in the batch.
 func (f *flushing) change(ctx context.Context) (*book.Book, error) {
-	f.noteDeltas()
+	f.keepDeltas()
 	k := f.fromMemory()
 	remembered := k != nil
 	if f.left {
@@ -146,7 +144,7 @@ func (f *flushing) change(ctx context.Context) (*book.Book, error) {
 			f.gone = err == nil
 			return nil, err
 		}
-		spoken := f.meetOthers(k)
+		spoken := f.noticeOthers(k)
 		if f.leaves(k, spoken) {
 			return nil, nil
 		}
@@ -165,21 +163,21 @@ func (f *flushing) change(ctx context.Context) (*book.Book, error) {
 	return k, nil
 }
 
-// noteDeltas notes what the last commit was to add, also where its answer is lost.
-func (f *flushing) noteDeltas() {
+// keepDeltas keeps what the last commit was to add, even if its answer was lost.
+func (f *flushing) keepDeltas() {
 	if f.book != nil && f.book.Deltas != nil {
 		f.deltas = f.book.Deltas
 	}
 }
 
-// fromMemory is the book with this client's copy of the ledger, once; nil where that is of no use.
+// fromMemory is the book with this client's copy of the ledger, once; nil if that is of no use.
 func (f *flushing) fromMemory() *book.Book {
-	held := f.held
-	f.held = nil
-	if held == nil || held.shared || !held.Gone.IsZero() {
+	known := f.known
+	f.known = nil
+	if known == nil || known.shared || !known.Gone.IsZero() {
 		return nil
 	}
-	k := f.client.books.Held(f.batch.counter, held.Ledger)
+	k := f.client.books.InMemory(f.batch.counter, known.Ledger)
 	if f.left = f.leaves(k, false); f.left {
 		return k
 	}
@@ -189,8 +187,8 @@ func (f *flushing) fromMemory() *book.Book {
 	return k
 }
 
-// merge merges the batch into the ledger. What it finds to be asked for stays so: where the answer to
-// the first flush's commit is lost, the next look is at a ledger that has been flushed.
+// merge merges the batch into the ledger. What it finds to be asked for stays so: after a first flush
+// whose answer was lost, the ledger says that it was flushed.
 func (f *flushing) merge(k *book.Book) {
 	f.made = k.Ledger.Created
 	for _, field := range f.client.db.Layout.Counted {
@@ -201,10 +199,9 @@ func (f *flushing) merge(k *book.Book) {
 	f.diff = k.Merge(f.batch.states, f.batch.answers)
 }
 
-// meetOthers notes how many flushes others have made, and reports whether one of them spoke for this
-// one, or has just been faster: then a commit on the condition of what is read now would likely fail,
-// too.
-func (f *flushing) meetOthers(k *book.Book) (spoken bool) {
+// noticeOthers notices how many flushes others have made. It reports whether one of them has spoken for
+// this one, or was just faster: then a commit now would likely fail, too.
+func (f *flushing) noticeOthers(k *book.Book) (spoken bool) {
 	l := k.Ledger
 	switch {
 	case f.last != nil && f.last.Created.Equal(l.Created):
@@ -217,7 +214,7 @@ func (f *flushing) meetOthers(k *book.Book) (spoken bool) {
 	return spoken
 }
 
-// copy is what is kept of the book. A copy that is not read again is no other's.
+// copy is what this client keeps of the book.
 func (f *flushing) copy() *ledgerCopy {
 	return &ledgerCopy{Ledger: f.book.Ledger, shared: f.otherFlushes > 0}
 }

@@ -21,11 +21,11 @@ import (
 
 const (
 	// noteDue is how long a note waits for its first reconcile, and how often an instance looks for
-	// notes. The pause doubles with each that fails: one of a full ledger reads thousands of shards.
+	// notes. The pause doubles after each that fails.
 	noteDue    = time.Minute
 	longestDue = 5 * time.Minute
-	// besideFor is how long a note that was left waits for a revision that knows all its fields: as long
-	// as an event is delivered again. After that they are fields of a revision that was rolled back.
+	// besideFor is how long a note waits for a revision that knows all its fields: as long as events
+	// are delivered again. After that they are fields of a revision that was rolled back.
 	besideFor = 24 * time.Hour
 	// notesAtOnce is how many notes are looked at in one go.
 	notesAtOnce = 1000
@@ -35,12 +35,14 @@ const (
 	noteTimeout = 5 * time.Second
 )
 
-// note has it noted that a counter must be reconciled. Once it returns without an error, events that
-// came before the call may be acknowledged.
+// note notes that a counter must be reconciled. Events that came before the call may be acknowledged
+// once it has returned without an error. An error says first why.
 func (c *Client) note(ctx context.Context, counter string, why error) error {
+	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
+	defer cancel()
 	made, err := c.db.EnsureNote(ctx, counter, why.Error(), noteDue)
 	if err != nil {
-		return fmt.Errorf("note that counter %q must be reconciled: %w", counter, err)
+		return fmt.Errorf("%w; note that counter %q must be reconciled: %w", why, counter, err)
 	}
 	if made {
 		c.log.LogAttrs(ctx, slog.LevelError, LogNoted, slog.String("counter", counter), slog.Float64("age_s", 0), slog.Any("error", why))
@@ -48,8 +50,8 @@ func (c *Client) note(ctx context.Context, counter string, why error) error {
 	return nil
 }
 
-// begin begins a reconcile for a note that was read at the time now. It reports false where another
-// was faster, or all that is left are queries of fields that this revision doesn't have.
+// begin begins a reconcile for a note that was read at a time. It reports false if another was faster,
+// or if only another revision's queries are left.
 func (c *Client) begin(ctx context.Context, n *store.Note, now time.Time) (begun store.Note, ok bool, err error) {
 	if _, unknown := c.db.Unasked(*n); n.Left && len(unknown) > 0 && now.Sub(n.LeftAt) < besideFor {
 		return begun, false, nil
@@ -57,8 +59,8 @@ func (c *Client) begin(ctx context.Context, n *store.Note, now time.Time) (begun
 	return c.db.BeginNote(ctx, *n, now.Add(min(noteDue<<min(n.Tries, 10), longestDue)))
 }
 
-// reconcileNoted reconciles a counter for a note, and takes the note away once that covers it. Where
-// another revision has to ask for fields, it is left first.
+// reconcileNoted reconciles a counter for a note, and removes the note. If another revision has to ask
+// queries, it leaves the note to that one, for a while.
 func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, now time.Time, opts ReconcileOptions) (Report, error) {
 	opts.noted = true
 	r, err := c.reconcile(ctx, begun.Counter, opts)
@@ -72,8 +74,8 @@ func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, now time.
 	return r, err
 }
 
-// reconcileDue reconciles what is noted and due by a time of Firestore's, or all that is noted where
-// that is zero. It returns how many there were, and the reads that counting documents took.
+// reconcileDue reconciles counters whose notes are due by a time of Firestore's, or all with notes if
+// that is zero. It returns how many there were, and the reads of their queries.
 func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts ReconcileOptions) (found int, reads int64, err error) {
 	notes, err := c.db.Notes(ctx, until, notesAtOnce)
 	if err != nil {
@@ -105,7 +107,7 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 	return len(notes), total.Load(), nil
 }
 
-// reconcileOneDue reconciles a counter whose note was due a moment ago, unless another instance does.
+// reconcileOneDue reconciles a counter whose note was due a moment ago, unless another instance has.
 func (c *Client) reconcileOneDue(ctx context.Context, counter string, until time.Time, opts ReconcileOptions) (reads int64) {
 	n, now, err := c.db.NoteOf(ctx, counter)
 	if err == nil && (n == nil || !until.IsZero() && !n.Left && n.Due.After(now)) {
@@ -136,8 +138,7 @@ func (c *Client) reconcileOneDue(ctx context.Context, counter string, until time
 	return r.Reads
 }
 
-// Noted is how many counters must be reconciled and are not yet, of up to 1,000, and since when the
-// first of them.
+// Noted is how many counters must be reconciled, of up to 1,000, and since when the first.
 func (c *Client) Noted(ctx context.Context) (n int, since time.Time, err error) {
 	notes, err := c.db.Notes(ctx, time.Time{}, notesAtOnce)
 	notes = slices.DeleteFunc(notes, func(n store.Note) bool { return n.Left })

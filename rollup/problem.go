@@ -11,8 +11,7 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// problemOf says what is wrong with shards that hold no integer in a field that is shown; it is
-// empty where they all do.
+// problemOf says what is wrong with shards that hold no integer in a shown field; empty if nothing is.
 func (c *Client) problemOf(shards book.Shards) string {
 	var problems []string
 	counted := false // a shard has one of the fields

@@ -54,7 +54,8 @@ type reconciling struct {
 	version time.Time // of its ledger
 }
 
-// run reconciles, and removes what is left of a counter whose life is over, unless it is back.
+// run reconciles, and removes what is left of a counter whose life is over. It reports whether that one
+// is back.
 func (r *reconciling) run(ctx context.Context) (back bool, err error) {
 	c, counter := r.client, r.report.Counter
 	committed, err := c.books.Update(ctx, thorough, r.change)
@@ -92,8 +93,7 @@ func (r *reconciling) run(ctx context.Context) (back bool, err error) {
 	return back, err
 }
 
-// change makes the counter's book what the shards hold, and its document what the ledger has. It is
-// nil where they are, or where nothing is to be written.
+// change is the counter's book, corrected; nil if there is nothing to write.
 func (r *reconciling) change(ctx context.Context) (k *book.Book, err error) {
 	for again := true; again; {
 		k, again, err = r.look(ctx)
@@ -101,7 +101,7 @@ func (r *reconciling) change(ctx context.Context) (k *book.Book, err error) {
 	return k, err
 }
 
-// look is one look at the counter, or reports that there has to be another.
+// look is one look at the counter, and reports whether there must be another.
 func (r *reconciling) look(ctx context.Context) (_ *book.Book, again bool, err error) {
 	c, counter := r.client, r.report.Counter
 	// first what tells whether the counter is right
@@ -151,8 +151,8 @@ func (r *reconciling) look(ctx context.Context) (_ *book.Book, again bool, err e
 	return r.correct(k)
 }
 
-// endHolds ends holds that are over of fields with a limit, for a read a field: their entries may be lost,
-// in a restore, say. What that takes off the shards is later than what this reconcile looks at.
+// endHolds ends holds that are over, for a read per field with a limit: their entries may be lost, as
+// in a restore. What that takes off the shards is later than what this reconcile looks at.
 func (r *reconciling) endHolds(ctx context.Context, k *book.Book) error {
 	if r.held || r.opts.DryRun || k.Missing() {
 		return nil
@@ -168,9 +168,8 @@ func (r *reconciling) endHolds(ctx context.Context, k *book.Book) error {
 	return nil
 }
 
-// ask asks for the fields that count documents: of a counter that was named for all of them, and
-// otherwise for those that nothing has asked for in a long time, within the budget. Without a
-// document to show them in, nothing is asked.
+// ask asks the queries: all of a counter that was named, and otherwise those that nothing has asked for
+// long, within the budget. It asks none if there is no document to show them.
 func (r *reconciling) ask(ctx context.Context, k *book.Book) error {
 	if r.asked != nil {
 		return nil
@@ -240,8 +239,8 @@ func (r *reconciling) shares(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// correct corrects the book by the snapshot, and by what the queries said. It is nil where that
-// changes nothing.
+// correct corrects the book by the snapshot and by the answers. The book is nil if that changes
+// nothing.
 func (r *reconciling) correct(k *book.Book) (_ *book.Book, again bool, err error) {
 	r.report.Gone = k.Missing()
 	differ, impossible := k.Correct(*r.snap) // which may make room for answers
@@ -277,9 +276,9 @@ func (r *reconciling) correct(k *book.Book) (_ *book.Book, again bool, err error
 	return k, false, nil
 }
 
-// agrees reports, without reading the shards, whether a counter's totals are what they add up to,
-// and they all hold integers. The ledger was read without states: their sums are asked for. They take
-// one query per field: one of several would leave out shards in which a field is missing.
+// agrees reports, without reading the shards, whether the totals are what the shards add up to, and all
+// of these hold integers. It takes one query per field: one of several would leave out shards that lack
+// a field.
 func (r *reconciling) agrees(ctx context.Context, k *book.Book) (bool, error) {
 	if k.Missing() || !k.Ledger.Gone.IsZero() || !k.Ledger.Uneven.IsZero() || r.asked != nil {
 		return false, nil
@@ -313,9 +312,8 @@ func (r *reconciling) agrees(ctx context.Context, k *book.Book) (bool, error) {
 	return k.Agrees(), nil
 }
 
-// gone is for a ledger that holds what the shards do, and whose counter's document is missing.
-// Where that is the app's own and has been gone for long enough, with nothing counted since, it
-// takes what is below it along.
+// gone is for a right ledger whose counter's document is missing. If that is the app's own, and has
+// been gone for long without anything counted, what is below it goes, too.
 func (r *reconciling) gone(k *book.Book) {
 	since := k.Ledger.Gone
 	if k.Ledger.Updated.After(since) {
@@ -338,7 +336,7 @@ func (r *reconciling) adopt(ctx context.Context, k *book.Book) (adopted bool, er
 	} else {
 		anyway := false
 		if r.opts.noted && k.Missing() { // of its collections events were acknowledged, perhaps
-			if anyway, err = r.client.holds(ctx, k.Counter); err != nil {
+			if anyway, err = r.client.anyCounted(ctx, k.Counter); err != nil {
 				return false, err
 			}
 		}
@@ -350,7 +348,7 @@ func (r *reconciling) adopt(ctx context.Context, k *book.Book) (adopted bool, er
 	return r.report.Adopted && !r.opts.DryRun, nil
 }
 
-// would reads the shards that a ledger would be made of, and sees what is wrong with them.
+// would reads the shards that a ledger would be made of, and says what is wrong with them.
 func (r *reconciling) would(ctx context.Context, k *book.Book) (shards book.Shards, err error) {
 	if shards, err = r.client.books.Shards(ctx, r.client.db, k.Counter, time.Time{}); err == nil {
 		r.odd = r.client.problemOf(shards)
@@ -358,8 +356,8 @@ func (r *reconciling) would(ctx context.Context, k *book.Book) (shards book.Shar
 	return shards, err
 }
 
-// rebuild is for a counter whose ledger can't be used. The queries are asked first: an answer that is
-// older than the one that the ledger had comes too late then, too.
+// rebuild is for a ledger that can't be used. Its queries are asked first: they cover events from
+// before.
 func (r *reconciling) rebuild(ctx context.Context, k *book.Book) error {
 	c, counter := r.client, k.Counter
 	r.report.Rebuilt, r.found = true, k
@@ -386,8 +384,8 @@ func (r *reconciling) rebuild(ctx context.Context, k *book.Book) error {
 	return nil
 }
 
-// account says in the report what the fields were and are: as the book has them, and the ledger's
-// totals as they were, where there was one, and as they will be.
+// account says in the report what the fields were and are: by the book, and by the ledger's totals
+// before, if it had some, and after.
 func (r *reconciling) account(k *book.Book, before map[string]int64, after *ledger.Ledger) {
 	r.report.Gone = k.Doc == nil && !r.report.Adopted
 	if !r.report.Adopted && !r.report.Rebuilt {
@@ -395,20 +393,17 @@ func (r *reconciling) account(k *book.Book, before map[string]int64, after *ledg
 	}
 	for i, field := range r.client.db.Layout.Shown() {
 		was, is := r.found.Doc.GetFields()[field.Name], k.Doc.GetFields()[field.Name]
-		shown := cmp.Or(book.ValueOf(field, after), is)
+		value := cmp.Or(book.ValueOf(field, after), is)
 		if !field.Integer() {
 			if k.Doc == nil {
-				was = shown
+				was = value
 			}
-			if r.report.Doubles == nil {
-				r.report.Doubles = map[string]DoubleReport{}
-			}
-			r.report.Doubles[field.Name] = DoubleReport{Before: store.Number(was), After: store.Number(shown)}
+			ledger.Put(&r.report.Doubles, field.Name, DoubleReport{Before: store.Number(was), After: store.Number(value)})
 			continue
 		}
 		var f FieldReport
 		f.Before, _ = store.Integer(was)
-		f.After, _ = store.Integer(shown)
+		f.After, _ = store.Integer(value)
 		if known, ok := before[field.Name]; k.Doc == nil {
 			f.Before = known
 		} else if ok && is != nil && !r.report.Adopted {
@@ -420,9 +415,6 @@ func (r *reconciling) account(k *book.Book, before map[string]int64, after *ledg
 			r.report.FieldReport = f
 			continue
 		}
-		if r.report.Fields == nil {
-			r.report.Fields = map[string]FieldReport{}
-		}
-		r.report.Fields[field.Name] = f
+		ledger.Put(&r.report.Fields, field.Name, f)
 	}
 }

@@ -19,11 +19,10 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Reconcile corrects a counter's ledger where it is not what each of its shards holds, and its totals
-// where they are not what that and its base add up to. It costs two reads, and one per shard. It is
-// safe at any moment, beside increments, events, commands and another reconcile. Errors:
-// [ErrInvalidID], [ErrContention], [ErrDamagedLedger], [ErrLedgerFull]; anything else is the client library's, and
-// the call may be repeated.
+// Reconcile corrects a counter's ledger by what each of its shards holds, and its totals by the ledger.
+// It costs two reads, and one per shard. It is safe beside everything else. Errors: [ErrInvalidID],
+// [ErrContention], [ErrDamagedLedger], [ErrLedgerFull], or the client library's; the call may be
+// repeated.
 func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
 	if err := c.db.Layout.Path.Validate(counter); err != nil {
 		return Report{Counter: counter}, fmt.Errorf("reconcile: %w: %w", ErrInvalidID, err)
@@ -105,11 +104,11 @@ func (s *Summary) add(r Report, err error) {
 // pageSize is how many counters one page lists.
 const pageSize = 100
 
-// counterLimit is how long one counter may take: adopting the largest ones takes seconds, and one
-// that waits for the locks of a process that was killed a minute, which is left to the next walk.
+// counterLimit is how long one counter may take. The largest ones take seconds. One that waits for a
+// killed process's locks takes a minute, and is left to the next walk.
 const counterLimit = 30 * time.Second
 
-// reconcileNotes does what is noted, in at most half of the time.
+// reconcileNotes reconciles what is noted, in half of the time at most.
 func (c *Client) reconcileNotes(ctx context.Context, opts ReconcileOptions, sum *Summary) (err error) {
 	if !opts.DryRun {
 		half := ctx
@@ -128,9 +127,9 @@ func (c *Client) reconcileNotes(ctx context.Context, opts ReconcileOptions, sum 
 	return err
 }
 
-// ReconcileAll reconciles all counters, those first that are noted (see [Roller.Add]), until the context ends. A counter's failure is reported
-// and passed over. Running out of time is not an error: the summary is not done then. Errors are
-// those of listing.
+// ReconcileAll reconciles all counters, noted ones first (see [Roller.Add]), until the context ends. A
+// counter's failure is reported and passed over. If time runs out, that is no error, and the summary
+// isn't done. Errors are those of listing.
 func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summary, error) {
 	opts = opts.withDefaults(ctx)
 	if !opts.DryRun {
@@ -205,9 +204,9 @@ func (o ReconcileOptions) withDefaults(ctx context.Context) ReconcileOptions {
 	return o
 }
 
-// reconcilePage returns how many counters it has done from the first on, those that failed
-// included: the next walk goes on behind them. The first ones of a walk have their whole limit, so
-// that every walk gets further than the one before.
+// reconcilePage returns how many counters are done, from the first on: the next walk goes on behind
+// them. The first ones of a walk have their whole limit, so every walk gets further than the one
+// before.
 func (c *Client) reconcilePage(ctx context.Context, ids []string, opts ReconcileOptions, sum *Summary) int {
 	var mu sync.Mutex
 	var group errgroup.Group

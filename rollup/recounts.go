@@ -6,18 +6,16 @@ import (
 )
 
 // recounts decides when the queries of a collection are asked again, which is a recount, and which
-// events that covers. Like the coalescer it holds no clock and starts nothing. W is an event that
-// waits to be covered.
+// events that covers. It has no clock and starts nothing. W is an event that waits to be covered.
 //
-// An event is covered only by a recount that has begun after the event came. Times in events don't
-// tell whether an earlier one saw the change: a deletion's is that of the version before it. An
-// event need not wait where a strictly later change of the collection is held: that one is not
-// acknowledged, so it comes again if this process dies, and what covers it has seen the earlier one
-// too. That doesn't hold for a deletion, which may be much later than its time; nor does one
-// supersede others, because a counter that has no ledger yet isn't adopted for deletions alone.
+// A recount covers only events that came before it began. Times in events don't tell whether it saw the
+// change: a deletion's is that of the version before. An event need not wait if a strictly later change
+// of the collection waits: that one comes again if this process dies, and what covers it covers both.
+// Deletions neither wait for others like that nor replace them: they may be later than their time, and
+// make no ledger.
 //
-// A query costs a read per 1,000 documents. So where one took N reads, the next recount waits until
-// about N events have come, but no longer than most.
+// A query costs a read per 1,000 documents. So after N reads, the next recount waits for about N
+// events, but no longer than most.
 type recounts[W any] struct {
 	least, most time.Duration // between two recounts of a collection, and how late one may be
 	longest     time.Duration // what failures stretch least to
@@ -65,9 +63,8 @@ type recount struct {
 	started time.Time
 }
 
-// add takes an event, which may wait for patience at most (at 0 not even for the interval to end),
-// and returns the events that are superseded, and done. It reports false when too many wait
-// already.
+// add takes an event that may wait for patience at most, and returns the events that are done. It
+// reports false if too many wait already.
 func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patience time.Duration) (superseded []W, ok bool) {
 	t := r.tasks[of]
 	if t != nil && !e.timeless && slices.ContainsFunc(slices.Concat(t.next, t.inFlight), func(h waitingEvent[W]) bool { return !h.timeless && h.at.After(e.at) }) {
@@ -117,7 +114,7 @@ func (t *recountTask[W]) due() time.Time {
 	return t.earliest
 }
 
-// start hands out a recount that may start now, if there is one.
+// start returns a recount that may start now, if there is one.
 func (r *recounts[W]) start(now time.Time) (recount, bool) {
 	for r.running < r.maxRunning && len(r.queue) > 0 && !r.queue[0].due().After(now) {
 		t := r.queue.pop()
@@ -125,16 +122,15 @@ func (r *recounts[W]) start(now time.Time) (recount, bool) {
 			delete(r.tasks, t.of)
 			continue
 		}
-		flush := recount{of: t.of, events: t.events, started: now}
+		begun := recount{of: t.of, events: t.events, started: now}
 		t.inFlight, t.next, t.events = t.next, nil, 0
 		r.running++
-		return flush, true
+		return begun, true
 	}
 	return recount{}, false
 }
 
-// wake is when start should be asked again. It reports false when only done or add can
-// change its answer.
+// wake is when to ask start again. It reports false if only done or add can change its answer.
 func (r *recounts[W]) wake() (time.Time, bool) {
 	if r.running >= r.maxRunning || len(r.queue) == 0 {
 		return time.Time{}, false
@@ -142,12 +138,12 @@ func (r *recounts[W]) wake() (time.Time, bool) {
 	return r.queue[0].due(), true
 }
 
-// done takes a recount back, with the reads that its largest query took, and returns the events
-// that are covered by what it said, and those that are to be delivered again. The events of one
-// that failed wait on, until too many have failed in a row.
-func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads int64) (covered []waitingEvent[W], refused []W) {
+// done takes a recount back, with the reads of its largest query. It returns the events that are
+// covered, and those to be delivered again. After a failure events wait on, until too many fail in a
+// row.
+func (r *recounts[W]) done(now time.Time, begun recount, o outcome, reads int64) (covered []waitingEvent[W], refused []W) {
 	r.running--
-	t := r.tasks[flush.of]
+	t := r.tasks[begun.of]
 	goesAgain := o == failed || o == contended
 	if t.failures++; !goesAgain {
 		t.failures = 0
@@ -156,7 +152,7 @@ func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads int64)
 	case committed:
 		t.reads = reads
 		t.interval = max(r.least, t.interval/2)
-		t.earliest = flush.started.Add(t.interval)
+		t.earliest = begun.started.Add(t.interval)
 	default:
 		t.interval = min(r.longest, t.interval*2)
 		t.earliest = now.Add(t.interval)
@@ -164,7 +160,7 @@ func (r *recounts[W]) done(now time.Time, flush recount, o outcome, reads int64)
 	switch {
 	case goesAgain && t.failures <= r.maxFailures:
 		t.next = append(t.inFlight, t.next...)
-		t.events += flush.events
+		t.events += begun.events
 	case o == committed || o == unchanged:
 		covered = t.inFlight
 	default:

@@ -14,43 +14,38 @@ import (
 type ReconcileOptions struct {
 	DryRun bool // only report what would be done
 
-	// Remove removes what is left of a counter whose document is missing, as long as its ledger
-	// is the version of that update time, or whose deletion was cut short: shards.Client.Remove.
-	// It reports false where the counter is back, or time was too short. Without it such a
-	// counter is only reported.
+	// Remove removes what is left of a counter whose document is missing, if its ledger is of that
+	// update time, or whose deletion was cut short: shards.Client.Remove. It reports false if the
+	// counter is back, or time was too short. Without it such a counter is only reported.
 	Remove func(ctx context.Context, counter string, version time.Time) (removed bool, err error)
 
-	// Rebuild makes a ledger that is an [ErrDamagedLedger] again, of what the shards hold and of what
-	// can be read of its base. One of another deployment's is taken from it.
+	// Rebuild makes a ledger that is an [ErrDamagedLedger] again, also one of another deployment's.
 	Rebuild bool
 
-	// CleanupAfter is how long a document of the app's own has to be gone, with nothing counted,
-	// before what was counted below it is removed, default 24h. It is counted from when a reconcile
-	// or an event first finds it missing.
+	// CleanupAfter is how long a document of the app's own has to be missing, since a reconcile or an
+	// event found that, with nothing counted, before what is below it is removed; default 24h.
 	CleanupAfter time.Duration
 
 	// The rest is for several counters.
 
 	// Parallel is how many counters are reconciled side by side, default 8.
 	Parallel int
-	// Resume goes on where the last call of ReconcileAll ran out of time, and remembers where this
-	// one does. A dry run does neither.
+	// Resume goes on where the last ReconcileAll ran out of time. A dry run doesn't.
 	Resume bool
-	// RecountAge is when ReconcileAll counts fields such as comments=count(comments) again that
-	// nothing has counted since, for changes whose events were lost: default 24h. RecountReads is
-	// how many reads it may take for that and for those that were never counted: default 10,000,
-	// about; none where it is negative. Counters that are named are counted at once.
+	// RecountAge is when ReconcileAll asks queries again that nothing has asked since, because events
+	// may be lost: default 24h. RecountReads is how many reads that, and queries never asked, may take:
+	// about 10,000 by default; none if negative. Counters that are named are always asked.
 	RecountAge   time.Duration
 	RecountReads int64
-	// Report is called for every counter, one call at a time, with the error where it could
-	// not be reconciled; for those that are named also where there is none.
+	// Report is called for every counter, one call at a time, with the error if it failed; for named
+	// ones also if there is none.
 	Report func(Report, error)
 
 	limit  time.Duration // for one counter
 	budget *atomic.Int64 // reads that are left; the last one to take some may take more
 	each   bool          // look at each shard, whatever the sums say
-	// events were acknowledged for a note: look at everything, and commit in any case, so that no
-	// snapshot of before says anything any more
+	// for a note: look at everything, and commit in any case, so that no earlier snapshot counts any
+	// more
 	noted bool
 }
 
@@ -81,8 +76,8 @@ type Report struct {
 	Adopted bool `json:"adopted,omitempty"` // it had no ledger
 	Rebuilt bool `json:"rebuilt,omitempty"` // its ledger could not be used, and was made again
 	Limits  bool `json:"limits,omitempty"`  // shards' shares of a limit were wrong, and are given out anew
-	// Deleted says that what was left of it is removed now, or would be: its deletion was
-	// half-finished, or its document is the app's own and has been gone for long enough.
+	// Deleted says that what was left of it is removed, or would be: its deletion was cut short, or the
+	// app's document has been missing for long.
 	Deleted bool `json:"deleted,omitempty"`
 	Gone    bool `json:"gone,omitempty"` // there is no such counter
 
@@ -96,10 +91,10 @@ type FieldReport struct {
 	Before int64 `json:"before"` // its total before
 	After  int64 `json:"after"`  // its total now, or what it would be
 
-	// of the difference, what the document was behind: states that no event had brought yet, lost ones
-	// and ones on their way, and all of a field that it had not, or not as the shards' sum
+	// Of the difference, what the document was behind: states whose events are lost or on their way,
+	// and all of a field that is new.
 	Late int64 `json:"late"`
-	// what the total had beyond its ledger, written by something else; it was taken off
+	// What something else had added to the total; it was taken off.
 	Drift int64 `json:"drift"`
 }
 

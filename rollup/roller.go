@@ -24,20 +24,19 @@ type RollerOptions struct {
 	Burst      int
 	MaxPending int // events that may wait, default 5000; about one per shard that is written
 	MaxFlushes int // counters flushed side by side, default 64
-	// Patience is how long the flushes of a counter may fail in a row before its events wait no
-	// longer, default 15s: they are noted where others were always faster, or no commit had an answer,
-	// and answered with an error otherwise. That is dear: Pub/Sub delivers them again after 10 s at the earliest, and sends less
-	// of everybody's meanwhile, while an event that is held costs little. So it should be less than an
-	// event's context has.
+	// Patience is how long a counter's flushes may fail in a row before its events wait no longer,
+	// default 15s: they are noted if others were always faster, or no commit had an answer, and
+	// otherwise answered with an error. An error is dear: Pub/Sub delivers again after 10 s at the
+	// earliest, and sends less of everything. It should be less than events' contexts have.
 	Patience time.Duration
 
-	// RecountMax is how late a field that counts documents may be, default 60s. Where an event's
-	// context has a deadline, its recount begins by three quarters of the time until then.
+	// RecountMax is how late a field that counts documents may be, default 60s. If an event's context
+	// has a deadline, its recount begins by three quarters of the time until then.
 	RecountMax time.Duration
 }
 
-// flushTimeout bounds one flush. A commit on a contended document takes a second or so to be
-// refused, and an event should not be held for much longer than the longest interval.
+// flushTimeout bounds one flush. Firestore takes a second or so to refuse a commit on a contended
+// document.
 const flushTimeout = 8 * time.Second
 
 // maxFailures is how many recounts of a collection fail in a row before its events are answered
@@ -89,18 +88,18 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 	return r
 }
 
-// Add returns once the flush that holds a change has committed, or once a newer change of its shard
-// waits, which covers it. Where the counter can't be rolled up for a reason of its own, such as
-// [ErrDamagedLedger], [ErrLedgerFull] or [ErrContention] for too long, it returns once it is noted
-// in the database that the counter must be reconciled; that is done within minutes, by an instance
-// that flushes anything, or by [Client.ReconcileAll]. Adding a change again counts nothing more.
+// Add returns once a change is counted, or once a newer change of its shard waits, which covers it. If
+// something of the counter's own keeps it from being counted, such as [ErrDamagedLedger],
+// [ErrLedgerFull] or [ErrContention] for too long, Add returns once the counter is noted: within
+// minutes an instance that flushes anything, or [Client.ReconcileAll], reconciles it. To add a change
+// again counts nothing more.
 //
-// Errors: [ErrPoison], for a change from the future; [ErrBusy]; [ErrClosed]; the context's, in which
-// case the change may be counted all the same; the client library's; and where nothing could be
-// noted the reason for the note.
+// Errors: [ErrPoison], for a change from the future; [ErrBusy]; [ErrClosed]; the context's, with which
+// the change may be counted all the same; the client library's; and if nothing could be noted, the
+// reason for the note.
 //
-// Several changes are those of one event, and it returns once they are all done: with an
-// [ErrPoison] only where there is no other error.
+// Several changes are those of one event. Add returns once all are done, with an [ErrPoison] only if
+// there is no other error.
 func (r *Roller) Add(ctx context.Context, changes ...Change) error {
 	if len(changes) == 1 {
 		return r.addOne(ctx, changes[0])
@@ -133,8 +132,7 @@ func (r *Roller) addOne(ctx context.Context, change Change) error {
 			return err
 		}
 	}
-	// Checked first: once it is held, nothing may drop it any more, because events that it
-	// supersedes are done.
+	// Checked before it is held: nothing may drop it then, because events that it supersedes are done.
 	if err := r.client.check(ctx, change); err != nil {
 		return err
 	}
@@ -179,8 +177,8 @@ func (r *Roller) hold(ctx context.Context, change Change, flushed chan<- error) 
 	return r.recounts.add(now, collection{change.Counter, change.Collection}, e, patience)
 }
 
-// Close refuses further changes, flushes at once what waits, and ends the roller. When the context
-// ends first, calls of Add that still wait return [ErrClosed], or the error of their flush.
+// Close refuses further changes, flushes at once what waits, and ends the roller. If the context ends
+// first, calls of Add that still wait return [ErrClosed], or the error of their flush.
 func (r *Roller) Close(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.closed {
@@ -303,7 +301,7 @@ func (r *Roller) flush(b batch) {
 		event <- cmp.Or(err, ErrBusy)
 	}
 	if len(s.noted) > 0 {
-		err := r.note(b.counter, cmp.Or(err, ErrLedgerFull))
+		err := r.client.note(r.running, b.counter, cmp.Or(err, ErrLedgerFull))
 		for _, event := range s.noted {
 			event <- err
 		}
@@ -311,8 +309,7 @@ func (r *Roller) flush(b batch) {
 	r.poke()
 }
 
-// recount asks for what a collection's events have made due, and hands the answers to the counter's
-// next flush, with the events, which are acknowledged after it.
+// recount asks what is due, and hands the answers and their events to the counter's next flush.
 func (r *Roller) recount(b recount) {
 	ctx, cancel := context.WithTimeout(r.running, aggregationTimeout)
 	defer cancel()
@@ -340,16 +337,6 @@ func (r *Roller) recount(b recount) {
 		event <- err
 	}
 	r.poke()
-}
-
-// note notes that a counter must be reconciled. Its error says first why.
-func (r *Roller) note(counter string, why error) error {
-	ctx, cancel := context.WithTimeout(r.running, noteTimeout)
-	defer cancel()
-	if err := r.client.note(ctx, counter, why); err != nil {
-		return fmt.Errorf("%w; %w", why, err)
-	}
-	return nil
 }
 
 // reconcileDue looks for notes that are due, and for holds that are over.

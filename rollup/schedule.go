@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// schedule is a heap of what may go from a time on, the first one on top. What has changed its time
-// is to be fixed.
+// schedule is a heap of what may go from a time on, the first on top. If its time has changed, fix it.
 type schedule[T interface {
 	due() time.Time
 	place() *int

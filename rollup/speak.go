@@ -10,9 +10,9 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// leaves leaves the batch to who has spoken, or may be about to, but for what is counted. It reports
-// false where the flush has something to do that nobody else does for it, such as a deletion, which no
-// snapshot covers, and where all is counted. Nothing is merged yet.
+// leaves leaves the batch, but for what is counted already, to an instance that has spoken or is about
+// to. It reports false if all is counted, or if something is left that nobody else does, such as a
+// deletion, which no snapshot covers. It merges nothing.
 func (f *flushing) leaves(k *book.Book, spoken bool) bool {
 	if !f.batch.follows || !spoken && !f.hopes(k) || k.Changed() {
 		return false
@@ -53,15 +53,13 @@ func (f *flushing) wanted() bool {
 	return f.snap == nil && !f.mute && (f.batch.speaks || f.otherFlushes > 0 || f.again)
 }
 
-// affords reports whether a snapshot is paid for, as far as the ledger tells how many shards there are.
+// affords reports whether a snapshot is paid for, by as many shards as the ledger knows.
 func (f *flushing) affords(k *book.Book) bool {
 	return max(1, len(k.Ledger.States)) <= f.batch.reads-f.reads
 }
 
-// speak has the flush count a snapshot beside the batch, where that is worth its reads.
-//
-// What is merged first is the batch, which was told before the snapshot was taken: of fields that are
-// no integers any more its events know more than a snapshot does.
+// speak has the flush count a snapshot beside the batch, if that is worth its reads. The batch is
+// merged first: of fields that are no integers its events know more than a snapshot.
 func (f *flushing) speak(ctx context.Context, k *book.Book) {
 	f.spoke, f.news = false, false
 	if len(f.diff.Full) > 0 {
@@ -87,9 +85,9 @@ func (f *flushing) speak(ctx context.Context, k *book.Book) {
 	f.diff = f.diff.Then(d)
 }
 
-// snapshot reads the shards at one time that is no earlier than when the ledger was. It is nil where
-// that takes more reads than are paid for, where it fails, where the counter is being deleted, and
-// where it says too little: of a field that is no integer an event says what was counted before.
+// snapshot reads the shards at one time, which is no earlier than the ledger's. It is nil if that takes
+// more reads than are paid for, fails, or says too little: of a field that is no integer only events
+// say what was counted.
 func (f *flushing) snapshot(ctx context.Context, k *book.Book) *ledger.Snapshot {
 	db, l := f.client.db, k.Ledger
 	if !f.affords(k) {

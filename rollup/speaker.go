@@ -6,24 +6,22 @@ import (
 	"github.com/firestore-counters/counters/internal/ledger"
 )
 
-// speaker decides on one instance when a flush of a counter speaks for all instances: when it takes a
-// snapshot of the shards, which counts whatever was written before, whoever holds the event. Like the
-// coalescer it holds no clock and starts nothing.
+// speaker decides on one instance when a flush of a counter speaks for all: it takes a snapshot of the
+// shards, which counts whatever was written before, whoever has the event. It has no clock and starts
+// nothing.
 //
-// A snapshot is worth its reads while others flush the counter too, and while events come late: a
-// subscription that was quiet delivers a few at a time, and more only as these are acknowledged. A
-// snapshot tells whether either goes on: it finds what no event has told in time. After three that
-// found nothing, events are enough again.
+// A snapshot is worth its reads while others flush the counter too, and while events come late: a quiet
+// subscription delivers a few, and more only once these are acknowledged. Snapshots find out whether
+// either goes on: after three without news, events are enough again.
 //
-// Who has just spoken flushes again an interval later; the others look a little after that. What they
-// hold is counted then, and they write nothing. Where nobody has spoken since, they speak themselves: a
-// speaker is no office, and one that dies costs that little while.
+// Who has just spoken flushes again an interval later, and the others look a little after that. If what
+// they hold is counted, they write nothing. If not, they speak themselves. A speaker that dies costs
+// that little while.
 //
-// Reads are bounded by events. Each event pays for one read of its counter's next snapshot, and for
-// half a one of any counter's, from a purse that the instance has full to begin with: a crowd comes
-// before it has paid. What can't be paid for isn't read. Then another instance speaks that can pay, and
-// is waited for. Where nobody has for a while, instances take turns, each with what it holds itself: see
-// share.
+// Events pay for reads: each for one of its counter's next snapshot, and for half a one of any
+// counter's, from a purse that is full at first, because a crowd comes before it has paid. If this
+// instance can't pay, another speaks, and is waited for. If nobody has for a while, instances take
+// turns: see share.
 type speaker struct {
 	worth int // snapshots, as far as is known
 	paid  int // reads, by events since the last one
@@ -35,11 +33,11 @@ const (
 	lateAfter = 750 * time.Millisecond
 	// lastSnapshots is how many have to find nothing.
 	lastSnapshots = 3
-	// fullPurse are the reads that an instance may be ahead of its events, $0.0015 worth: enough for
-	// five snapshots of a thousand shards, or one of 500 counters with ten shards each.
+	// fullPurse are the reads that an instance may be ahead of its events, $0.0015 worth: five
+	// snapshots of a thousand shards, or one of each of 500 counters with ten shards.
 	fullPurse = 5000
-	// A follower looks so long after the speaker's next flush is due, at random, so that the first
-	// one to find that there is no speaker any more is done before the next one looks.
+	// A follower looks so long after the speaker's next flush is due, at random: the first to find that
+	// there is no speaker is done before the next looks.
 	soonest, spreadOver = 150 * time.Millisecond, 500 * time.Millisecond
 	// believed is how many intervals after the last snapshot the next one is waited for.
 	believed = 3
@@ -47,7 +45,7 @@ const (
 	aloneAfter = 10
 )
 
-// purse is what an instance's counters may read beyond what their own events have paid, in half reads.
+// purse is what an instance may read beyond what its counters' own events have paid, in half reads.
 type purse int
 
 // earn takes what an event pays.
@@ -59,8 +57,8 @@ func (s *speaker) earn(p *purse) {
 // reads is how many a snapshot may take now.
 func (s *speaker) reads(p purse) int { return s.paid + max(0, int(p)/2) }
 
-// pay takes the reads of a snapshot. Those that were in flight side by side may have been allowed the
-// same of the purse: it is less than empty then, and they have read what later ones don't.
+// pay takes a snapshot's reads. Snapshots side by side may each have been allowed the same of the
+// purse. Then it is less than empty, and later ones wait for it.
 func (s *speaker) pay(p *purse, reads int) {
 	own := min(s.paid, reads)
 	s.paid -= own
@@ -79,9 +77,8 @@ func (s *speaker) spoke(news bool) {
 	}
 }
 
-// news reports whether a snapshot tells of others, or of a subscription that is behind: something that
-// no event has told in time, or a third of all. Less than that is on its way: of what was written in
-// an interval of a second, a tenth of a second's.
+// news reports whether a snapshot tells something that no event has told in time, or a third of all. A
+// tenth or so of an interval's events are always on their way.
 func news(told, later map[string]ledger.Entry, at time.Time) bool {
 	untold := 0
 	for key, e := range later {
@@ -95,14 +92,13 @@ func news(told, later map[string]ledger.Entry, at time.Time) bool {
 	return untold > 1 && 3*untold > len(told)+untold
 }
 
-// spokenFor reports whether somebody has spoken since an instance knew the floor of a ledger, the time of
-// its last snapshot or, without one, when it was made. One that knew none can't tell.
+// spokenFor reports whether somebody has spoken since an instance knew the floor of a ledger, which a
+// snapshot raises. An instance that knew none can't tell.
 func spokenFor(known, floor, made time.Time) bool {
 	return !known.IsZero() && floor.After(known) && floor.After(made)
 }
 
-// hopes reports whether somebody else may be waited for who can pay for a snapshot, where this instance
-// can't: one was taken lately, with a floor later than the time when the ledger was made.
+// hopes reports whether to wait for another who can pay for a snapshot: the last one isn't long ago.
 func hopes(now, floor, made time.Time, interval time.Duration) bool {
 	return floor.After(made) && now.Sub(floor) < believed*interval
 }

@@ -27,8 +27,8 @@ func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool,
 	return c.client.add(ctx, []Increment{{Counter: c.id, By: by}}, key, c.id)
 }
 
-// AddFields is [Counter.AddOnce] for several counted fields at once, by their names: all or none.
-// The zero [Key] means none. Errors are those of [Counter.AddOnce].
+// AddFields is [Counter.AddOnce] for several fields by their names: all or none. The zero [Key] means
+// none.
 func (c Counter) AddFields(ctx context.Context, by map[string]int64, key Key) (replayed bool, err error) {
 	increments := make([]Increment, 0, len(by))
 	for field, n := range by {
@@ -40,14 +40,14 @@ func (c Counter) AddFields(ctx context.Context, by map[string]int64, key Key) (r
 	return c.client.add(ctx, increments, key, c.id)
 }
 
-// AddAll applies up to [MaxIncrements] increments in one commit: all or none. Those of the same
-// field of a counter are taken together. The zero [Key] means none. Errors are those of
-// [Counter.Add] and [Counter.AddOnce], and [ErrInvalidID].
+// AddAll applies up to [MaxIncrements] increments in one commit: all or none. Those of one field of a
+// counter are added up. The zero [Key] means none. Errors are those of [Counter.AddOnce], and
+// [ErrInvalidID].
 func (c *Client) AddAll(ctx context.Context, increments []Increment, key Key) (replayed bool, err error) {
 	return c.add(ctx, increments, key, several)
 }
 
-// add carries one call out. A key counts within its scope, a counter or [several].
+// add carries out one call. A key counts within its scope, a counter or [several].
 func (c *Client) add(ctx context.Context, increments []Increment, key Key, scope string) (replayed bool, err error) {
 	if c == nil {
 		return false, errZero
@@ -63,10 +63,10 @@ func (c *Client) add(ctx context.Context, increments []Increment, key Key, scope
 	return out.replayed, nil
 }
 
-// perform resolves a request's counters, and queues it. What has counters that are to be made goes
-// alone.
+// perform looks up a request's counters, and queues it. It goes alone if one of them is to be made, or
+// has a limit.
 func (c *Client) perform(ctx context.Context, r *request) outcome {
-	r.late = c.patience.end(ctx)
+	r.ended = c.patience.end(ctx)
 	counters := make([]string, 0, 1)
 	for _, sum := range r.sums {
 		counters = append(counters, sum.counter)
@@ -84,9 +84,8 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 	return c.queue.add(ctx, r)
 }
 
-// plainly is what a call returns that came to nothing: where its context has ended, or there was no
-// connection to Firestore, [ErrBusy] still holds, but "too busy" would be beside the point, and the
-// error says that alone.
+// plainly is the error of a call that came to nothing. If its context has ended, or there was no
+// connection, the error says only that, and is still [ErrBusy].
 func (c *Client) plainly(err error) error {
 	if !errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) {
 		return err

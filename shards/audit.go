@@ -21,9 +21,9 @@ type Audit struct {
 	Total int64 `json:"total"` // as the roll-up has it, about a second old
 }
 
-// Audit counts the members of each field of the counter and adds up its shards, on the server and
-// at one time. It costs two reads, two more per field, and one per 1,000 shards or members. Errors
-// are those of [Counter.Sum].
+// Audit counts the members of each field and adds up its shards, on the server and at one time. It
+// costs two reads, two more per field, and one per 1,000 shards or members. Errors are those of
+// [Counter.Sum].
 func (c Counter) Audit(ctx context.Context) (audits []Audit, err error) {
 	err = c.call("audit", func() (err error) { audits, err = c.audit(ctx); return err })
 	return audits, err

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -30,13 +31,12 @@ const (
 	finished                // every request has its outcome
 )
 
-// batch is requests that share a commit, from its first commit until each of its requests has an outcome, or leaves
-// it. It knows what follows from what happened, and does nothing by itself.
+// batch is requests that share a commit, until each has an outcome or leaves. It says what follows from
+// what happened, and does nothing by itself.
 //
-// A commit is in doubt when its answer is lost: it may have been applied, or may yet be. Then
-// nothing else is done before that is settled. The commit's marker is made alone: where that
-// succeeds, the commit was not applied and never will be; where the marker is there already, it
-// tells which.
+// A commit is in doubt when its answer is lost: it may have been applied, or may yet be. Nothing else
+// is done before that is settled: the commit's marker is made alone. If that succeeds, the commit can't
+// be applied any more. If the marker is there already, it tells what was.
 type batch struct {
 	id       string // and that of the marker which its commits make
 	requests []*request
@@ -51,8 +51,8 @@ type batch struct {
 	rest    []*request // that found no room beside the others, and are decided about after them
 }
 
-// due is when a batch must have ended that begins now: at until, or when the one had to that its
-// requests have left. Leaving one gives nobody more time.
+// due is when the batch must have ended: at until, or when the batch had to that its requests have
+// left. Leaving one gives nobody more time.
 func (f *batch) due(until time.Time) time.Time {
 	if left := f.requests[0].until; !left.IsZero() {
 		return left
@@ -63,9 +63,8 @@ func (f *batch) due(until time.Time) time.Time {
 	return until
 }
 
-// own reports whether the batch's commits make a marker of the batch. A key's marker does for a
-// request that is alone. A membership is no marker: between a commit and the look at it another
-// instance may take it away again, and then it hides that the commit was applied.
+// own reports whether the batch's commits make a marker of its own. A lone request's key does instead.
+// A membership doesn't: another instance may delete it between a commit and the look at it.
 func (f *batch) own() bool {
 	first := f.requests[0]
 	if len(f.requests) == 1 && first.key != "" {
@@ -79,8 +78,7 @@ func (f *batch) beside() bool {
 	return slices.ContainsFunc(f.requests, func(r *request) bool { return r.member != nil || r.key != "" })
 }
 
-// deciding is the id of the marker that tells what became of a commit: the batch's own, or its only
-// key's; "" is none.
+// deciding is the id of the marker that tells what became of a commit; "" if there is none.
 func (f *batch) deciding() string {
 	if f.own() {
 		return f.id
@@ -88,7 +86,7 @@ func (f *batch) deciding() string {
 	return f.requests[0].key
 }
 
-// markers are the markers of the batch's next commit: its own, and one per key.
+// markers are those of the batch's next commit: its own, and one per key.
 func (f *batch) markers() map[string]marker {
 	markers := make(map[string]marker, 1)
 	if f.own() {
@@ -102,13 +100,13 @@ func (f *batch) markers() map[string]marker {
 	return markers
 }
 
-// shared reports whether the batch has requests that would go in several ones alone.
+// shared reports whether the batch has requests of different counters, or of several.
 func (f *batch) shared() bool {
 	first := f.requests[0].counter()
 	return slices.ContainsFunc(f.requests[1:], func(r *request) bool { return first == several || r.counter() != first })
 }
 
-// sums is what a batch adds to each counter. It fits: gathering has made sure.
+// sums is what the batch adds to each counter. It fits: gathering made sure.
 func (f *batch) sums() (all sums) {
 	if len(f.requests) == 1 {
 		return f.requests[0].sums
@@ -124,19 +122,16 @@ func (f *batch) sums() (all sums) {
 	return all
 }
 
-// pick has a batch write to a random one of a counter's n shards, but not to the last one again.
+// pick picks a random one of a counter's n shards, but not the last one again.
 func (f *batch) pick(counter string, n int) {
-	if f.picked == nil {
-		f.picked = make(map[string]int, 1)
-	}
 	picked := rand.IntN(n)
 	if last, again := f.picked[counter]; again && picked == last && n > 1 {
 		picked = (last + 1 + rand.IntN(n-1)) % n
 	}
-	f.picked[counter] = picked
+	ledger.Put(&f.picked, counter, picked)
 }
 
-// answer gives what is left of the batch its outcome: the zero one, when a commit was applied.
+// answer gives all requests their outcome: the zero one if a commit was applied.
 func (f *batch) answer(out outcome) step {
 	for _, r := range f.requests {
 		r.done <- out
@@ -180,7 +175,7 @@ func (f *batch) failed(err error) step {
 	return f.giveUp(nil, err)
 }
 
-// failure says that an attempt came to nothing, and that trying again may help.
+// failure says that an attempt failed, and that another may not.
 func (f *batch) failure(err error) step {
 	if f.failures++; f.failures < maxFailures {
 		return pause
@@ -215,8 +210,8 @@ func (f *batch) notLooked(err error) step {
 	return f.failure(err)
 }
 
-// next has the batch go on with the requests that found no room beside those that are answered by now.
-// It reports false where there are none.
+// next goes on with the requests that found no room beside those that are answered by now. It reports
+// false if there are none.
 func (f *batch) next() bool {
 	if len(f.rest) == 0 {
 		return false
@@ -233,8 +228,8 @@ func (f *batch) resume() step {
 	return sendCommit
 }
 
-// settled says that the commit in doubt was not applied, and never will be. At is when its marker
-// was made alone.
+// settled says that the commit in doubt can't be applied any more, since its marker was made alone at a
+// time.
 func (f *batch) settled(at time.Time) step {
 	err := f.doubt
 	f.doubt = nil
@@ -267,8 +262,8 @@ func (f *batch) unread(err error) step {
 	return pause // for as long as there is time
 }
 
-// found says which of the batch's markers are there by their ids, and memberships by their names,
-// all at one time, after a commit failed because of one of them, or because of a shard.
+// found says which markers, by their ids, and memberships, by their names, are there after a commit
+// failed because of one of them, or because of a shard.
 func (f *batch) found(there map[string]marker) step {
 	decisive, decided := there[f.deciding()]
 	ours := decided && decisive.batch == f.id
@@ -316,7 +311,7 @@ func (f *batch) found(there map[string]marker) step {
 	return makeMissing // a shard, most of the time
 }
 
-// without says which of the batch's counters don't exist. Requests to those fail, the others go on.
+// without says which counters don't exist. Their requests fail, and the others go on.
 func (f *batch) without(gone map[string]bool) step {
 	f.requests = slices.DeleteFunc(f.requests, func(r *request) bool {
 		counter, is := r.touches(func(id string) bool { return gone[id] })
@@ -331,7 +326,8 @@ func (f *batch) without(gone map[string]bool) step {
 	return sendCommit
 }
 
-// giveUp fails what is left of the batch: as sentinel, which may be nil, unless it is in doubt.
+// giveUp fails what is left of the batch: as sentinel, if it isn't nil, or as unknown if the commit is
+// in doubt.
 func (f *batch) giveUp(sentinel, err error) step {
 	if f.doubt != nil {
 		sentinel = ErrUnknown

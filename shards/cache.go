@@ -15,16 +15,18 @@ type cache struct{ *lru.Cache[string, cached] }
 // cached is a counter's document as it was read last.
 type cached struct {
 	Snapshot
-	// when the read began: what was written since may not be in it, however long it took
+	// When the read began: it may lack what was written since.
 	read time.Time
 }
 
-func newCache() cache {
-	counters, err := lru.New[string, cached](cachedCounters)
+func newCache() cache { return cache{newLRU[cached](cachedCounters)} }
+
+func newLRU[V any](most int) *lru.Cache[string, V] {
+	values, err := lru.New[string, V](most)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return cache{counters}
+	return values
 }
 
 // put remembers a counter that was read from began on, unless a later read is known.

@@ -33,41 +33,40 @@ type Config struct {
 	// AutoCreate makes a counter of NumShards shards with its first increment, instead of
 	// returning [ErrNotFound]. It can't be with Hosted.
 	AutoCreate bool
-	// NumShards is how many shards a counter gets unless its creator says otherwise, 1 to
-	// [MaxShards]; default [DefaultNumShards].
+	// NumShards is how many shards a counter gets by default, 1 to [MaxShards]; default
+	// [DefaultNumShards].
 	NumShards int
-	// MaxShards lets a counter that meets contention grow: its shards are doubled, at most once in
-	// ten seconds, up to this many. 0 never grows one.
+	// MaxShards lets a counter that meets contention double its shards, at most once in ten seconds, up
+	// to this many. 0 never doubles them.
 	MaxShards int
-	// CacheTTL is how long a counter's number of shards is trusted; default 60s. Too small a number
-	// only means more contention, and too large a one is noticed.
+	// CacheTTL is how long a counter's number of shards is trusted; default 60s. If it has grown, there
+	// is only more contention. If it has shrunk, the client notices.
 	CacheTTL time.Duration
-	// ReadCache is how old a counter may be that [Counter.Cached] returns; default 1s. Below 0
-	// it always reads.
+	// ReadCache is how old a counter from [Counter.Cached] may be; default 1s. Below 0 it is always
+	// read.
 	ReadCache time.Duration
 
-	// InexactWrites drops the marker of commits without a [Key], which saves a write and a delete
-	// per commit. A commit whose answer is lost is then reported as [ErrUnknown].
+	// InexactWrites commits without a marker unless there is a [Key]: that saves a write and a delete
+	// per commit. If such a commit's answer is lost, the error is [ErrUnknown].
 	InexactWrites bool
 	// KeyTTL is how long a [Key] is remembered, an hour at least; default 24h. It takes a TTL
 	// policy on the field expire_at of the collection counter_requests.
 	KeyTTL time.Duration
 	// Timeout is how long a batch is tried, retries included; default 20s.
 	Timeout time.Duration
-	// Wait is how long an increment waits whose context has no deadline, or up to a hundredth less:
-	// those that begin together share its end, where a context of its own for each is 6 % of what
-	// one takes. It is to be more than Timeout, so that the one which began a batch hears what became
-	// of it. Default: until that is known.
+	// Wait is how long an increment waits if its context has no deadline, or up to a hundredth less:
+	// those that begin together share a timer, where a context for each is 6 % of an increment's cost.
+	// It should be more than Timeout, so that callers hear what became of their batch. Default: until
+	// that is known.
 	Wait time.Duration
-	// MaxBatch is how many calls share a commit at most; default 500. With 1 none waits for another.
+	// MaxBatch is how many calls share a commit at most; default 500. With 1 no call waits for another.
 	MaxBatch int
-	// CommitInterval is the time between the begins of two commits of a counter: what comes sooner
-	// waits for it, and shares the second one, unless that is full. Default 0: it waits for the end
-	// of the first one alone. The first call of a quiet counter never waits.
+	// CommitInterval is the least time between the begins of two commits of a counter, unless the
+	// second is full: calls in between wait and share it. Default 0: they wait for the end of the
+	// first. The first call of a quiet counter never waits.
 	CommitInterval time.Duration
-	// MaxQueue is how many calls may wait for a commit, or for another one after theirs met
-	// trouble; further ones return [ErrBusy]. One counter's calls take nine tenths of it at
-	// most. Default 10000.
+	// MaxQueue is how many calls may wait for a commit, or for another one after trouble; further ones
+	// return [ErrBusy]. One counter's calls take nine tenths of it at most. Default 10000.
 	MaxQueue int
 
 	// Logger gets contention, growth and commits whose answer was lost; by default it is silent.
@@ -106,8 +105,7 @@ type Counter struct {
 	id     string
 }
 
-// call does what is asked of the counter, unless nothing can be, and says in an error what that
-// was.
+// call does something to the counter, and names it in the error.
 func (c Counter) call(what string, do func() error) error {
 	err := errZero
 	if c.client != nil && c.client.queue.open.Err() != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// run takes a batch from its first commit until its requests have their outcomes, or leave it. It
-// runs under a context of its own: whoever waits for it may go away, and no one else is touched.
+// run takes a batch from its first commit until its requests have outcomes, or leave. It has a context
+// of its own: a caller who goes away touches nobody else.
 func (c *Client) run(begun *flight) {
 	f := begun.batch
 	f.exact = !c.cfg.InexactWrites
@@ -54,8 +54,7 @@ func (c *Client) run(begun *flight) {
 	f.requests = append(f.requests, f.rest...)
 }
 
-// send sends a commit to a shard of each counter, which must be there. That takes counters that are
-// known: they were when their requests came.
+// send commits to a shard of each counter, as long as all are known and without limits.
 func (c *Client) send(ctx context.Context, f *batch) step {
 	if err := ctx.Err(); err != nil {
 		return f.giveUp(ErrBusy, err)
@@ -90,13 +89,13 @@ func (c *Client) send(ctx context.Context, f *batch) step {
 	case store.KindOf(err) == store.Contention:
 		c.contended(ctx, sums, err)
 	case len(sums) == 1 && store.IsDeadline(err): // its shard may be locked
-		c.queue.troubled.note(sums[0].counter, troubledFor)
+		c.queue.troubled.remember(sums[0].counter, troubledFor)
 	}
 	c.logDoubt(f, err)
 	return f.failed(err)
 }
 
-// settle makes the marker alone that the commit in doubt was to make.
+// settle makes alone the marker that the commit in doubt was to make.
 func (c *Client) settle(ctx context.Context, f *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/4)
 	defer cancel()
@@ -109,8 +108,7 @@ func (c *Client) settle(ctx context.Context, f *batch) step {
 	return f.settled(resp.GetWriteResults()[0].GetUpdateTime().AsTime())
 }
 
-// readMarkers reads those of a batch's markers that are there, and its memberships, all at one
-// time.
+// readMarkers reads the batch's markers and memberships at one time.
 func (c *Client) readMarkers(ctx context.Context, f *batch) step {
 	there, err := c.there(ctx, slices.Collect(maps.Keys(f.markers())), f.requests)
 	if err != nil {

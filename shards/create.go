@@ -16,16 +16,15 @@ type CreateOptions struct {
 	Total  int64 // to start from; where its path has counts already and this is 0, it shows those
 }
 
-// Create makes the counter: its document, its shards and its ledger, whatever of them is missing.
-// Counts belong to the path: where something was counted below it, and never deleted by
-// [Counter.Delete], the counter shows it. Errors: [ErrExists], [ErrHosted], [ErrInvalidShards],
-// [ErrLimited] where that had a limit, [ErrInvalidField], [ErrBusy], [ErrUnknown], or the client library's.
+// Create makes what is missing of the counter: document, shards and ledger. Counts belong to the path:
+// what was counted below it, and not deleted by [Counter.Delete], is shown. Errors: [ErrExists],
+// [ErrHosted], [ErrInvalidShards], [ErrLimited] if a field of that had a limit, [ErrInvalidField],
+// [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 	return c.call("create", func() error { return c.create(ctx, opts) })
 }
 
-// create is one transaction, so that what it finds missing is, and so is what the ledger says
-// of the shards.
+// create is one transaction, so what it finds missing is.
 func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 	db := c.client.db
 	defer c.client.known.Remove(c.id)

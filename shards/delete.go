@@ -32,22 +32,21 @@ type DeleteOptions struct {
 	Progress func(removed int)
 }
 
-// Delete deletes the counter, its members, its shards and its ledger, and whatever is left of one
-// whose document is gone. A counter of less than 500 shards and members goes in one commit. A
-// larger one is marked first, so that whoever looks for it finds none; what clients still add that
-// have seen it within Config.CacheTTL goes with it. When that is cut short, deleting it again
-// finishes it, and so does [Client.Remove]. Errors: [ErrNotFound], [ErrHosted] for a document of the
-// app's own that is there, [ErrBusy], [ErrUnknown], or the client library's.
+// Delete deletes the counter, its members, shards and ledger, and whatever is left of one without a
+// document. Up to 500 shards and members go in one commit. A larger counter is marked first, so that
+// nobody finds it; what clients still add that have seen it within Config.CacheTTL goes with it. If
+// that is cut short, delete the counter again, or call [Client.Remove]. Errors: [ErrNotFound],
+// [ErrHosted] for a document of the app's own that is there, [ErrBusy], [ErrUnknown], or the client
+// library's.
 func (c Counter) Delete(ctx context.Context, opts DeleteOptions) error {
 	return c.call("delete", func() error {
 		return (&removal{Counter: c}).run(ctx, opts.Progress)
 	})
 }
 
-// Remove removes what is left of a counter whose document is missing, as long as its ledger is the
-// version of that update time, or whose deletion or removal was cut short. It reports false where
-// the counter is back, or ctx ended first. Errors are those of [Counter.Delete], and
-// [ErrInvalidID].
+// Remove removes what is left of a counter whose document is missing, if its ledger is of that update
+// time, or whose deletion or removal was cut short. It reports false if the counter is back, or ctx
+// ended first. Errors are those of [Counter.Delete], and [ErrInvalidID].
 func (c *Client) Remove(ctx context.Context, counter string, version time.Time) (removed bool, err error) {
 	of, err := c.Counter(counter)
 	if err != nil {
@@ -68,7 +67,7 @@ func (c *Client) Remove(ctx context.Context, counter string, version time.Time) 
 // removal is the end of a counter's life, on its way.
 type removal struct {
 	Counter
-	// of the ledger, of a counter whose document is missing; nil removes whatever there is
+	// of the ledger, if the document is missing; nil removes whatever there is
 	version *time.Time
 	fields  layout.Fields // that may have members: see learn
 	begun   *book.Life    // that is being ended, once a step was sent
@@ -121,8 +120,8 @@ func (r *removal) run(ctx context.Context, progress func(removed int)) error {
 	})
 }
 
-// uncounted reports whether shards hold what their counter's ledger, which a reconcile has just found
-// right, does not know.
+// uncounted reports whether shards hold what the ledger, which a reconcile has just found right,
+// doesn't know.
 func uncounted(k *book.Book, shards book.Shards) bool {
 	if k.Ledger == nil {
 		return false
@@ -131,8 +130,8 @@ func uncounted(k *book.Book, shards book.Shards) bool {
 	return !since.Empty() || len(since.Full) > 0
 }
 
-// newer reports whether a shard was written after the last step of a removal: Firestore gives what one
-// commit writes one time.
+// newer reports whether a shard was written after a removal's last step: one commit gives all that it
+// writes one time.
 func newer(shards book.Shards, last time.Time) bool {
 	for _, shard := range shards {
 		if shard.GetUpdateTime().AsTime().After(last) {
@@ -142,8 +141,8 @@ func newer(shards book.Shards, last time.Time) bool {
 	return false
 }
 
-// step writes what the next step of a removal takes. It tells how many documents that removes, and
-// whether there will be something after it.
+// step writes the next step of a removal. It tells how many documents that removes, and whether there
+// is another step.
 func (r *removal) step(ctx context.Context, tx *store.Tx, k *book.Book, shards book.Shards) (going int, more bool, err error) {
 	db := r.client.db
 	if errors.Is(k.Unusable, book.ErrOthers) {
@@ -193,9 +192,9 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, k *book.Book, shards b
 	return len(all), false, nil
 }
 
-// learn notes fields that may have members, by their names in the shards. Beside those that are shown,
-// these are what ledger and shards hold, which another revision shows, or an earlier one did.
-// Memberships that stay behind would be in the way of the next life's members.
+// learn collects fields that may have members: those shown, and, because another revision may show
+// others, those in the ledger and the shards. Memberships that stayed would keep the next life's
+// members from joining.
 func (r *removal) learn(shards book.Shards, l *ledger.Ledger) {
 	if r.fields == nil {
 		r.fields = slices.Clone(r.client.db.Layout.Fields)

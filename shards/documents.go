@@ -15,8 +15,8 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// once carries a transaction out once, however often its body is tried. A marker goes with its commit:
-// where the answer is lost, the next try finds it, whatever has become of the rest since.
+// once carries out a transaction once, however often its body is tried. Its commit makes a marker: if
+// the answer is lost, the next try finds that.
 func (c *Client) once(ctx context.Context, body func(ctx context.Context, tx *store.Tx, try int) error) error {
 	id, try := newID(), 0
 	return c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -33,9 +33,9 @@ func (c *Client) once(ctx context.Context, body func(ctx context.Context, tx *st
 	})
 }
 
-// inSteps makes one transaction after another, as long as there is more to do. A step is told how
-// often it is tried, and returns how many documents it takes off; progress, which may be nil, hears
-// how many are by then.
+// inSteps makes one transaction after another, as long as there is more to do. A step is told how often
+// it is tried, and returns how many documents it removes. progress, which may be nil, is told how many
+// are removed by then.
 func (c Counter) inSteps(ctx context.Context, progress func(removed int), step func(ctx context.Context, tx *store.Tx, try int) (n int, more bool, err error)) error {
 	for removed, more := 0, true; more; {
 		n := 0
@@ -53,8 +53,8 @@ func (c Counter) inSteps(ctx context.Context, progress func(removed int), step f
 	return nil
 }
 
-// existing reads the counter's book, whose document must be there, and other documents after it, all
-// as of one time.
+// existing reads the book of a counter whose document must be there, and other documents, all as of one
+// time.
 func (c Counter) existing(ctx context.Context, from book.Reader, others ...string) (s Snapshot, k *book.Book, docs book.Shards, err error) {
 	books, docs, err := c.client.books.Get(ctx, from, []string{c.id}, others...)
 	if err != nil {
@@ -71,8 +71,7 @@ func (c Counter) shards(ctx context.Context, at time.Time) (book.Shards, error) 
 	return c.client.books.Shards(ctx, c.client.db, c.id, at)
 }
 
-// someMembers reads memberships of fields, at most that many, as they were at a time; the zero time is
-// now.
+// someMembers reads memberships, at most that many, as of a time; the zero time is now.
 func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int, at time.Time, from book.Reader) (docs []*firestorepb.Document, err error) {
 	for _, field := range fields {
 		if len(docs) == most {
@@ -87,13 +86,11 @@ func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int
 	return docs, nil
 }
 
-// atOnce is how many members or shards are taken off in one commit, beside the shard that what they
-// held is taken from or goes to, and what the commit notes.
+// atOnce is how many members or shards one commit removes, beside what it writes for them.
 const atOnce = maxWrites - 5
 
-// takeOff are the writes that take members off, which a transaction has read: their memberships,
-// and as many off shard 0. Where they were counted is all the same: a field is what its shards add
-// up to.
+// takeOff deletes memberships that a transaction has read, and takes as many off shard 0. It doesn't
+// matter where they were counted: a field is what its shards add up to.
 func (c Counter) takeOff(members []*firestorepb.Document, fields layout.Fields) (writes []*firestorepb.Write) {
 	of := map[string]int64{} // :: collection of memberships → how many of it go
 	for _, m := range members {
@@ -118,8 +115,8 @@ func (c *Client) zero(name string) *firestorepb.Document {
 	return &firestorepb.Document{Name: name, Fields: fields}
 }
 
-// toZero is the write that takes off a shard what it held when it was read; nil where that is
-// nothing. What is added in between stays, with the members that it is for.
+// toZero takes off a shard what it held when it was read; nil if that is nothing. What is added in
+// between stays.
 func (c Counter) toZero(doc *firestorepb.Document) *firestorepb.Write {
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
 	set := false
@@ -143,10 +140,10 @@ func (c Counter) toZero(doc *firestorepb.Document) *firestorepb.Write {
 	return store.Update(doc.GetName(), store.Exists(true), nil, nil, transforms...)
 }
 
-// fold has a transaction gather in the first of some shards what all of them hold, of any field, as
-// another revision may show it. It deletes the others, or keeps them with nothing in them. It returns
-// how many it takes: where a sum is beyond an int64, the second holds the rest, and so on. What they
-// held is set and not added: an increment stops at ±2⁶³, and a double stays one.
+// fold gathers in the first of some shards what all of them hold, in any field: another revision may
+// show it. The others are deleted, or kept with nothing in them. It returns how many hold something: a
+// sum beyond the int64s goes on in the second, and so on. Numbers are set, not added: an increment
+// stops at ±2⁶³, and a double stays one.
 func fold(tx *store.Tx, shards book.Shards, keep bool) (takes int) {
 	held := map[string][]int64{}
 	for _, shard := range shards {

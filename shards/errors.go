@@ -102,6 +102,6 @@ func (e *LimitError) Error() string {
 // Is has the error be an [ErrLimit].
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
-// mayPass reports whether an error of a read may be gone when the same is read again. A read has no
-// preconditions: one that fails for such is of a database that is not there, or of another mode.
+// mayPass reports whether a read that failed may succeed later. A read has no preconditions: a Conflict
+// says that the database isn't there, or is of another mode.
 func mayPass(kind store.Kind) bool { return kind == store.Doubtful || kind == store.Contention }

@@ -7,8 +7,8 @@ import (
 	"github.com/firestore-counters/counters/internal/groupcommit"
 )
 
-// maxWrites is about how many documents a commit writes at most, markers included. Firestore allows
-// more; its limit of 10 MiB for a commit would be reached at several thousand.
+// maxWrites is about how many documents a commit writes at most. Firestore allows more; its 10 MiB
+// would be reached at several thousand.
 const maxWrites = 500
 
 // gathering puts a batch together.
@@ -31,10 +31,9 @@ func (g *gathering) full() bool {
 	return len(g.requests) == g.most || len(g.counters) >= groupcommit.MaxCounters
 }
 
-// take takes requests into the batch, oldest first, and returns those that are left for a
-// later one: because this one is full, has another time to end, the same key or member, or would
-// hold a sum that does not fit into an int64, whichever of its requests drop out of it. The batch's
-// first request is always taken.
+// take takes requests into the batch, oldest first, and returns those that are left: the batch is full,
+// they have another time to end, or the same key or member, or a sum would not fit into an int64,
+// whichever requests drop out. The first request always fits.
 func (g *gathering) take(requests []*request) (left []*request) {
 	if len(requests) == 1 && len(g.requests) == 0 {
 		g.requests = requests // the usual case, which needs no maps

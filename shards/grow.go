@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// growthInterval is the least time between two doublings of a counter. Shards that are new take
-	// part at once, so what is still contended after that long needs more.
+	// growthInterval is the least time between two doublings of a counter. New shards take part at
+	// once, so what is contended after that needs more.
 	growthInterval = 10 * time.Second
 	// growthTimeout bounds a doubling, for which a batch waits.
 	growthTimeout = 5 * time.Second
@@ -22,25 +22,24 @@ const (
 	contentionLogInterval = time.Second
 )
 
-// contended notes that a commit met contention, and doubles the shards of the counter where that is
-// allowed. Of a commit to several counters it is not known which one is to blame.
+// contended notes that a commit met contention, and doubles the counter's shards if that is allowed.
+// After a commit to several counters nobody knows which one is to blame.
 func (c *Client) contended(ctx context.Context, sums sums, err error) {
 	counter := sums[0].counter
 	if len(sums) == 1 {
-		c.queue.troubled.note(counter, troubledFor)
+		c.queue.troubled.remember(counter, troubledFor)
 	}
 	if !c.logged.is(counter) {
-		c.logged.note(counter, contentionLogInterval)
+		c.logged.remember(counter, contentionLogInterval)
 		c.log.WarnContext(ctx, LogContention, "counter", counter, "counters", len(sums), "error", err)
 	}
 	if known, ok := c.known.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && !known.limited && known.NumShards < c.cfg.MaxShards && status.Code(err) == codes.Aborted && !c.doubled.is(counter) {
-		c.doubled.note(counter, growthInterval)
+		c.doubled.remember(counter, growthInterval)
 		c.grow(ctx, counter, known.NumShards)
 	}
 }
 
-// grow doubles a counter's shards, unless another client has changed them meanwhile, or has just
-// made those that this one saw: then that has to do for now.
+// grow doubles a counter's shards, unless another client has just changed or made them.
 func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	ctx, cancel := context.WithTimeout(ctx, growthTimeout)
 	defer cancel()
@@ -64,8 +63,8 @@ func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	}
 }
 
-// grownLately reports whether the last of a counter's shards was made less than an interval ago,
-// and not with the counter.
+// grownLately reports whether the last shard was made less than an interval ago, and not with the
+// counter.
 func (c *Client) grownLately(ctx context.Context, counter string, shards int) (bool, error) {
 	docs, now, err := c.db.Get(ctx, c.db.Layout.Counter(counter), c.db.Layout.Shard(counter, layout.ShardID(shards-1)))
 	if err != nil || docs[0] == nil || docs[1] == nil {

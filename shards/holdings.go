@@ -26,8 +26,8 @@ func (h holdings) newer(of holding) {
 	}
 }
 
-// knownShards remembers shards of counters with limits. Whoever plans a commit takes out those that it
-// touches, so that the next one goes to others meanwhile, and puts them back as the commit has left them.
+// knownShards remembers shards of counters with limits. Whoever plans a commit takes out the shards
+// that it touches, so that others take other ones, and puts them back as the commit has left them.
 type knownShards struct {
 	mu sync.Mutex
 	of *lru.Cache[string, holdings] // :: counter
@@ -35,14 +35,6 @@ type knownShards struct {
 
 // limitedCounters is how many counters with limits a client remembers shards of.
 const limitedCounters = 1000
-
-func newKnownShards() *knownShards {
-	of, err := lru.New[string, holdings](limitedCounters)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
-	return &knownShards{of: of}
-}
 
 // put remembers what shards hold now.
 func (k *knownShards) put(counter string, shards ...holding) {

@@ -31,9 +31,7 @@ func (k Key) Validate() error {
 	return nil
 }
 
-// id is the id of the key's marker document. Keys are stored hashed: they may be anything
-// that a caller has at hand. A key counts within its scope, which is a counter or [several],
-// of one deployment.
+// id is the id of the key's marker. It is a hash, because a key may be any text.
 func (k Key) id(names layout.Layout, scope string) string {
 	return hash(k.Caller, names.Path.Canonical(), names.Shards, scope, k.Value)
 }

@@ -29,8 +29,8 @@ func (c *Client) unread(counters []string) (unread []string) {
 	return unread
 }
 
-// resolve has the client know the counters, and returns those that don't exist, or are being
-// deleted.
+// resolve looks up counters that the client doesn't know, and returns those that don't exist, or are
+// being deleted.
 func (c *Client) resolve(ctx context.Context, counters ...string) (missing []string, err error) {
 	unknown := c.unread(counters)
 	if len(unknown) == 0 {
@@ -64,8 +64,8 @@ func (c *Client) lookUp(counters []string) (there map[string]bool, err error) {
 	return there, err
 }
 
-// read reads counters' documents, and remembers them; nil is one that doesn't exist, or
-// is being deleted.
+// read reads counters' documents, and remembers them; nil is one that doesn't exist, or is being
+// deleted.
 func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, error) {
 	names := make([]string, len(counters))
 	for i, id := range counters {
@@ -89,8 +89,7 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 	return snapshots, nil
 }
 
-// countsAny reports, as [ErrNotCounted], that nothing of what this client counts is counted in a
-// counter: its totals are no zeros.
+// countsAny is an [ErrNotCounted] if nothing that this client counts is counted in the counter.
 func (c *Client) countsAny(s Snapshot) error {
 	if len(s.NotCounted) < len(c.db.Layout.Fields)+len(c.db.Layout.Counted) {
 		return nil
@@ -98,8 +97,8 @@ func (c *Client) countsAny(s Snapshot) error {
 	return s.Counts(s.NotCounted[0])
 }
 
-// snapshotOf reads a counter's document, which may be a public snippet's. Its error is
-// [ErrNotFound] alone.
+// snapshotOf reads a counter's document, which a public snippet may have made. Its error is
+// [ErrNotFound].
 func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, error) {
 	if doc == nil || book.Deleting(c.db.Layout, doc) {
 		return Snapshot{}, ErrNotFound
@@ -161,8 +160,8 @@ func (c *Client) limited(sums sums) (counters []string) {
 	return counters
 }
 
-// there reads markers, by their ids, and the memberships of requests, with the entries of holds, all at one
-// time. It returns those that are there, by what [request.documents] calls them.
+// there reads markers, requests' memberships and the entries of holds at one time. It returns those
+// that are there, by their [request.documents].
 func (c *Client) there(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {
 	ids, names := slices.Clone(markers), make([]string, 0, len(markers)+len(requests))
 	for _, id := range markers {

@@ -12,8 +12,8 @@ type lately struct {
 	until map[string]time.Time // :: counter → when it is forgotten
 }
 
-// note has it be so of a counter for as long as it lasts, and drops what is over.
-func (l *lately) note(counter string, lasts time.Duration) {
+// remember marks a counter for a while, and drops marks that are over.
+func (l *lately) remember(counter string, lasts time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()

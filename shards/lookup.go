@@ -7,12 +7,11 @@ import (
 	"sync"
 )
 
-// readsAtOnce is how many reads of unknown counters are under way at once. Whoever asks meanwhile
-// shares the next one.
+// readsAtOnce is how many reads of unknown counters are under way at once.
 const readsAtOnce = 4
 
-// lookups find out which counters are there, many in one read. A read that has begun is none for
-// those who come later: the counter may have been made meanwhile.
+// lookups find out which counters are there, many in one read. Who comes after a read has begun waits
+// for the next: the counter may have been made meanwhile.
 type lookups struct {
 	read func(counters []string) (there map[string]bool, err error)
 
@@ -28,7 +27,7 @@ type lookup struct {
 	err   error
 }
 
-// ask waits until it is known which of the counters are there, and maybe others, or ctx ends.
+// ask waits until it is known which of the counters are there, or ctx ends.
 func (l *lookups) ask(ctx context.Context, counters []string) (there map[string]bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -13,12 +13,11 @@ const (
 	markerSettled = "settled" // true: the marker was made alone, and nothing was counted
 )
 
-// batchMarkerTTL is how long any marker is kept at least. A batch asks for its own within seconds;
-// a commit whose answer was lost may arrive when the batch has long ended, and finds it.
+// batchMarkerTTL is how long a marker is kept at least. A batch asks for its own within seconds, but a
+// late commit may arrive long after, and must find it.
 const batchMarkerTTL = time.Hour
 
-// marker is a document that is made in the same commit as increments, and so shows whether
-// they were applied.
+// marker is made in the same commit as increments, and so shows whether they were applied.
 type marker struct {
 	batch   string
 	asked   string // of a key's
@@ -30,14 +29,14 @@ type marker struct {
 // Fields of a membership, besides its batch and [hold.Until]. Those that clients make by the rules have the
 // same.
 const (
-	// the id of the document, which queries over several counters can't ask for
+	// the id of the document: queries over several counters can't ask for that
 	memberID    = "member"
 	memberAt    = "at"    // when it was made
 	memberShard = "shard" // the shard that it was counted on, where a client's undo goes
 )
 
-// membership is the document that says that a member is counted: it is made or deleted in the
-// commit that counts, on condition that it wasn't there, or was.
+// membership says that a member is counted: the commit that counts makes or deletes it, on condition
+// that it wasn't there, or was.
 type membership struct {
 	seat hold.Seat
 	name string // resource name

@@ -12,20 +12,20 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Join counts a member in a field of the counter, once ever until it leaves: it reports whether
-// that was done now, or the member was there already. It may be repeated. A member is any text of 1
-// to 1,500 bytes that Firestore takes for a document's id, such as a user's. Joining confirms a seat that
-// is held: see [Counter.Hold]. Errors are those of [Counter.Add], and [ErrInvalidMember].
+// Join counts a member in a field of the counter until it leaves. It reports whether that was done now,
+// or the member was there already. It may be repeated. A member is any text of 1 to 1,500 bytes that
+// can be a document's id. Joining confirms a seat that is held: see [Counter.Hold]. Errors are those of
+// [Counter.Add], and [ErrInvalidMember].
 //
-// Calls of one client for the same member are carried out in their order. Those of different
-// members share commits.
+// Calls of one client for the same member are carried out in order. Those of different members share
+// commits.
 func (c Counter) Join(ctx context.Context, field, member string) (counted bool, err error) {
 	counted, _, err = c.join(ctx, "join", field, member, 0)
 	return counted, err
 }
 
-// Leave takes a member off again: it reports whether that was done now, or the member was not
-// there, nor perhaps the counter. See [Counter.Join].
+// Leave takes a member off again. It reports whether that was done now, or neither the member nor
+// perhaps the counter was there. See [Counter.Join].
 func (c Counter) Leave(ctx context.Context, field, member string) (counted bool, err error) {
 	err = c.call("leave "+field+" of", func() error {
 		seat, err := c.seat(field, member)
@@ -39,8 +39,8 @@ func (c Counter) Leave(ctx context.Context, field, member string) (counted bool,
 		}
 		counted = !out.replayed && out.err == nil
 		if errors.Is(out.err, ErrNotFound) && !errors.Is(out.err, ErrUnknown) {
-			// A page that takes a like back before it was ever sent is not mistaken. But a member may be
-			// left below a document that the app has deleted and makes again: that one has not left.
+			// A page may take a like back before it was ever sent. But a member below a document that
+			// the app has deleted, and makes again, has not left.
 			switch m, back, err := c.below(ctx, m.name); {
 			case err != nil:
 				return c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err))
@@ -154,9 +154,9 @@ func (c Counter) already(ctx context.Context, seat hold.Seat, holds bool) (until
 	return until, done, c.client.uncertain(err)
 }
 
-// toggle has a member join or leave. The increment takes any shard, also that of a member who
-// leaves: the shards add up to the same. (Clients that write by themselves are held to the shard
-// that the membership names, because rules can look at one shard, and not at a sum.)
+// toggle has a member join or leave. The increment takes any shard: they add up to the same. (Clients
+// that write by themselves must take the shard that the membership names, because rules see one shard,
+// and no sum.)
 func (c Counter) toggle(ctx context.Context, m *membership) (outcome, error) {
 	by := int64(-1)
 	if m.join {
@@ -184,7 +184,7 @@ func (c Counter) toggle(ctx context.Context, m *membership) (outcome, error) {
 }
 
 // below looks, after the counter's document was missing, for a membership below it, and whether the
-// document is there by now, both at one time.
+// document is back, both at one time.
 func (c Counter) below(ctx context.Context, membership string) (m *Member, back bool, err error) {
 	docs, _, err := c.client.db.Get(ctx, membership, c.client.db.Layout.Counter(c.id))
 	if err != nil || docs[0] == nil {
@@ -212,11 +212,10 @@ func (c Counter) countsMembers(field string) error {
 	return nil
 }
 
-// Joined reports whether a member is counted in a field of the counter, and since when. It costs
-// one read, and another one where this client has not read the counter lately. A counter that isn't
-// there counts nobody; but somebody whom an app's deleted document still has below it is neither
-// counted nor gone: that is [ErrNotFound]. Other errors: [ErrInvalidField], [ErrInvalidMember], or
-// the client library's.
+// Joined reports whether a member is counted in a field of the counter, and since when. It costs one
+// read, and another if this client has not read the counter lately. A counter that isn't there counts
+// nobody. If an app has deleted the document, but the member is still below it, the error is
+// [ErrNotFound]. Other errors: [ErrInvalidField], [ErrInvalidMember], or the client library's.
 func (c Counter) Joined(ctx context.Context, field, member string) (m Member, there bool, err error) {
 	err = c.call("look for a member of "+field+" of", func() error {
 		seat, err := c.seat(field, member)
@@ -251,9 +250,9 @@ func (c Counter) Joined(ctx context.Context, field, member string) (m Member, th
 // membersPage is how many memberships are read at a time.
 const membersPage = 500
 
-// Members yields the members that a field of the counter counts, in the order of their ids, each of
-// which costs a read. Those who join or leave meanwhile may be there or not. It ends with the first
-// error: [ErrInvalidField], or the client library's.
+// Members yields the members of a field in the order of their ids, each for a read. Those who join or
+// leave meanwhile may be among them. It ends with the first error: [ErrInvalidField], or the client
+// library's.
 func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, error] {
 	return func(yield func(Member, error) bool) {
 		err := c.call("members of "+field+" of", func() error {

@@ -17,9 +17,9 @@ import (
 )
 
 // Open connects to a database; opts are the official client's, such as [option.WithGRPCConn] for a
-// connection that the program has already. FIRESTORE_EMULATOR_HOST is respected. Nothing is sent
-// yet. Errors: [ErrInvalidShards], [ErrHosted] with AutoCreate, a setting below 0 that can't be, or the
-// client library's, which finds no credentials, say.
+// connection that exists already. It respects FIRESTORE_EMULATOR_HOST, and sends nothing yet. Errors:
+// [ErrInvalidShards], [ErrHosted] with AutoCreate, a setting below 0 that can't be, or the client
+// library's.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
@@ -39,7 +39,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		turns: turns{last: map[string]chan struct{}{}},
 		log:   cfg.Logger,
 
-		shardsOf: newKnownShards(),
+		shardsOf: &knownShards{of: newLRU[holdings](limitedCounters)},
 	}
 	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
 		if err := c.mayHave(n); err != nil && len(db.Layout.Fields) > 0 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// patience is how long calls wait whose contexts have no deadline, see Config.Wait; 0 is until they
+// patience is how long calls wait whose contexts have no deadline: see Config.Wait. 0 is until they
 // have their outcomes.
 type patience struct {
 	lasts time.Duration
@@ -16,8 +16,8 @@ type patience struct {
 	ended chan struct{} // closed when those are to end that begin soon after it was made
 }
 
-// end is closed when a call that begins now has waited for long enough, or up to a hundredth before
-// that. It is nil where nothing ends it so, or ctx has a deadline.
+// end is closed when a call that begins now has waited for long enough, or up to a hundredth before. It
+// is nil if nothing ends it so.
 func (p *patience) end(ctx context.Context) <-chan struct{} {
 	if _, has := ctx.Deadline(); has || p.lasts == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/firestore-counters/counters/internal/groupcommit"
 )
 
-// maxIdle is how many goroutines wait for batches. A new one grows its stack to the depth of a
-// commit first, which was 6 % of what a lone increment took; those that wait have it grown already.
+// maxIdle is how many goroutines wait for batches. A new one would first grow its stack to a commit's
+// depth: 6 % of what a lone increment takes.
 const maxIdle = 16
 
 // limits bound the queue.
@@ -22,10 +22,9 @@ type limits struct {
 	interval time.Duration // between the begins of two batches of a counter, but for full ones
 }
 
-// queue gathers requests while others are in flight, and decides what is committed when, by the
-// numbers of package groupcommit. The requests of a counter stand in line. A line that may send
-// another commit is ready, and lines that are ready share commits. One that is long, or in trouble,
-// sends its own.
+// queue gathers requests while others are in flight, and decides what is committed when, by the numbers
+// of package groupcommit. The requests of a counter stand in line. Lines that may send another commit
+// are ready, and share commits. A line that is long, or in trouble, sends its own.
 type queue struct {
 	limits limits
 	run    func(*flight) // gives each request of the batch its outcome, or has it leave
@@ -54,7 +53,7 @@ type line struct {
 	ready    bool       // listed as such
 }
 
-// flight is a batch that was begun, and what it means for those who wait.
+// flight is a batch that was begun, and who waits for it.
 type flight struct {
 	*batch
 	lines    []*line // that wait for it
@@ -68,8 +67,8 @@ func newQueue(l limits, run func(*flight)) *queue {
 	return q
 }
 
-// add waits for the request's outcome, or until ctx ends or it is late. What ends so before its
-// commit has begun is never counted; a commit that has begun goes on regardless.
+// add waits for the request's outcome, or until its call ends. If that is before its commit
+// has begun, it is never counted; a commit that has begun goes on.
 func (q *queue) add(ctx context.Context, r *request) outcome {
 	if err := ctx.Err(); err != nil {
 		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, err)}
@@ -81,7 +80,7 @@ func (q *queue) add(ctx context.Context, r *request) outcome {
 	case out := <-r.done:
 		return out
 	case <-ctx.Done():
-	case <-r.late:
+	case <-r.ended:
 	}
 	why := cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	if q.withdraw(r) {
@@ -115,8 +114,8 @@ func (q *queue) enter(r *request) error {
 	return nil
 }
 
-// lineOf is where a request is to stand: with others of its counter, or of one of its counters that
-// is in trouble, or by itself, above all when it has left such a line.
+// lineOf is where a request is to stand: with others of its counter, or of one of its counters that is
+// in trouble, or by itself, as one does that has left such a line.
 func (q *queue) lineOf(r *request) *line {
 	of := r.counter()
 	if of == several && !r.alone {
@@ -161,9 +160,9 @@ const (
 	sends              // a batch of its own
 )
 
-// turnOf is what a line may do now. One whose batch is in flight waits for it, unless it is long. Where
-// no request shares a commit, none has anything to wait for. A line that rests waits for company,
-// unless it has a full batch, or the first has no time to lose.
+// turnOf is what a line may do now. It waits for its batch in flight, unless it is long, or requests
+// share no commits at all. While it rests, it waits for company, unless it has a full batch, or its
+// first request goes alone.
 func (q *queue) turnOf(l *line) turn {
 	unshared := q.limits.batch == 1
 	long := len(l.requests) >= groupcommit.ManyWaiting
@@ -183,8 +182,8 @@ func (q *queue) isAlone(l *line) bool {
 	return q.limits.batch == 1 || l.requests[0].alone || q.troubled.is(l.of)
 }
 
-// consider begins batches of a line that sends its own, lists one that shares commits as ready, and
-// forgets one that is empty.
+// consider begins batches of a line that sends its own, lists one that shares as ready, and forgets one
+// that is empty.
 func (q *queue) consider(l *line) {
 	next := q.turnOf(l)
 	for ; next == sends; next = q.turnOf(l) {
@@ -205,8 +204,8 @@ func (q *queue) consider(l *line) {
 	}
 }
 
-// rest keeps a line whose batch begins from the next one, for an interval: a counter that has been
-// quiet for as long is written at once, and one that is busy once an interval.
+// rest has a line wait for company for an interval after its batch has begun: a quiet counter is
+// written at once, and a busy one once an interval.
 func (q *queue) rest(l *line) {
 	if q.limits.interval <= 0 || l.of == several {
 		return
@@ -221,8 +220,8 @@ func (q *queue) rest(l *line) {
 	})
 }
 
-// schedule begins batches of the ready lines as long as few commits are in flight; of all that fit
-// into one when due says that they have waited long enough. Those that are left are due in a while.
+// schedule begins batches of ready lines while few commits are in flight; up to as many as may be if
+// due says that they have waited long enough. Those that are left are due in a while.
 func (q *queue) schedule(due bool) {
 	for len(q.ready) > 0 && (q.commits < groupcommit.FewCommits || due && q.commits < groupcommit.MaxCommits) {
 		if f := q.gather(); len(f.requests) > 0 {
@@ -240,7 +239,7 @@ func (q *queue) schedule(due bool) {
 	}
 }
 
-// waited has the lines that are ready share a commit: they have waited long enough.
+// waited says that the ready lines have waited long enough.
 func (q *queue) waited() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -286,7 +285,7 @@ func (q *queue) begin(f *flight) {
 	}
 }
 
-// runAll runs one batch after the other, as long as there is not too much idleness.
+// runAll runs one batch after another, unless enough goroutines are idle.
 func (q *queue) runAll(f *flight) {
 	for {
 		q.run(f)
@@ -305,7 +304,7 @@ func (q *queue) runAll(f *flight) {
 	}
 }
 
-// ended says that a batch's requests have their outcomes, or leave it: those go on alone.
+// ended says that a batch is over: requests that have left it go on alone.
 func (q *queue) ended(f *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

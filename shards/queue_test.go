@@ -342,7 +342,7 @@ func TestRoomInTheQueue(t *testing.T) {
 		if !refused("a") || refused("b") {
 			t.Error("a counter's nineteenth has room, or another's first has none")
 		}
-		w.troubled.note("x", time.Minute)
+		w.troubled.remember("x", time.Minute)
 		w.add("x", 1)
 		w.want("x1")
 		w.add("b", 1)
@@ -419,7 +419,7 @@ func TestTroubleIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
 		w.few()
-		w.troubled.note("x", time.Minute)
+		w.troubled.remember("x", time.Minute)
 		w.add("x", 1)
 		w.want("x1")
 		w.add("e", 1)
@@ -448,7 +448,7 @@ func TestALineInTroubleIsLeftOnce(t *testing.T) {
 				f.answer(outcome{})
 			}
 		})
-		q.troubled.note("x", time.Minute)
+		q.troubled.remember("x", time.Minute)
 		var group sync.WaitGroup
 		add := func(counters ...string) {
 			var increments []Increment

@@ -25,9 +25,8 @@ func (c Counter) get(ctx context.Context) (Snapshot, error) {
 	return *snapshots[0], c.client.countsAny(*snapshots[0])
 }
 
-// Cached is [Counter.Get] from memory, where this client has read the counter within
-// Config.ReadCache, and age is how long ago that was. One read does for all who ask at the same
-// time. It is as fresh as the total itself, which lags by about a second.
+// Cached is [Counter.Get] from memory if this client has read the counter within Config.ReadCache; age
+// is how long ago. One read serves all who ask at the same time.
 func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err error) {
 	err = c.call("read", func() (err error) { s, age, err = c.cached(ctx); return err })
 	return s, age, err
@@ -58,9 +57,8 @@ func (c Counter) cached(ctx context.Context) (Snapshot, time.Duration, error) {
 	return Snapshot{}, 0, ctx.Err()
 }
 
-// Missing returns those of the counters that don't exist, or are being deleted, each once. It
-// costs a read of each that this client has not read lately. Errors: [ErrInvalidID], or the
-// client library's.
+// Missing returns those of the counters that don't exist, or are being deleted, each once. It costs a
+// read of each that this client has not read lately. Errors: [ErrInvalidID], or the client library's.
 func (c *Client) Missing(ctx context.Context, counters ...string) ([]string, error) {
 	for _, id := range counters {
 		if err := c.db.Layout.Path.Validate(id); err != nil {
@@ -74,17 +72,15 @@ func (c *Client) Missing(ctx context.Context, counters ...string) ([]string, err
 	return missing, nil
 }
 
-// Unread is how many of the counters this client has not read lately, each counted as often as it is
-// named: what [Client.Missing] would read.
+// Unread is how many reads [Client.Missing] would take.
 func (c *Client) Unread(counters ...string) int { return len(c.unread(counters)) }
 
-// listPage is how many counters are read at a time. A query of all of them might take longer than
-// Firestore lets one.
+// listPage is how many counters are read at a time.
 const listPage = 500
 
-// List yields all counters, in the order of their ids within a collection. Where COUNTERS has
-// several wildcards, counters that have not been rolled up yet are left out. It ends with the first
-// error, which is the client library's.
+// List yields all counters, in the order of their ids within a collection. If COUNTERS has several
+// wildcards, counters without a ledger are left out. It ends with the first error, which is the client
+// library's.
 func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
 		for token := ""; ; {
@@ -109,10 +105,9 @@ func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 	}
 }
 
-// Watch yields the counter as it is, and again with every change of its document, as long as ctx
-// and the loop last. Changes that follow each other quickly may come as one. It ends with an error:
-// [ErrNotFound] when there is no such counter any more, [ErrNotCounted], or the client library's;
-// when ctx ends it just ends.
+// Watch yields the counter as it is, and again after changes, until ctx or the loop ends. Quick changes
+// may come as one. It ends with an error: [ErrNotFound] once there is no such counter, [ErrNotCounted],
+// or the client library's; none if ctx ends.
 func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
 		err := c.call("watch", func() error {

@@ -30,27 +30,26 @@ type request struct {
 	asked  string      // fingerprint of what its key came with; "" without a key
 	member *membership // that is made or deleted with it; nil for an increment
 	done   chan outcome
-	late   <-chan struct{} // closed when its call is not to wait any longer; nil where its context says so
+	ended  <-chan struct{} // closed when its call is to wait no longer; nil if its context says so
 
 	line  *line     // where it stands, or stood last: the queue's
 	alone bool      // it shares no commit with other counters: one that it has left, or is to be made
 	until time.Time // when its batches must have ended: see due; zero before the first of them
-	// when its key's marker was made alone, so that commits which were in doubt are not applied;
-	// zero where that was not so
+	// When its key's marker was made alone, so that commits in doubt can't be applied; zero if it
+	// wasn't.
 	settled time.Time
 }
 
 // outcome is what became of a request.
 type outcome struct {
-	// counted by an earlier call with the same key; of a member: it was as asked already
+	// An earlier call with the same key was counted; a member was as asked already.
 	replayed  bool
 	maybeHeld bool // of a member who had joined already: its seat is held until a time, or that is not known
 	pending   bool // the caller went away after its commit had begun: what becomes of it comes later
 	err       error
 }
 
-// newRequest makes a request of increments, those of the same counter taken together. A key counts
-// within its scope, the counter or [several].
+// newRequest makes a request of increments. A key counts within its scope, a counter or [several].
 func newRequest(names layout.Layout, increments []Increment, key Key, scope string) (*request, error) {
 	if err := names.CheckSums(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidField, err)
@@ -105,8 +104,8 @@ type amount struct {
 // sums are those of several counters, one each.
 type sums []sum
 
-// add adds to the sum of a counter, whose place the index tells, and reports whether that fits into
-// an int64.
+// add adds to a counter's sum, whose place the index tells, and reports whether that fits into an
+// int64.
 func (s *sums) add(index map[string]int, counter string, what amount) (fits bool) {
 	at, ok := index[counter]
 	if !ok {
@@ -127,7 +126,7 @@ func (s *sums) add(index map[string]int, counter string, what amount) (fits bool
 }
 
 // fingerprint is the same for the same increments in any order, as they were asked for: FIELDS may
-// change between a request and its repetition, and with it what one that names no field is of.
+// change before a request is repeated.
 func fingerprint(increments []Increment) string {
 	sorted := slices.Clone(increments)
 	slices.SortFunc(sorted, func(a, b Increment) int {
@@ -141,8 +140,8 @@ func fingerprint(increments []Increment) string {
 	return hash(parts...)
 }
 
-// documents name what a request writes besides shards: its key's marker, or its membership, and of a
-// hold its entry.
+// documents are what a request writes besides shards: its key's marker, or its membership, and a hold's
+// entry.
 func (r *request) documents() []string {
 	switch {
 	case r.member != nil && r.member.entry != "":
@@ -155,8 +154,8 @@ func (r *request) documents() []string {
 	return nil
 }
 
-// earlier is what the documents that are there, of those beside shards, say of a request: that it was
-// counted before, or that another one has its key. It reports false where they say neither.
+// earlier is the outcome that documents beside shards give a request: it was counted before, or another
+// has its key. It reports false if there is none.
 func (r *request) earlier(there map[string]marker) (o outcome, ok bool) {
 	m, seen := there[r.key]
 	switch {

@@ -10,8 +10,7 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// command carries out what must not be applied twice. Errors are decide's, [ErrNotFound],
-// [ErrBusy], [ErrUnknown] or the client library's.
+// command carries out what must not be applied twice: see [book.Books.Command].
 func (c Counter) command(ctx context.Context, decide func(context.Context, *book.Book) error) error {
 	defer c.client.known.Remove(c.id)
 	return c.client.books.Command(ctx, c.id, func(ctx context.Context, k *book.Book) (bool, error) {
@@ -30,11 +29,10 @@ type ResetOptions struct {
 	Progress func(removed int)
 }
 
-// Reset sets the counter to zero: all its shards at once, and what it started from. Increments that
-// are committed while it runs count before it or after it, and so do members. The total follows
-// with the next roll-up. When it is cut short, it has taken off some members, and nothing else.
-// Errors: [ErrNotFound], [ErrHasMembers], [ErrLimited], [ErrInvalidField], [ErrBusy], [ErrUnknown], or the
-// client library's.
+// Reset sets all shards of the counter to zero at once, and what it started from. Increments and
+// members that come meanwhile count before it or after it. The total follows with the next roll-up. If
+// it is cut short, it has removed some members, and nothing else. Errors: [ErrNotFound],
+// [ErrHasMembers], [ErrLimited], [ErrInvalidField], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Reset(ctx context.Context, opts ResetOptions) error {
 	return c.call("reset", func() error { return c.reset(ctx, opts) })
 }
@@ -51,8 +49,7 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 	return c.command(ctx, func(ctx context.Context, k *book.Book) error { return c.decideReset(ctx, k, opts) })
 }
 
-// fewMembers is how many members a reset takes off in its own commit, beside those who have just
-// joined; more go before it.
+// fewMembers is how many members a reset removes in its own commit; more go before it.
 const fewMembers = 200
 
 func (c Counter) decideReset(ctx context.Context, k *book.Book, opts ResetOptions) error {
@@ -91,8 +88,7 @@ func (c Counter) decideReset(ctx context.Context, k *book.Book, opts ResetOption
 	return nil
 }
 
-// removeMembers takes off the members there are but a few, page by page, each with the count of its
-// field.
+// removeMembers removes all members but a few, page by page, with their counts.
 func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) error {
 	db := c.client.db
 	return c.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, _ int) (int, bool, error) {
@@ -113,10 +109,9 @@ func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) 
 	})
 }
 
-// Rebase sets the counter's total to what is given, and leaves its shards as they are: what the
-// total holds beyond them is changed. Increments that are committed while it runs are in the total
-// that is set, or come on top. A total that would take a base beyond an int64 comes as close as one
-// allows. Errors are those of [Counter.Reset], and [book.ErrLedgerFull].
+// Rebase sets the counter's total, and leaves its shards as they are. Increments that come meanwhile
+// are in that total, or come on top. If the base would be beyond an int64, the total is as close as it
+// gets. Errors are those of [Counter.Reset], and [book.ErrLedgerFull].
 func (c Counter) Rebase(ctx context.Context, total int64) error {
 	return c.call("rebase", func() error {
 		if err := c.client.sums(); err != nil {
@@ -126,8 +121,7 @@ func (c Counter) Rebase(ctx context.Context, total int64) error {
 	})
 }
 
-// RebaseFields is [Counter.Rebase] for counted fields by their names, in one commit. Others stay as
-// they are.
+// RebaseFields is [Counter.Rebase] for fields by their names, in one commit.
 func (c Counter) RebaseFields(ctx context.Context, totals map[string]int64) error {
 	return c.call("rebase", func() error { return c.rebase(ctx, totals) })
 }

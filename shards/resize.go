@@ -16,9 +16,8 @@ const movesAtOnce = 16
 
 // ResizeOptions are the choices in resizing a counter.
 type ResizeOptions struct {
-	// KeepShards keeps the shards that are too many, with nothing in them. That is for counters
-	// that clients write to by themselves: a write that waits on a phone may still name such a
-	// shard, and is lost where it is gone.
+	// KeepShards keeps shards beyond n, with nothing in them. That is for clients that write shards
+	// themselves: a write that waits on a phone may still name such a shard.
 	KeepShards bool
 	// Progress is called after each commit that moves some.
 	Progress func(moved, of int)

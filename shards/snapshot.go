@@ -11,20 +11,20 @@ import (
 // Snapshot is a counter's document.
 type Snapshot struct {
 	Counter string `json:"counter"`
-	// of the first field of shards, as the roll-up has it, about a second old; where there is none,
-	// of the first other that is an integer, and 0 where there is none of these either
+	// Total is that of the first field of shards, about a second old; if there is none, of the first
+	// other integer; otherwise 0.
 	Total int64 `json:"total"`
-	// Totals are those of all fields, by their names, where more than one is counted; otherwise
-	// nil. Those that count documents are among them.
+	// Totals are those of all fields by their names, if there are several; otherwise nil. Fields that
+	// count documents are among them.
 	Totals map[string]int64 `json:"totals,omitempty"`
 	// Doubles are the fields that are no integers, such as rating=avg(ratings.stars), by their names:
-	// nil for the average of none, and for what JSON has no number for.
+	// nil for an average of nothing, and for what JSON has no number for.
 	Doubles map[string]*float64 `json:"doubles,omitempty"`
-	// NotCounted are those that are not in the document, though it was rolled up: the field is new,
-	// or the counter has others. Their totals are 0.
+	// NotCounted are fields that the roll-up has not written: they are new, or the counter has others.
+	// Their totals are 0.
 	NotCounted []string `json:"not_counted,omitempty"`
-	// Limits are those of the fields that have one (see [Counter.SetLimit]), by their names, and Left what
-	// is left of them by the totals above: more may be taken by now.
+	// Limits are those of fields that have one (see [Counter.SetLimit]), by their names. Left is what
+	// the totals above leave of them: more may be taken by now.
 	Limits map[string]int64 `json:"limits,omitempty"`
 	Left   map[string]int64 `json:"left,omitempty"`
 
@@ -33,7 +33,7 @@ type Snapshot struct {
 
 	Reads int64 `json:"-"` // what [Counter.Sum] was billed as, with an error too; 0 of others
 
-	// fields of the document that may be counted instead, where none is that is asked for
+	// other numbers in the document, if no field that is asked for is there
 	there   []string
 	limited bool // a field has a limit, by the document, or by the ledger where that was read
 }

@@ -11,18 +11,17 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Sum is [Counter.Get] with an exact total: what the counter started from and all its shards, added
-// up on the server at one time. It costs two reads and one more per 1,000 shards. Queries of fields
-// such as comments=count(comments) are asked as of that time, too, at a read per 1,000 documents.
-// There is one sum of a counter at a time, and all who ask meanwhile share the next one. Errors:
-// [ErrNotFound], [ErrNotCounted], [ErrNotInteger], or the client library's.
+// Sum is [Counter.Get] with an exact total: what the counter started from and all its shards, added up
+// on the server at one time. It costs two reads and one per 1,000 shards, and for fields such as
+// comments=count(comments) one per 1,000 documents. There is one sum of a counter at a time; who asks
+// meanwhile shares the next one. Errors: [ErrNotFound], [ErrNotCounted], [ErrNotInteger], or the client
+// library's.
 func (c Counter) Sum(ctx context.Context) (s Snapshot, err error) {
 	err = c.call("sum", func() (err error) { s, err = c.shared(ctx); return err })
 	return s, err
 }
 
-// shared shares a sum with all who ask before it has begun. One that has is nothing for those who
-// come later: it may not have what they have added.
+// shared shares a sum with all who ask before it has begun. Later ones may have added something.
 func (c Counter) shared(ctx context.Context) (Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return Snapshot{}, err
@@ -83,8 +82,7 @@ type parts struct {
 
 func (p parts) total() int64 { return ledger.Add(append(p.shards, p.base)...) }
 
-// parts reads the counter, and what its fields of shards are made of, in their order, all as of one
-// time.
+// parts reads what the counter's fields of shards are made of, in their order, all as of one time.
 func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []parts, err error) {
 	db := c.client.db
 	s, k, _, err := c.existing(ctx, db)
@@ -121,9 +119,8 @@ func (c Counter) sumField(ctx context.Context, field layout.Field, at time.Time)
 	if store.IsInteger(value) {
 		return []int64{value.GetIntegerValue()}, 1, nil
 	}
-	// The server gives a double where a shard is one, which a client's increment(1.0) makes of it,
-	// and where the sum is beyond an int64. It is exact only up to 2⁵³, so the shards are read as
-	// they were at that time.
+	// The sum is a double if a shard is one, as a client's increment(1.0) makes it, and beyond the
+	// int64s. It is exact only up to 2⁵³, so the shards are read as they were at that time.
 	docs, err := c.shards(ctx, at)
 	reads = 1 + int64(len(docs))
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// turns has those who want the same take turns, in the order in which they came: the operations of
-// one member. Sent side by side, one that was asked for later might be carried out first.
+// turns has those who want the same take turns, in the order in which they came. Of a member's
+// operations side by side, the later one might be carried out first.
 type turns struct {
 	mu   sync.Mutex
 	last map[string]chan struct{} // :: what is wanted → closed when the last of those turns is over

@@ -20,7 +20,7 @@ func (c *Client) commit(ctx context.Context, f *batch, writes []*firestorepb.Wri
 	return c.db.Commit(ctx, writes...)
 }
 
-// logDoubt logs that a commit's outcome is not known, where that is what its error says.
+// logDoubt logs a commit whose outcome is not known.
 func (c *Client) logDoubt(f *batch, err error) {
 	if store.KindOf(err) == store.Doubtful {
 		sums := f.sums()
@@ -28,9 +28,8 @@ func (c *Client) logDoubt(f *batch, err error) {
 	}
 }
 
-// writes are those of a batch's commit: markers, members, and what is added to the picked shards.
-// Markers come first: Firestore looks at one write after the other, and a shard that is missing
-// must not hide that the increments were counted.
+// writes are those of a batch's commit. Markers come first: Firestore looks at one write after the
+// other, and a missing shard must not hide that the increments were counted.
 func (c *Client) writes(f *batch, sums sums) []*firestorepb.Write {
 	writes := c.beside(f, len(sums), func(r *request) string { return layout.ShardID(f.picked[r.counter()]) })
 	for _, sum := range sums {
@@ -39,7 +38,7 @@ func (c *Client) writes(f *batch, sums sums) []*firestorepb.Write {
 	return writes
 }
 
-// beside are those of a batch's commit that go before n of shards. Shard is the id of the one that a
+// beside are the writes of markers and members, before n of shards. shard is the id of the one that a
 // request is counted on.
 func (c *Client) beside(f *batch, n int, shard func(*request) string) []*firestorepb.Write {
 	markers := f.markers()

@@ -182,7 +182,7 @@ func describe(cmd *cobra.Command, s *dev.System, faults string, set settings.Set
 		}
 	}
 	if set.Hosted {
-		fmt.Fprintf(w, "\nYour app makes the documents %s. They show: %s.\n", set.Counters, strings.Join(layout.Layout{Fields: set.Fields}.FieldNames(), ", "))
+		fmt.Fprintf(w, "\nYour app makes the documents %s. They show: %s.\n", set.Counters, strings.Join(set.Fields.Names(), ", "))
 	} else if sums, _ := set.Fields.Split(); len(sums) == 0 {
 		id := "ID"
 		if set.Counters.Whole() {

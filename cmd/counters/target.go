@@ -300,7 +300,7 @@ func (t *target) sums() error {
 // fieldNames are the names of the fields that shards are summed up in, in the order of --fields.
 func (t *target) fieldNames() []string {
 	names, _ := t.place().Layout() // a wrong list is noticed where the counters are opened
-	return layout.Layout{Fields: names.Fields}.FieldNames()
+	return names.Fields.Names()
 }
 
 // counts reports that a counter hasn't these fields, or without any the first: what is added to
@@ -326,7 +326,7 @@ func (t *target) counts(ctx context.Context, c shards.Counter, fields ...string)
 // countedNames are the names of the fields that count documents.
 func (t *target) countedNames() []string {
 	names, _ := t.place().Layout()
-	return layout.Layout{Fields: names.Counted}.FieldNames()
+	return names.Counted.Names()
 }
 
 // totals is a counter's total, or where several fields are counted all of them, such as "likes 3,

@@ -16,12 +16,10 @@ import (
 // ErrNothing says that there is nothing to make a ledger of.
 var ErrNothing = errors.New("there is neither a document nor a shard")
 
-// Adopt makes a ledger for a counter that has none, from the shards as they are, and shows it in
-// the counter's document: one of Google's snippets has made the counter, or a blind trigger has
-// kept its total so far. Where a snippet has made shards only, the document is made; where the
-// document has no room, it shows nothing yet. It returns the ledger, which is nil where another was
-// faster, and the shards. Errors:
-// [ErrNothing], unless it is to be made anyway; [ErrLedgerFull]; those of [store.DB.Transact].
+// Adopt makes a ledger for a counter that has none, from its shards, and shows the totals in its
+// document. It makes the document if there are only shards. If the document has no room, it shows
+// nothing yet. The ledger is nil if somebody else was faster. Errors: [ErrNothing], unless anyway;
+// [ErrLedgerFull]; those of [store.DB.Transact].
 func (b Books) Adopt(ctx context.Context, counter string, anyway bool) (l *ledger.Ledger, shards Shards, err error) {
 	names := b.db.Layout
 	err = b.db.TransactOr(ctx, ledgerAlone, func(ctx context.Context, tx *store.Tx) error {
@@ -37,12 +35,12 @@ func (b Books) Adopt(ctx context.Context, counter string, anyway bool) (l *ledge
 		if err != nil {
 			return err
 		}
-		shown := docs[1] != nil || !names.Hosted && len(found) > 0
-		if !shown && len(found) == 0 && !anyway {
+		there := docs[1] != nil || !names.Hosted && len(found) > 0
+		if !there && len(found) == 0 && !anyway {
 			return ErrNothing
 		}
 		l, shards = k.Ledger, found
-		if k.At = now; !shown {
+		if k.At = now; !there {
 			l.Gone = now
 		}
 		return k.WriteTo(tx)
@@ -50,11 +48,10 @@ func (b Books) Adopt(ctx context.Context, counter string, anyway bool) (l *ledge
 	return l, shards, err
 }
 
-// adopt is the book of a counter without a ledger, with one of what its shards hold. The shards are
-// read inside of the transaction that makes the ledger: one that is written in between would be newer
-// than its entry and older than the ledger, and its event might come before either. Numbers of the
-// counter's document, which may be nil, that the totals take the place of are kept: an import in
-// place needs them.
+// adopt is a book with a new ledger of what the shards hold. They are read in the transaction that
+// makes the ledger: a shard that is written in between would be newer than its entry and older than the
+// ledger, and its event might come before either. The document may be nil. An import in place needs the
+// numbers that its totals replace.
 func (b Books) adopt(ctx context.Context, tx *store.Tx, counter string, doc *firestorepb.Document) (k *Book, shards Shards, err error) {
 	if shards, err = b.Shards(ctx, tx, counter, time.Time{}); err != nil {
 		return nil, nil, err
@@ -70,9 +67,8 @@ func (b Books) adopt(ctx context.Context, tx *store.Tx, counter string, doc *fir
 	return k, shards, nil
 }
 
-// Keep makes a ledger for a counter that has none, with totals, by the fields of the shards, that are
-// made of its document, which must be there. A counter that has a ledger is left as it is. Errors are
-// those of totals, [ErrNotFound], and those of [store.DB.Transact].
+// Keep makes a ledger for a counter that has none, and whose document is there, with the totals that
+// are made of the document. Errors: those of totals, [ErrNotFound], those of [store.DB.Transact].
 func (b Books) Keep(ctx context.Context, counter string, totals func(ctx context.Context, tx *store.Tx, doc map[string]*firestorepb.Value) (map[string]int64, error)) error {
 	return b.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 		docs, _, err := tx.Get(ctx, b.db.Layout.LedgerOf(counter), b.db.Layout.Counter(counter))
@@ -96,11 +92,9 @@ func (b Books) Keep(ctx context.Context, counter string, totals func(ctx context
 	})
 }
 
-// Rebuild makes a ledger that is an [ErrDamaged] again, from the shards as they are and with these
-// answers, and shows it in the counter's document. What can still be read of its base, and of what
-// was imported, is kept, unless it is an [ErrOthers]: without it the totals are what the shards hold.
-// It returns the ledger, which is nil where there is none that can't be used, and the shards. Errors:
-// [ErrLedgerFull]; those of [store.DB.Transact].
+// Rebuild replaces a ledger that is an [ErrDamaged] by a new one, of the shards and of these answers.
+// It keeps what it can read of the base and of imports, unless the ledger is an [ErrOthers]. The ledger
+// is nil if there is none that can't be used. Errors: [ErrLedgerFull]; those of [store.DB.Transact].
 func (b Books) Rebuild(ctx context.Context, counter string, answers map[string]ledger.Answer) (l *ledger.Ledger, shards Shards, err error) {
 	names := b.db.Layout
 	err = b.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -118,8 +112,7 @@ func (b Books) Rebuild(ctx context.Context, counter string, answers map[string]l
 			return err
 		}
 		k.state = remade
-		// The document keeps its create time, so the floor says as of when shards that aren't here held
-		// nothing: a time after they were read.
+		// Shards that aren't here held nothing at a time after the shards were read.
 		if _, k.At, err = tx.Get(ctx, names.LedgerOf(counter)); err != nil {
 			return fmt.Errorf("read the time: %w", err)
 		}
@@ -136,11 +129,10 @@ func (b Books) Rebuild(ctx context.Context, counter string, answers map[string]l
 	return l, shards, err
 }
 
-// keep takes over what can be read of a base, of what was imported into it, of what adoption had
-// replaced, and of commands that were applied: the document shows what the ledger had, but for fields that are new to it. Where the base
-// can't be read, nothing was imported into what is left; where it can, and not what was imported, it may
-// hold anything. Earlier formats had one base per shown field: that of total at the top, and others in
-// a map of fields.
+// keep takes over what can be read of the old ledger: base, imports, what adoption had replaced, and
+// commands. If the base can't be read, nothing is left of imports. If the base can, and the imports
+// can't, the base may hold any import. Earlier formats had one base per shown field: total's at the
+// top, and the others in a map of fields.
 func (k *Book) keep(fields map[string]*firestorepb.Value) {
 	l, shown := k.Ledger, k.names().Fields
 	var d decoder
@@ -167,10 +159,7 @@ func (k *Book) keep(fields map[string]*firestorepb.Value) {
 		}
 		delete(l.Replaced, field.Name)
 		if was, ok := replaced[field.Name]; ok && !d.damaged {
-			if l.Replaced == nil {
-				l.Replaced = map[string]int64{}
-			}
-			l.Replaced[field.Name] = was
+			ledger.Put(&l.Replaced, field.Name, was)
 		}
 	}
 	d.damaged = false

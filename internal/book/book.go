@@ -28,18 +28,18 @@ type Books struct{ db *store.DB }
 // Of are the books in a database.
 func Of(db *store.DB) Books { return Books{db} }
 
-// Book is a counter's ledger and its document as they were read, and what is changed in them since.
-// Whoever changes the ledger does that by the book's methods, or the book isn't written.
+// Book is a counter's ledger and document as they were read, and the changes since. All changes go
+// through the book's methods, or the book isn't written.
 type Book struct {
 	Counter string
 	Ledger  *ledger.Ledger        // with the changes in it; nil where there is none, or none that can be used
 	Doc     *firestorepb.Document // the counter's as it was read; nil where it is missing
-	At      time.Time             // as of when both were read; zero of a [Books.Held] one
+	At      time.Time             // as of when both were read; zero of a [Books.InMemory] one
 	// Unusable says why the ledger that is there can't be used: an [ErrDamaged]
 	Unusable error
-	// Deltas are what the shown integers grow by, by their names: of a flush that was written
+	// Deltas are what the shown integers grow by in a flush, by their names.
 	Deltas map[string]int64
-	// Applied is called once this book is known to be the one that a command has written; may be nil
+	// Applied is called once this book is known to be the one that a command has committed; may be nil
 	Applied func()
 
 	books  Books
@@ -88,16 +88,15 @@ func (s Shards) States() []ledger.State {
 	return states
 }
 
-// Read reads a counter's ledger and its document, both as of one time. Where there is no ledger,
-// missing is to make one; where that reports false the book has none. With an [ErrDamaged] the book
-// has the document alone.
+// Read reads a counter's ledger and document, both as of one time. If there is no ledger, missing may
+// make one; if it reports false, the book has none. With an [ErrDamaged] the book has the document
+// alone.
 func (b Books) Read(ctx context.Context, counter string, missing func(*Book) (made bool, err error)) (*Book, error) {
 	return b.read(ctx, counter, nil, missing)
 }
 
-// Glance is [Books.Read] of what tells whether a counter is right: of the ledger not the states, which
-// may be hundreds of KB, and of a document of the app's own nothing of the app's. The book can't be
-// written: see [Book.AddUp].
+// Glance is [Books.Read] of what tells whether a counter is right: without the ledger's states, which
+// may be hundreds of KB, and without the app's own fields. The book can't be written: see [Book.AddUp].
 func (b Books) Glance(ctx context.Context, counter string, missing func(*Book) (made bool, err error)) (*Book, error) {
 	paths := append([]string{LedgerBase, LedgerAnswers, LedgerSums, LedgerUneven, LedgerFloor, LedgerFormat, LedgerShards}, LedgerBack...)
 	for _, own := range []string{layout.Deleting, layout.NumShards, layout.NumShardsLegacy} {
@@ -117,7 +116,7 @@ func (b Books) read(ctx context.Context, counter string, paths []string, missing
 		}
 		k := b.open(counter, docs[0], docs[1], at)
 		if k.Ledger != nil {
-			k.meet()
+			k.catchUp()
 		}
 		if k.raw != nil {
 			return k, k.Unusable
@@ -173,17 +172,15 @@ func (b Books) open(counter string, itsLedger, doc *firestorepb.Document, at tim
 	return k
 }
 
-// Held is a counter's book whose ledger is in memory, as it was last written. Its document is there,
-// as far as that says.
-func (b Books) Held(counter string, l *ledger.Ledger) *Book {
+// InMemory is a counter's book whose ledger is in memory, as it was last written. It says that the
+// document is there.
+func (b Books) InMemory(counter string, l *ledger.Ledger) *Book {
 	return &Book{Counter: counter, Ledger: l, books: b}
 }
 
-// meet notes what was found of the counter's document: that it is missing, or back; and shown fields
-// that the ledger has no base for. The numbers in the app's document that their totals take the
-// place of are kept: FIELDS shows a field now that the extension, say, has kept so far. The ledger
-// knows them from then on.
-func (k *Book) meet() {
+// catchUp notes what was found: the document is missing, or back, or shows fields that the ledger has
+// no base for. It keeps the numbers in the app's document that such totals replace.
+func (k *Book) catchUp() {
 	l, d := k.Ledger, &k.diff
 	switch {
 	case k.Doc == nil && l.Gone.IsZero():
@@ -197,18 +194,15 @@ func (k *Book) meet() {
 		}
 		_, ours := l.Sums[field.Key()] // or else it is the total by chance
 		k.takeOver(field, !ours)
-		if d.Base == nil {
-			d.Base, d.Replaced = ledger.Counts{}, map[string]int64{}
-		}
-		d.Base[field.Shard] = 0
+		ledger.Put(&d.Base, field.Shard, 0)
 		if was, ok := l.Replaced[field.Name]; ok {
-			d.Replaced[field.Name] = was
+			ledger.Put(&d.Replaced, field.Name, was)
 		}
 	}
 }
 
-// takeOver notes that a field is shown from now on, and what number was in its place: another than
-// the total, or any, where the two may be the same by chance, 1 and 1.
+// takeOver notes that a field is shown from now on, and which number was in its place: if it isn't the
+// total, or, with any, even if it is, because the two may be equal by chance.
 func (k *Book) takeOver(field layout.Field, any bool) {
 	l := k.Ledger
 	total, _ := l.Total(field)
@@ -217,10 +211,7 @@ func (k *Book) takeOver(field layout.Field, any bool) {
 	}
 	value := k.Doc.GetFields()[field.Name]
 	if was, ok := store.Integer(value); ok && value != nil && (was != total || any && was != 0) {
-		if l.Replaced == nil {
-			l.Replaced = map[string]int64{}
-		}
-		l.Replaced[field.Name] = was
+		ledger.Put(&l.Replaced, field.Name, was)
 	}
 }
 
@@ -229,8 +220,8 @@ func (k *Book) names() layout.Layout { return k.books.db.Layout }
 // Missing reports whether the counter's document was looked for, and is missing.
 func (k *Book) Missing() bool { return k.Doc == nil && !k.At.IsZero() }
 
-// Lives reports as of when the counter's document is there, and isn't being deleted. That of a
-// [Books.Held] book has to be read for that. It reports false, too, where that isn't known.
+// Lives reports as of when the counter's document is there and isn't being deleted. For a
+// [Books.InMemory] book it reads the document. It reports false if that fails.
 func (k *Book) Lives(ctx context.Context) (at time.Time, reads int, lives bool) {
 	doc, at := k.Doc, k.At
 	if at.IsZero() {
@@ -248,16 +239,13 @@ func (k *Book) Deleting() bool {
 	return Deleting(k.names(), k.Doc) || k.Doc == nil && k.Ledger != nil && k.Ledger.Ending
 }
 
-// change has the ledger hold what a diff that was made of it changes.
+// change applies a diff of the ledger.
 func (k *Book) change(d ledger.Diff) {
 	if !d.Empty() {
 		k.Was()
 		for _, field := range k.names().Fields {
 			if n := k.Ledger.Grows(d, field.Shard); n != 0 {
-				if k.grown == nil {
-					k.grown = map[string]int64{}
-				}
-				k.grown[field.Shard] += n
+				ledger.Put(&k.grown, field.Shard, k.grown[field.Shard]+n)
 			}
 		}
 	}
@@ -275,9 +263,8 @@ func (k *Book) Merge(states []ledger.State, answers map[string]ledger.Answer) le
 	return d
 }
 
-// Correct has the ledger hold what all shards did at a time, and no answers of a time that has not
-// come. It tells in how many shards that counts something else, and whether the ledger had what
-// can't be.
+// Correct has the ledger hold what all shards held at a time, and drops answers of a time that has not
+// come. It tells how many shards differ, and whether the ledger had a time that can't be.
 func (k *Book) Correct(s ledger.Snapshot) (differ int, impossible bool) {
 	k.Was()
 	d := k.Ledger.Correct(k.At, s)
@@ -287,9 +274,8 @@ func (k *Book) Correct(s ledger.Snapshot) (differ int, impossible bool) {
 	return differ, d.Impossible
 }
 
-// Speak has the ledger hold what all shards did at a time, beside what was merged before, where that has
-// a part in a flush: see [ledger.Ledger.Speak]. now is when the ledger was as it is in the book. It
-// returns what that changes.
+// Speak counts a snapshot of all shards in a flush: see [ledger.Ledger.Speak]. now is when the ledger
+// was as it is in the book.
 func (k *Book) Speak(now time.Time, s ledger.Snapshot) (d ledger.Diff, spoke bool) {
 	if d, spoke = k.Ledger.Speak(now, s); spoke {
 		k.change(d)
@@ -297,8 +283,8 @@ func (k *Book) Speak(now time.Time, s ledger.Snapshot) (d ledger.Diff, spoke boo
 	return d, spoke
 }
 
-// Enter has the ledger hold what all shards did when it was read: a base is what a total holds beyond
-// that, whatever events have come. Its error is [ErrLedgerFull].
+// Enter has the ledger hold what all shards held when it was read: a base is what the total holds
+// beyond that. Its error is [ErrLedgerFull].
 func (k *Book) Enter(shards Shards) error {
 	k.change(k.Ledger.Correct(k.At, ledger.Snapshot{At: k.At, States: shards.States(), Uneven: k.Ledger.Uneven}))
 	if k.Ledger.Numbers() > ledger.MaxNumbers {
@@ -312,16 +298,16 @@ func (k *Book) SetBase(field string, base int64) {
 	k.change(ledger.Diff{Base: ledger.Counts{field: base}})
 }
 
-// Rebase sets what a field's total holds beyond the shards, whatever it was: no import is to bring
-// back the number that it has replaced.
+// Rebase sets the base, and forgets the number that the total has replaced: no import is to bring it
+// back.
 func (k *Book) Rebase(field layout.Field, base int64) {
 	k.SetBase(field.Shard, base)
 	delete(k.diff.Replaced, field.Name)
 	k.removed = append(k.removed, layout.FieldPath(LedgerReplaced, field.Name))
 }
 
-// Import notes what a field's base holds of a source, and adds to the base what is new of it. Errors:
-// [ErrLedgerFull]; [ErrLimited]; [ErrBeyond] where the base has no room for it; [ErrDamaged] where it isn't known what
+// Import records what a field's base holds of a source, and adds what is new of it. Errors:
+// [ErrLedgerFull]; [ErrLimited]; [ErrBeyond] if the base has no room; [ErrDamaged] if nobody knows what
 // the base holds.
 func (k *Book) Import(source string, value int64, field layout.Field, added int64) error {
 	l := k.Ledger
@@ -345,14 +331,14 @@ func (k *Book) Import(source string, value int64, field layout.Field, added int6
 	return nil
 }
 
-// TakeOff notes that something is taken off shards in the same commit: see [ledger.Ledger.Uneven].
+// TakeOff says that the commit takes something off shards: see [ledger.Ledger.Uneven].
 func (k *Book) TakeOff() { k.uneven = true }
 
-// Beside has writes of other documents go in the same commit.
+// Beside adds writes of other documents to the commit.
 func (k *Book) Beside(writes ...*firestorepb.Write) { k.beside = append(k.beside, writes...) }
 
-// Flush has the book written as a flush: it is counted, and integers grow by increments, whose
-// results [Book.Seen] compares with the ledger.
+// Flush has the book written as a flush: it is counted, and totals grow by increments, whose results
+// [Book.Seen] compares with the ledger.
 func (k *Book) Flush() { k.flush = true }
 
 // Was are the totals before the first change.
@@ -363,23 +349,22 @@ func (k *Book) Was() map[string]int64 {
 	return k.before
 }
 
-// LastView are the totals that the counter's document shows, as the ledger has it. What is in the
-// place of a field that whoever wrote the ledger last doesn't show is none of ours, and so is a
-// number that the ledger was made beside, until the first flush.
+// LastView are the totals that the ledger says the document shows. A field is left out if the ledger's
+// last writer doesn't show it, and until the first flush if the ledger was made beside another number.
 func (k *Book) LastView() map[string]int64 {
-	showed := map[string]int64{}
+	last := map[string]int64{}
 	for _, field := range k.names().Shown() {
 		_, known := k.Ledger.Sums[field.Key()]
 		_, replaced := k.Ledger.Replaced[field.Name]
 		if was, is := k.Was()[field.Name]; is && known && !(replaced && k.Ledger.Flushes == 0) {
-			showed[field.Name] = was
+			last[field.Name] = was
 		}
 	}
-	return showed
+	return last
 }
 
-// AddUp has a book that was glanced at hold what the shards add up to, by their fields, in the place
-// of their states.
+// AddUp gives a book of [Books.Glance] the sums of its shards, by their fields, instead of their
+// states.
 func (k *Book) AddUp(sums ledger.Counts) {
 	k.Ledger.States = map[string]ledger.Entry{"": {Counts: sums}}
 }

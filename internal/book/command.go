@@ -12,23 +12,22 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// ErrMany says that a counter has had more commands than its ledger has room for: the first one's
-// room is free again [ledger.InDoubt] after it. It is a [store.ErrContention].
+// ErrMany says that a counter has had too many commands lately. A command's id takes room in the ledger
+// for [ledger.InDoubt]. It is a [store.ErrContention].
 var ErrMany = fmt.Errorf("%w: %d commands within %v", store.ErrContention, ledger.MaxOps, ledger.InDoubt)
 
-// commandPatience is how long a command goes on, about fifteen seconds, and commandTimeout how long
-// it is in doubt at most: far less than [ledger.InDoubt], after which its id may be gone.
+// A command goes on for about fifteen seconds, and is in doubt for commandTimeout at most: far less
+// than [ledger.InDoubt], after which its id may be gone.
 var commandPatience = store.Patience{Conflicts: 20, Doubts: 20}
 
 const commandTimeout = ledger.InDoubt / 3
 
-// Command carries out what must not be applied twice to a counter: what decide makes of its book. It
-// is one commit, on condition that the ledger is as it was read. It leaves an id of the attempt in the
-// ledger (its ops): where the commit's answer is lost, the id tells whether it was applied, and which
-// attempt was. Ids go when nothing can be in doubt any more.
+// Command carries out once what must not be applied twice, such as a reset. It is one commit, on
+// condition that the ledger is as it was read, and it leaves an id in the ledger. If the commit's
+// answer is lost, the id tells whether it was applied.
 //
-// decide may be called several times, and reports false where there is nothing to do. A counter that
-// has no ledger yet gets one. Errors are decide's, [ErrNotFound], [ErrMany], [store.ErrContention],
+// decide may be called several times, and reports false if there is nothing to do. A counter without a
+// ledger gets one. Errors are decide's, [ErrNotFound], [ErrMany], [store.ErrContention],
 // [store.ErrDoubt], [ErrLedgerFull], or the client library's.
 func (b Books) Command(ctx context.Context, counter string, decide func(context.Context, *Book) (do bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
@@ -72,7 +71,7 @@ func (b Books) Command(ctx context.Context, counter string, decide func(context.
 	return err
 }
 
-// readExisting reads the book of a counter that is there, and gets a ledger where it has none.
+// readExisting reads the book of a counter that is there, and makes its ledger if there is none.
 func (b Books) readExisting(ctx context.Context, counter string) (*Book, error) {
 	k, err := b.Read(ctx, counter, func(k *Book) (bool, error) {
 		if k.Doc == nil || k.Deleting() {
@@ -89,8 +88,7 @@ func (b Books) readExisting(ctx context.Context, counter string) (*Book, error) 
 	return k, err
 }
 
-// pastDoubt are the paths of the ids in a ledger that nothing can be in doubt about any more at a time
-// of Firestore's, to be removed.
+// pastDoubt are the paths of ids that are no longer in doubt at a time of Firestore's.
 func pastDoubt(l *ledger.Ledger, now time.Time) (paths []string) {
 	for id, at := range l.Ops {
 		if now.Sub(at) > ledger.InDoubt {

@@ -11,9 +11,8 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Own are the fields of a counter's document that say how it is counted, such as
-// [layout.NumShards]. In a document of the app's own they are in one map, so that nothing else
-// of it is touched.
+// Own are our own fields of a counter's document, such as [layout.NumShards]. A document of the app's
+// own has them in one map.
 func Own(names layout.Layout, counter *firestorepb.Document) map[string]*firestorepb.Value {
 	if !names.Hosted {
 		return counter.GetFields()
@@ -21,8 +20,7 @@ func Own(names layout.Layout, counter *firestorepb.Document) map[string]*firesto
 	return counter.GetFields()[layout.Rollup].GetMapValue().GetFields()
 }
 
-// NumShards is the number of shards that a counter's document says, 1 to [layout.MaxShards]
-// whatever it says; 0 where it says none.
+// NumShards is the document's number of shards, within 1 to [layout.MaxShards]; 0 if it has none.
 func NumShards(names layout.Layout, counter *firestorepb.Document) int {
 	own := Own(names, counter)
 	n := cmp.Or(own[layout.NumShards], own[layout.NumShardsLegacy])
@@ -38,8 +36,7 @@ func Deleting(names layout.Layout, counter *firestorepb.Document) bool {
 	return Own(names, counter)[layout.Deleting].GetBooleanValue()
 }
 
-// ValueOf is what a field of a counter's document is to hold, as its ledger has it; nil where that
-// isn't known.
+// ValueOf is what the ledger says a field of the document should hold; nil if it doesn't know.
 func ValueOf(field layout.Field, l *ledger.Ledger) *firestorepb.Value {
 	if field.Counted == nil {
 		total, _ := l.Total(field)
@@ -48,8 +45,7 @@ func ValueOf(field layout.Field, l *ledger.Ledger) *firestorepb.Value {
 	return valueOf(l.Answers[field.Key()])
 }
 
-// view is what the shown fields of a counter's document are to hold, as its ledger has them, whose
-// totals are given.
+// view is what the document's shown fields should hold by the ledger, whose totals are given.
 func view(names layout.Layout, l *ledger.Ledger, totals map[string]int64) map[string]*firestorepb.Value {
 	fields := make(map[string]*firestorepb.Value, len(names.Fields)+len(names.Counted))
 	for _, field := range names.Shown() {

@@ -40,38 +40,34 @@ const (
 	answerDouble = "double"
 )
 
-// restoredAfter is how much later than it says a document was made that is a restored one: longer than
-// the commit of a transaction takes. One of before ledgers said it is taken for restored.
+// restoredAfter is longer than a transaction's commit takes. If a ledger says that it was made so much
+// earlier than its document, a backup was restored.
 const restoredAfter = 5 * time.Minute
 
-// LedgerBack are the paths of what a ledger says of a document that was missing, and that whoever
-// finds it there takes away.
+// LedgerBack are the paths that say that the document is missing.
 var LedgerBack = []string{LedgerGone, LedgerEnding}
 
-// ledgerFormat is the version of what a ledger's fields mean. A later format that has further fields
-// and leaves the meaning of these is no other version. Ledgers of before there were versions are read
-// as version 1: they have none but the fields in unversioned.
+// ledgerFormat is the version of the fields' meaning. New fields alone don't change it. A ledger
+// without a version is read as version 1 if it has no fields but those in unversioned.
 const ledgerFormat = 1
 
-// unversioned are the fields that a ledger had when formats got versions, and one that is written
-// alone. A ledger without a version that has others is of an earlier format, and what it counted is in
-// fields that nothing reads any more.
+// unversioned are the fields that a ledger without a version may have. If it has others, it is of an
+// earlier format, and what it counted is in fields that nothing reads.
 var unversioned = []string{
 	LedgerStates, LedgerAnswers, LedgerBase, LedgerReplaced, LedgerFloor, LedgerGone, LedgerEnding, LedgerSums, LedgerFlushes, LedgerOps, LedgerImported,
 	LedgerUneven, LedgerLimits,
 }
 
-// ErrDamaged says that a ledger can't be used: its document is not what this module writes, or an
-// [ErrFormat] or [ErrOthers]. Make it again of what the shards hold (counters reconcile
-// --rebuild-ledgers), or delete it, and the next roll-up makes another.
+// ErrDamaged says that a ledger can't be used: something else wrote it, or it is an [ErrFormat] or
+// [ErrOthers]. counters reconcile --rebuild-ledgers makes it again. If it is deleted, the next roll-up
+// does.
 var ErrDamaged = errors.New("ledger is damaged")
 
 var (
-	// ErrFormat says that a ledger is of a format that this revision doesn't read: an earlier one, or
-	// one of a later revision's.
+	// ErrFormat says that another revision wrote the ledger, in a format that this one can't read.
 	ErrFormat error = unusable("ledger is of another format")
-	// ErrOthers says that a ledger holds states of the shards in another collection. Two deployments
-	// with different SHARDS can't count for the same documents.
+	// ErrOthers says that a ledger is of shards in another collection: a deployment with another SHARDS
+	// counts for the same documents.
 	ErrOthers error = unusable("ledger is another deployment's")
 )
 
@@ -97,8 +93,7 @@ func encode(l *ledger.Ledger) map[string]*firestorepb.Value {
 	return fields
 }
 
-// encodeDiff are the fields that a [store.Update] sets for a diff, and the paths that it removes: a
-// flush sends what changed, and not the whole ledger.
+// encodeDiff are the fields that a flush sets, and the paths that it removes.
 func encodeDiff(d ledger.Diff) (fields map[string]*firestorepb.Value, removed []string) {
 	fields = map[string]*firestorepb.Value{}
 	if len(d.States) > 0 {
@@ -169,8 +164,7 @@ func Answer(field layout.Field, said store.Aggregated) ledger.Answer {
 	return a
 }
 
-// doubleOf is the double that a number comes to, or [ledger.None] where the value is null. It is nil
-// for anything else.
+// doubleOf is a number as a double, [ledger.None] for null, and nil for anything else.
 func doubleOf(v *firestorepb.Value) any {
 	if _, null := v.GetValueType().(*firestorepb.Value_NullValue); null {
 		return ledger.None{}
@@ -181,7 +175,6 @@ func doubleOf(v *firestorepb.Value) any {
 	return nil
 }
 
-// setIntegers has an update of a ledger set integers of one of its maps.
 func setIntegers(fields map[string]*firestorepb.Value, name string, set map[string]int64) {
 	if len(set) > 0 {
 		fields[name] = integers(set)
@@ -204,7 +197,7 @@ func integers[M ~map[string]int64](counts M) *firestorepb.Value {
 	return store.Map(values)
 }
 
-// usable says why a ledger's document is not to be read as one of this format and of these shards.
+// usable says why a ledger's document can't be read.
 func usable(fields map[string]*firestorepb.Value, shards string) error {
 	format, versioned := fields[LedgerFormat]
 	of, named := fields[LedgerShards]
@@ -223,9 +216,8 @@ func usable(fields map[string]*firestorepb.Value, shards string) error {
 	return nil
 }
 
-// Decode reads the document of a ledger of the shards in a collection of that id. A field of
-// another type than ours is an [ErrDamaged]: something else wrote it, and guessing would make a
-// total that can't be explained, or import a counter twice.
+// Decode reads a ledger. It is an [ErrDamaged] if a field has another type than ours: to guess might
+// import a counter twice.
 func Decode(shards string, doc *firestorepb.Document) (*ledger.Ledger, error) {
 	var d decoder
 	fields := doc.GetFields()
@@ -278,8 +270,7 @@ func Decode(shards string, doc *firestorepb.Document) (*ledger.Ledger, error) {
 	return l, nil
 }
 
-// decoder reads values, and notes whether one is of another type than it should be. A value that is
-// missing is none of any.
+// decoder reads values, and notes whether one has the wrong type. A missing value is the zero value.
 type decoder struct{ damaged bool }
 
 func (d *decoder) integer(v *firestorepb.Value) int64 {

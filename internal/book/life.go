@@ -11,9 +11,9 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Make has a transaction that has read the book give its counter n shards, and what else it takes to
-// be counted: its document and its ledger, from total on where that is not 0, and made as of a floor
-// where that is not zero. Errors: [ErrLedgerFull], [ErrDamaged], and those of reading.
+// Make gives the counter n shards in a transaction that has read the book. It also makes the document
+// and the ledger if they are missing: with a total unless that is 0, and with a floor unless that is
+// zero. Errors: [ErrLedgerFull], [ErrDamaged], and those of reading.
 func (k *Book) Make(ctx context.Context, tx *store.Tx, n int, total int64, floor time.Time) (err error) {
 	names, doc := k.names(), k.Doc
 	var fields map[string]*firestorepb.Value
@@ -47,8 +47,7 @@ func (k *Book) Make(ctx context.Context, tx *store.Tx, n int, total int64, floor
 	return nil
 }
 
-// begin is the book with a ledger that a counter which is made goes on with: what its path has
-// counted.
+// begin is the book with the ledger of a counter that is made: what its path has counted goes on.
 func (k *Book) begin(ctx context.Context, tx *store.Tx, total int64, floor time.Time) (_ *Book, err error) {
 	names := k.names()
 	var shards Shards
@@ -85,8 +84,8 @@ func (k *Book) begin(ctx context.Context, tx *store.Tx, total int64, floor time.
 	return k, nil
 }
 
-// Life tells one life of a path from the next, by the times when its documents were made; zero
-// where there is none.
+// Life tells one life of a path from the next, by the create times of its documents; zero if there are
+// none.
 type Life struct{ ledger, doc time.Time }
 
 // Life is the one that the book is of.
@@ -100,8 +99,8 @@ func (k *Book) Life() (l Life) {
 	return l
 }
 
-// Over reports whether a life has ended, by what is there now. One without a ledger may get
-// one at any moment, and its document may be deleted by hand, which ends none.
+// Over reports whether a life has ended. A life without a ledger may get one at any moment, and doesn't
+// end if somebody deletes its document.
 func (l Life) Over(now Life) bool {
 	if l.ledger.IsZero() {
 		return !l.doc.IsZero() && !now.doc.IsZero() && !now.doc.Equal(l.doc)
@@ -109,35 +108,34 @@ func (l Life) Over(now Life) bool {
 	return !now.ledger.Equal(l.ledger)
 }
 
-// HasLedger reports whether there is a ledger, if only one that can't be used.
+// HasLedger reports whether there is a ledger, even one that can't be used.
 func (k *Book) HasLedger() bool { return k.raw != nil }
 
 // Version is the update time of the ledger's document.
 func (k *Book) Version() time.Time { return k.raw.GetUpdateTime().AsTime() }
 
-// Ending reports whether the ledger says that what is below the path is being removed.
+// Ending reports whether the ledger says that everything below the path is being removed.
 func (k *Book) Ending() bool { return k.raw.GetFields()[LedgerEnding].GetBooleanValue() }
 
-// End has a transaction say in the ledger that what is below the path is being removed, and that the
-// document is missing.
+// End says in the ledger that everything below the path is being removed, and that the document is
+// missing.
 func (k *Book) End(tx *store.Tx) {
 	tx.Write(store.Update(k.raw.GetName(), store.Exists(true), map[string]*firestorepb.Value{LedgerEnding: store.Bool(true)},
 		[]string{LedgerSums}, store.ServerTime(LedgerGone)))
 }
 
-// Stay takes back what [Book.End] has said, but for the document.
+// Stay takes back what [Book.End] says about what is below the path.
 func (k *Book) Stay(tx *store.Tx) {
 	tx.Write(store.Update(k.raw.GetName(), store.Exists(true), nil, []string{LedgerEnding}))
 }
 
-// Mark has a transaction say in the counter's document that it is being deleted: nothing is added to
-// it from then on.
+// Mark says in the document that it is being deleted: from then on nobody adds to it.
 func (k *Book) Mark(tx *store.Tx) {
 	tx.Write(store.Update(k.names().Counter(k.Counter), store.Exists(true), map[string]*firestorepb.Value{layout.Deleting: store.Bool(true)}, nil))
 }
 
-// Uneven has a transaction that takes something off shards say so in the counter's ledger, where
-// there is one: see [ledger.Ledger.Uneven].
+// Uneven says in the ledger, if there is one, that the transaction takes something off shards: see
+// [ledger.Ledger.Uneven].
 func (k *Book) Uneven(tx *store.Tx) {
 	if k.raw != nil {
 		tx.Write(store.Update(k.raw.GetName(), store.Exists(true), nil, nil, store.ServerTime(LedgerUneven)))

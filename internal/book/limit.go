@@ -15,8 +15,8 @@ import (
 // ErrLimited says that something can't be done to a counter while one of its fields has a limit.
 var ErrLimited = errors.New("a field of the counter has a limit: remove the limit first")
 
-// Limited reports whether a field of the counter has a limit, as its ledger says, or its document where there
-// is no ledger. Its shards have other ids then: nobody makes one who has not asked this in the same transaction.
+// Limited reports whether the ledger, or without one the document, says that a field has a limit. Then
+// shards have other ids, so whoever makes a shard asks this in the same transaction.
 func (k *Book) Limited() bool {
 	switch {
 	case k.Ledger != nil:
@@ -76,26 +76,19 @@ func LimitsIn(shards Shards) (limits ledger.Counts) {
 		for name, value := range doc.GetFields() {
 			field, ok := layout.SharedField(name)
 			if n, integer := store.Integer(value); ok && integer {
-				if limits == nil {
-					limits = ledger.Counts{}
-				}
-				limits[field] = ledger.Add(limits[field], n)
+				ledger.Put(&limits, field, ledger.Add(limits[field], n))
 			}
 		}
 	}
 	return limits
 }
 
-// LimitsOf are the limits that a counter's document shows, by the names of its fields; nil where it shows
-// none.
+// LimitsOf are the limits that a document shows, by field names; nil if it shows none.
 func LimitsOf(names layout.Layout, counter *firestorepb.Document) map[string]int64 {
 	var limits map[string]int64
 	for name, value := range Own(names, counter)[layout.Limits].GetMapValue().GetFields() {
 		if n, ok := store.Integer(value); ok {
-			if limits == nil {
-				limits = map[string]int64{}
-			}
-			limits[name] = n
+			ledger.Put(&limits, name, n)
 		}
 	}
 	return limits

@@ -15,14 +15,13 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Update commits a counter's book as change leaves it, on condition that its ledger is as it was
-// read. change reads a book, and may be called several times; nil is nothing to do. After a commit
-// that others were faster than, and one whose answer was lost, it looks again: so it must recognize
-// its own work, by a difference that is gone. Where the document has no room for what it is to show,
-// the ledger is written alone, and counts.
+// Update commits a counter's book as change leaves it, on condition that its ledger is as it was read.
+// change may be called several times, and returns nil if there is nothing to do. It must recognize its
+// own work, by a difference that is gone: the answer to an earlier commit may be lost. If the document
+// has no room, the ledger is written alone, and counts.
 //
-// It returns the book that was committed; nil where there was nothing to do. Errors are change's and
-// those of [store.DB.CommitIf].
+// Update returns the book that was committed, or nil. Errors are change's and those of
+// [store.DB.CommitIf].
 func (b Books) Update(ctx context.Context, p store.Patience, change func(context.Context) (*Book, error)) (*Book, error) {
 	p.Smaller = ledgerAlone
 	return b.update(ctx, p, change)
@@ -57,7 +56,7 @@ func (k *Book) WriteTo(tx *store.Tx) error {
 	return err
 }
 
-// writes are those of the book: of the ledger, of the counter's document, and of others.
+// writes are those of the ledger, of the counter's document, and of others.
 func (k *Book) writes() ([]*firestorepb.Write, error) {
 	totals := k.Ledger.Totals(k.names().Shown()...)
 	if err := k.balances(totals); err != nil {
@@ -71,9 +70,8 @@ func (k *Book) writes() ([]*firestorepb.Write, error) {
 	return append(writes, k.beside...), nil
 }
 
-// balances says why the book can't be written: the document would show another total than what it
-// was and what the changes that are written of the ledger add to it. Something has changed the
-// ledger by another way than the book's methods.
+// balances is an error if the document would show another total than it did plus what the changes add.
+// Then something has changed the ledger without the book's methods.
 func (k *Book) balances(totals map[string]int64) error {
 	for _, field := range k.names().Fields {
 		was, grown, is := k.Was()[field.Name], k.grown[field.Shard], totals[field.Name]
@@ -132,9 +130,8 @@ func (k *Book) ledger() *firestorepb.Write {
 	return store.Update(name, store.UpdatedAtTime(l.Updated), fields, removed, transforms...)
 }
 
-// sums are what a ledger's states and answers come to in the fields that are shown, by their
-// definitions: what is shown from another source from now on, or in another place, likes=count
-// after total=count, was not there before. Nor was anything while the document is missing.
+// sums are what states and answers come to in the shown fields, by their definitions. They are empty
+// while the document is missing.
 func sums(names layout.Layout, l *ledger.Ledger) ledger.Counts {
 	if !l.Gone.IsZero() {
 		return nil
@@ -151,14 +148,13 @@ func sums(names layout.Layout, l *ledger.Ledger) ledger.Counts {
 	return sums
 }
 
-// sign says in a ledger's fields what format they are of, and of whose shards.
+// sign says of what format the fields are, and of whose shards.
 func sign(fields map[string]*firestorepb.Value, shards string) {
 	fields[LedgerFormat], fields[LedgerShards] = store.Int(ledgerFormat), store.String(shards)
 }
 
-// document is the write of the counter's document: what the ledger has. A missing one is written only
-// where the ledger is made beside it; otherwise it stays away, which is a condition. Increments alone
-// would leave a total wrong that has come to the end of an int64, and one that something else wrote.
+// document is the write of the counter's document. A missing document is written only if the ledger is
+// made beside it; otherwise the write is the condition that it stays away.
 func (k *Book) document(totals map[string]int64) *firestorepb.Write {
 	name := k.names().Counter(k.Counter)
 	set := view(k.names(), k.Ledger, totals)
@@ -176,20 +172,19 @@ func (k *Book) document(totals map[string]int64) *firestorepb.Write {
 	return store.Update(name, condition, set, nil, append(transforms, store.ServerTime(k.names().OwnPath(layout.UpdatedAt)))...)
 }
 
-// increments are those of a flush, of fields that it then doesn't set. One that doesn't grow is
-// incremented by 0, because the commit's answer says what it is afterwards. What is set all the same:
-// fields that are shown for the first time, because what they have held so far is no part of the
-// total; doubles, because an increment of one is not exact, and one of null makes a number of it; and
-// what grows by more than an increment can.
+// increments are those of a flush, of fields that it then doesn't set. A field that doesn't grow is
+// incremented by 0, because the commit's answer says what it holds afterwards. A flush sets fields that
+// are shown for the first time, doubles, whose increments are not exact, and what grows by more than an
+// increment can.
 func (k *Book) increments(totals map[string]int64, set map[string]*firestorepb.Value) (transforms []*firestorepb.DocumentTransform_FieldTransform) {
 	if !k.flush {
 		return nil
 	}
 	k.Deltas = map[string]int64{}
-	showed := k.LastView()
+	last := k.LastView()
 	for _, field := range k.names().Shown() {
 		total, integer := totals[field.Name]
-		was, known := showed[field.Name]
+		was, known := last[field.Name]
 		if integer {
 			k.Deltas[field.Name] = ledger.Sub(total, was)
 		}
@@ -202,12 +197,12 @@ func (k *Book) increments(totals map[string]int64, set map[string]*firestorepb.V
 	return transforms
 }
 
-// Alone reports whether the ledger was committed without the document, which has no room.
+// Alone reports whether only the ledger was committed, because the document has no room.
 func (k *Book) Alone() bool { return k.alone }
 
-// Seen tells whether the document's fields, as a flush's commit has left them, are what the ledger
-// has, and by how much they were another number that something else wrote: of several, without signs.
-// One that was not there is a document that was made again.
+// Seen compares the results of a flush's increments with the ledger. drift is by how much something
+// else had changed the fields: of several, without signs. A field that was missing is a document that
+// was made again.
 func (k *Book) Seen() (agrees bool, drift int64) {
 	agrees = !k.alone
 	for i, result := range k.results[:min(len(k.results), len(k.incremented))] {
@@ -229,8 +224,7 @@ func (k *Book) Seen() (agrees bool, drift int64) {
 	return agrees, drift
 }
 
-// Mend sets the counter's document to what the ledger has, on condition that the ledger is as it was
-// committed.
+// Mend sets the counter's document to what the ledger has, if the ledger is still as it was committed.
 func (k *Book) Mend(ctx context.Context) error {
 	names := k.names()
 	_, err := k.books.db.Commit(ctx,
@@ -243,8 +237,7 @@ func (k *Book) Mend(ctx context.Context) error {
 // Signed reports whether the ledger's sums are what it comes to in this revision's fields.
 func (k *Book) Signed() bool { return maps.Equal(k.Ledger.Sums, sums(k.names(), k.Ledger)) }
 
-// ledgerAlone is the first of a book's writes, which is of the ledger, without its sums: the counter's
-// document doesn't show them.
+// ledgerAlone is the write of the ledger, without its sums, which the counter's document doesn't show.
 func ledgerAlone(writes []*firestorepb.Write) []*firestorepb.Write {
 	delete(writes[0].GetUpdate().GetFields(), LedgerSums)
 	if mask := writes[0].GetUpdateMask(); mask != nil { // or else the ledger is made

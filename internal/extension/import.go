@@ -197,7 +197,7 @@ func (c importer) checkSource(source Source) error {
 		// Taken for a field that isn't shown here, it would be added to the first one.
 		return fmt.Errorf("%w: %w", ErrInvalidSource, c.db.Layout.CheckField(source.last()))
 	case c.db.Layout.Document(source.Path) != c.db.Layout.Counter(c.counter) || c.inPlace(source):
-	case slices.Contains(c.db.Layout.FieldNames(), source.Field):
+	case slices.Contains(c.db.Layout.Fields.Names(), source.Field):
 		return fmt.Errorf("%w: the extension and the roll-up would both write %s: import it into another counter, or in place with HOSTED=true", ErrInvalidSource, source.Field)
 	}
 	return nil

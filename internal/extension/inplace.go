@@ -246,5 +246,5 @@ func takeOff(shard *firestorepb.Document, field string, n int64) *firestorepb.Wr
 // inPlace reports whether a counter is taken over in place.
 func (c importer) inPlace(source Source) bool {
 	db := c.db
-	return db.Layout.Hosted && db.Layout.Document(source.Path) == db.Layout.Counter(c.counter) && slices.Contains(db.Layout.FieldNames(), source.Field)
+	return db.Layout.Hosted && db.Layout.Document(source.Path) == db.Layout.Counter(c.counter) && slices.Contains(db.Layout.Fields.Names(), source.Field)
 }

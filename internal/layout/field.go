@@ -49,13 +49,20 @@ func (f Fields) String() string {
 	return strings.Join(items, ",")
 }
 
-// CheckShown is an error if FIELDS doesn't name the field.
-func (f Fields) CheckShown(name string) error {
+// Names are the fields' names, in their order.
+func (f Fields) Names() []string {
 	names := make([]string, len(f))
 	for i, field := range f {
-		if names[i] = field.Name; field.Name == name {
-			return nil
-		}
+		names[i] = field.Name
+	}
+	return names
+}
+
+// CheckShown is an error if FIELDS doesn't name the field.
+func (f Fields) CheckShown(name string) error {
+	names := f.Names()
+	if slices.Contains(names, name) {
+		return nil
 	}
 	return fmt.Errorf("%q is not counted; want one of %s%s", name, strings.Join(names, ", "), f.toCount(name))
 }

@@ -63,15 +63,6 @@ type Layout struct {
 	Hosted bool
 }
 
-// FieldNames are the names of the sums in a counter's document, in the order of FIELDS.
-func (l Layout) FieldNames() []string {
-	names := make([]string, len(l.Fields))
-	for i, field := range l.Fields {
-		names[i] = field.Name
-	}
-	return names
-}
-
 // Shown are all fields that a counter's document shows: first the sums, then those that count documents.
 func (l Layout) Shown() Fields { return slices.Concat(l.Fields, l.Counted) }
 
@@ -118,7 +109,7 @@ func (l Layout) CheckField(name string) error {
 			what = fmt.Sprintf("counts documents (%s), and nothing else is added to it", field)
 		}
 	}
-	return fmt.Errorf("%q %s; want one of %s%s", name, what, strings.Join(l.FieldNames(), ", "), l.Shown().toCount(name))
+	return fmt.Errorf("%q %s; want one of %s%s", name, what, strings.Join(l.Fields.Names(), ", "), l.Shown().toCount(name))
 }
 
 // OwnPath is the path of one of our own fields in a counter's document, such as [NumShards], for update

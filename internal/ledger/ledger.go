@@ -44,6 +44,14 @@ const (
 	Blank        // anything else
 )
 
+// Put sets an entry of a map, which it makes if there is none.
+func Put[M ~map[K]V, K comparable, V any](in *M, key K, value V) {
+	if *in == nil {
+		*in = M{}
+	}
+	(*in)[key] = value
+}
+
 // Set enters a field of the shard, with n if it is an integer. It ignores a field that no ledger
 // counts.
 func (s *State) Set(field string, n int64, kind Kind) {
@@ -53,10 +61,8 @@ func (s *State) Set(field string, n int64, kind Kind) {
 		s.Odd = append(s.Odd, field)
 	case kind == Blank:
 		s.Blank = append(s.Blank, field)
-	case s.Counts == nil:
-		s.Counts = Counts{field: n}
 	default:
-		s.Counts[field] = n
+		Put(&s.Counts, field, n)
 	}
 }
 
@@ -87,18 +93,13 @@ func (l *Ledger) after(s State, known Entry) (e Entry, kept Counts) {
 	e = Entry{AsOf: s.AsOf, Counts: s.Counts}
 	for _, name := range s.Odd {
 		if n := before(name); n != 0 {
-			if e.Counts = maps.Clone(e.Counts); e.Counts == nil {
-				e.Counts = Counts{}
-			}
-			e.Counts[name] = n
+			e.Counts = maps.Clone(e.Counts)
+			Put(&e.Counts, name, n)
 		}
 	}
 	for _, name := range s.Blank {
 		if n := before(name); n != 0 {
-			if kept == nil {
-				kept = Counts{}
-			}
-			kept[name] = n
+			Put(&kept, name, n)
 		}
 	}
 	return e, kept
@@ -305,10 +306,7 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 			d.Full = append(d.Full, key) // a deletion, too: such a snapshot would bring its shard back
 			continue
 		}
-		if d.States == nil { // duplicates need none
-			d.States = make(map[string]Entry, len(states))
-		}
-		d.States[key] = e
+		Put(&d.States, key, e)
 		l.keep(&d, kept)
 		if e.less(known) && s.AsOf.After(d.Uneven) {
 			d.Uneven = s.AsOf
@@ -332,13 +330,10 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 			d.Full = append(d.Full, key)
 			continue
 		}
-		if d.Answers == nil {
-			d.Answers = make(map[string]Answer, len(answers))
-		}
 		if a.Odd {
 			a.Value = known.Value
 		}
-		d.Answers[key] = a
+		Put(&d.Answers, key, a)
 	}
 	return d
 }

@@ -21,3 +21,13 @@ func (c *clock) saw(t time.Time) {
 		c.newest, c.at = t, now
 	}
 }
+
+// now is the lower bound; zero before the first answer.
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.newest.IsZero() {
+		return time.Time{}
+	}
+	return c.newest.Add(time.Since(c.at))
+}

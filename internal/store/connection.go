@@ -98,6 +98,13 @@ func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.C
 	return err
 }
 
+// unreached is why the last call found no connection.
+func (c *connection) unreached() *Unreachable {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unreachable
+}
+
 // refuses notes that a connection was refused, and reports whether an emulator has refused all for
 // [starting].
 func (c *connection) refuses() bool {

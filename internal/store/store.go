@@ -155,14 +155,7 @@ func (db *DB) outgoing(ctx context.Context) context.Context {
 
 // Now is a lower bound of Firestore's clock, by its answers to reads and commits. Before the first
 // answer, it is this machine's time.
-func (db *DB) Now() time.Time {
-	db.clock.mu.Lock()
-	defer db.clock.mu.Unlock()
-	if db.clock.newest.IsZero() {
-		return time.Now()
-	}
-	return db.clock.newest.Add(time.Since(db.clock.at))
-}
+func (db *DB) Now() time.Time { return cmp.Or(db.clock.now(), time.Now()) }
 
 // Later is the later of two clocks: Firestore's, because this machine's may be slow, and this machine's,
 // because of one that was suspended what is known of Firestore's is as old as its last answer.
@@ -172,17 +165,12 @@ func (db *DB) Later() time.Time {
 
 // Passed reports whether Firestore's clock is certainly at t or later.
 func (db *DB) Passed(t time.Time) bool {
-	db.clock.mu.Lock()
-	defer db.clock.mu.Unlock()
-	return !db.clock.newest.IsZero() && !t.After(db.clock.newest.Add(time.Since(db.clock.at)))
+	now := db.clock.now()
+	return !now.IsZero() && !t.After(now)
 }
 
 // Unreachable is why the last call found no connection; nil where it found one.
-func (db *DB) Unreachable() *Unreachable {
-	db.api.mu.Lock()
-	defer db.api.mu.Unlock()
-	return db.api.unreachable
-}
+func (db *DB) Unreachable() *Unreachable { return db.api.unreached() }
 
 // clientOptions are the given options of a client, and defaults for what they leave open.
 func clientOptions(emulator string, given []option.ClientOption) ([]option.ClientOption, error) {

@@ -112,7 +112,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a call without a deadline waits for as long as it takes", "shards",
-		"r.late = c.patience.end(ctx)", "_ = &c.patience", test("TestACallEndsItself"),
+		"r.ended = c.patience.end(ctx)", "_ = &c.patience", test("TestACallEndsItself"),
 	},
 	{
 		"withdrawn increments still count as waiting", "shards",

@@ -40,7 +40,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"an event is acknowledged before it is noted", "rollup",
-		"err := r.note(b.counter, cmp.Or(err, ErrLedgerFull))\n\t\tfor _, event := range s.noted {\n\t\t\tevent <- err", "_ = r.note(b.counter, cmp.Or(err, ErrLedgerFull))\n\t\tfor _, event := range s.noted {\n\t\t\tevent <- nil", test("TestANoteThatCannotBeWritten"),
+		"err := r.client.note(r.running, b.counter, cmp.Or(err, ErrLedgerFull))\n\t\tfor _, event := range s.noted {\n\t\t\tevent <- err", "_ = r.client.note(r.running, b.counter, cmp.Or(err, ErrLedgerFull))\n\t\tfor _, event := range s.noted {\n\t\t\tevent <- nil", test("TestANoteThatCannotBeWritten"),
 	},
 	{
 		"a note's reason is cut within a character", "internal/store",
@@ -112,7 +112,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"an event of a text doesn't say what was counted before", "rollup",
-		"c.holds(doc, after == nil).held(before)", "c.holds(doc, after == nil)", test("TestDecodeSeveralFields"),
+		"c.after(doc, after == nil).since(before)", "c.after(doc, after == nil)", test("TestDecodeSeveralFields"),
 	},
 	{
 		"what was counted before a text is what was heard of it", "internal/ledger",

@@ -108,7 +108,7 @@ var ofSpeaking = []mutant{
 	},
 	{
 		"others' flushes ask for no snapshot", "rollup",
-		"		b.asked()\n		b.met = now\n", "		b.met = now\n", test("TestCoalescerFollows"),
+		"		b.asked()\n		b.noticed = now\n", "		b.noticed = now\n", test("TestCoalescerFollows"),
 	},
 	{
 		"a quiet counter's first flush takes a snapshot", "rollup",

@@ -169,14 +169,6 @@ func number(field layout.Field, v *firestorepb.Value) any {
 	return nil
 }
 
-func names(fields layout.Fields) []string {
-	list := make([]string, len(fields))
-	for i, field := range fields {
-		list[i] = field.Name
-	}
-	return list
-}
-
 // html is the page itself, which says where the SDK and the counters are.
 func (p *Page) html() []byte {
 	first := first(p.layout)
@@ -187,7 +179,7 @@ func (p *Page) html() []byte {
 	config := map[string]any{
 		"project": p.config.Project, "database": p.config.Database,
 		"counters": p.config.Counters.String(), "only": only, "shards": p.config.Shards, "numShards": p.config.NumShards, "countField": first.Shard, "first": first.Name,
-		"fields": p.layout.FieldNames(), "counted": names(p.layout.Counted), "queries": p.layout.Counted.String(), "hosted": p.config.Hosted, "members": p.config.Members, "faults": p.config.System != nil,
+		"fields": p.layout.Fields.Names(), "counted": p.layout.Counted.Names(), "queries": p.layout.Counted.String(), "hosted": p.config.Hosted, "members": p.config.Members, "faults": p.config.System != nil,
 	}
 	var html bytes.Buffer
 	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config}
