@@ -230,6 +230,9 @@ func (c *checker) quiet(reconciled bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.counters)) {
 		k := c.counters[id]
 		k.dropped = k.dropped && !reconciled
+		if reconciled {
+			c.heldOn(id, k)
+		}
 		if k.noted && reconciled {
 			c.fail("%q is noted yet, after a reconcile of all", id)
 		}

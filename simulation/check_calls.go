@@ -15,6 +15,7 @@ type call struct {
 
 	entry  int // in the history
 	member *memberCall
+	newest int64 // when a commit was last made before
 	froms  []int // of an increment: from, of the counter of each part
 	replay bool  // of an increment: it was acknowledged before
 
@@ -65,7 +66,7 @@ func (k *commands) tell(since int, is func(*applied) bool) bool {
 }
 
 func (c *checker) begin(b Begin) {
-	k := &call{Begin: b, at: c.now, entry: c.at}
+	k := &call{Begin: b, at: c.now, entry: c.at, newest: c.newest}
 	c.calls[b.Call] = k
 	switch b.Kind {
 	case Increment:
@@ -115,7 +116,7 @@ func (c *checker) begin(b Begin) {
 		n := c.counter(b.Counter)
 		n.lives.start(b)
 		n.shrinks = n.shrinks || b.Start != 0
-	case Join, Leave, Look, Audit:
+	case Join, Leave, Look, Confirm, Audit:
 		c.beginMember(k)
 	case Resize:
 		n := c.counter(b.Counter)
@@ -167,6 +168,8 @@ func (c *checker) end(e End) {
 		c.endRead(k, e, func(p point) int64 { return p.total }, 2*time.Second) // it may be answered from memory
 	case Join, Leave, Look:
 		c.endMember(k, e)
+	case Confirm:
+		c.endConfirm(k, e)
 	case Audit:
 		c.endAudit(k, e)
 	case Import, Elsewhere, Reset, Rebase, ResetMembers:

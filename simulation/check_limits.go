@@ -118,6 +118,37 @@ func (c *checker) refusedFor(what string, from int, of *Full, fits func(point) b
 	}
 }
 
+// refusedBesideHolds checks that no hold was over all the time, whose seat whoever was refused could have got.
+func (c *checker) refusedBesideHolds(what string, k *call, of *Full) {
+	for member, m := range c.counter(of.Counter).members {
+		if m.Until != 0 && m.Until < k.newest {
+			c.fail("%s was refused for the limit of %q, and the hold of %s was over", what, of.Counter, member)
+		}
+	}
+}
+
+// endConfirm checks what somebody was told who asked to keep a seat.
+func (c *checker) endConfirm(k *call, e End) {
+	m := c.counter(k.Counter).member(k.Member)
+	switch {
+	case k.Stranger:
+		c.endStranger(k, e)
+	case e.Outcome == OK && !m.was(k.entry, func(there *membershipChange) bool { return there != nil && there.until == 0 }):
+		c.fail("%s %d of %q/%s was acknowledged, and she keeps no seat", k.Kind, k.Call, k.Counter, k.Member)
+	case e.Outcome == Refused && e.Missing && !m.was(k.entry, func(there *membershipChange) bool { return there == nil || there.until != 0 && there.until <= c.newest }):
+		c.fail("%s %d of %q/%s was refused, and she has a seat", k.Kind, k.Call, k.Counter, k.Member)
+	}
+}
+
+// heldOn checks that no hold outlasts a reconcile.
+func (c *checker) heldOn(id string, k *counter) {
+	for member, m := range k.members {
+		if m.Until != 0 && m.Until < c.newest-60e6 && k.doc != nil {
+			c.fail("after a reconcile, %q/%s holds a seat, and its time was over at %d", id, member, m.Until)
+		}
+	}
+}
+
 // refusedIncrement checks a refusal of an increment.
 func (c *checker) refusedIncrement(k *call, of *Full) {
 	if k.replay {
@@ -131,6 +162,9 @@ func (c *checker) refusedIncrement(k *call, of *Full) {
 		if !asks(a) {
 			continue
 		}
+		if a.By > 0 {
+			c.refusedBesideHolds(fmt.Sprintf("increment %v (intent %d)", k.Adds, k.Intent), k, of)
+		}
 		c.refusedFor(fmt.Sprintf("increment %v (intent %d)", k.Adds, k.Intent), k.froms[at], of, func(p point) bool {
 			return a.By > 0 && a.By <= p.limit-p.shards || a.By < 0 && -a.By <= p.shards-p.joined
 		})
@@ -142,6 +176,7 @@ func (c *checker) refusedMember(k *call, m *member, of *Full) {
 	if k.Kind == Join && !m.was(k.entry, func(there *membershipChange) bool { return there == nil }) {
 		c.fail("%s %d of %q was refused for a limit, and she was one all the time", k.Kind, k.Call, k.Member)
 	}
+	c.refusedBesideHolds(fmt.Sprintf("%s %d of %q", k.Kind, k.Call, k.Member), k, of)
 	c.refusedFor(fmt.Sprintf("%s %d of %q", k.Kind, k.Call, k.Member), k.from, of, func(p point) bool { return k.Kind == Leave || p.shards < p.limit })
 }
 

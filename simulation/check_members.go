@@ -12,8 +12,9 @@ import (
 // member is what is known of one who may be a member of a counter: from when to when it was one,
 // and who asked for what.
 type member struct {
-	changes []*membershipChange
-	calls   []*memberCall
+	changes  []*membershipChange
+	calls    []*memberCall
+	confirms bool // somebody asks to keep a seat that is held
 }
 
 // membershipChange is a commit that made a membership, or deleted it.
@@ -21,6 +22,7 @@ type membershipChange struct {
 	entry  int
 	made   bool
 	since  int64 // what the membership that was made says
+	until  int64 // the same
 	who    author
 	doneBy *memberCall
 }
@@ -76,9 +78,13 @@ func (c *checker) beginMember(k *call) {
 		n.attempted++
 	case Leave:
 		n.shrinks = true
+	case Confirm:
+		n.member(k.Member).confirms = true
+		return
 	default:
 		return
 	}
+	n.member(k.Member).confirms = n.member(k.Member).confirms || k.Kind == Join
 	k.member = &memberCall{call: k.Call, begin: c.at, end: forever, join: k.Kind == Join, outcome: Unknown}
 	if k.Stranger {
 		k.member.outcome = Refused
@@ -97,7 +103,8 @@ func (c *checker) endMember(k *call, e End) {
 		case e.Missing && !slices.ContainsFunc(n.series[k.from:], func(p point) bool { return !p.there }):
 			c.fail("a look at %q/%s found no counter, and there was one all the time", k.Counter, k.Member)
 		case !e.Missing && !m.was(k.entry, func(there *membershipChange) bool {
-			return (there != nil) == e.There && (there == nil || there.since == e.Since)
+			over := there != nil && there.until != 0 && there.until <= c.newest && !e.There
+			return over || (there != nil) == e.There && (there == nil || there.since == e.Since)
 		}):
 			c.fail("a look at %q/%s found it there: %v, since %s, which it was at no moment", k.Counter, k.Member, e.There, time.UnixMicro(e.Since).UTC().Format(time.TimeOnly))
 		}
@@ -183,7 +190,12 @@ func (c *checker) moved(id string, k *counter, d deed, changes []Change) int64 {
 		switch {
 		case ch.After == nil:
 			delete(k.members, ch.Doc.Member)
-			change.who = c.authorOf(k, d)
+			if change.who = c.authorOf(k, d); change.who == anyCall && ch.Before.Until != 0 && ch.Before.Until <= c.newest {
+				change.who, k.shrinks = maybeCall, true // the hold is over
+			}
+		case ch.Before != nil && ch.Before.Until != 0 && ch.After.Until == 0 && k.member(ch.Doc.Member).confirms:
+			k.members[ch.Doc.Member] = ch.After
+			change.since, change.who = ch.After.Since, ownRight
 		case ch.Before != nil:
 			c.fail("a commit changes the membership of %q/%s", id, ch.Doc.Member)
 			continue
@@ -192,7 +204,7 @@ func (c *checker) moved(id string, k *counter, d deed, changes []Change) int64 {
 				k.members = map[string]*Document{}
 			}
 			k.members[ch.Doc.Member] = ch.After
-			change.since = ch.After.Since
+			change.since, change.until = ch.After.Since, ch.After.Until
 			if late := ch.After.Updated - ch.After.Since; late < 0 || late >= 1000 { // Firestore has it in milliseconds
 				c.fail("the membership of %q/%s says that it was made at another time", id, ch.Doc.Member)
 			}

@@ -124,6 +124,8 @@
 //     nothing, and the shares add up to the limit that ledger and document say.
 //   - Who was refused had no room at some moment of the call, at which as much was left as the answer
 //     says. Who leaves is not refused.
+//   - A seat that is held is given back once its time is over, and not before; whoever keeps it in time has
+//     it for good. Nobody is refused while a hold is over, and none outlasts a reconcile.
 //   - A limit is what one call has set, once. What has one is not reset, rebased, resized or imported
 //     into.
 //

@@ -116,6 +116,7 @@ const (
 	Join         Kind = "join"               // of a member, by a function or by the SDK: one attempt
 	Leave        Kind = "leave"              // of a member
 	Look         Kind = "look"               // whether a member is there
+	Confirm      Kind = "confirm"            // of a seat that a member holds
 	Audit        Kind = "audit"              // what the fields are made of
 	ResetMembers Kind = "reset with members" // which takes them off
 
@@ -227,6 +228,7 @@ type Document struct {
 	Empty     bool   // of a shard: no field holds an integer, and one a fraction
 	CountedOn string // of a membership: the shard that it names
 	Since     int64  // of a membership: when it says that it was made, in microseconds
+	Until     int64  // of a membership: until when it is held, in microseconds; 0 is for good
 	Base      int64  // of a ledger
 	Floor     int64  // of a ledger: the time of a snapshot that it has all of, in microseconds
 	Limits    int    // of a ledger, or a counter: of how many fields there are limits

@@ -27,6 +27,7 @@ var parts = []part{
 	{"outage", func(p *Plan) { p.Outage = 0 }},
 	{"counted", func(p *Plan) { p.Documents = 0 }},
 	{"members", func(p *Plan) { p.Mix.Member = 0 }},
+	{"holds", func(p *Plan) { p.Holds = false }},
 	{"neighbour", func(p *Plan) { p.Neighbour = "" }},
 	{"clocks", func(p *Plan) { p.Ahead, p.Clocks = 0, 0 }},
 	{"many", func(p *Plan) { p.Many = 0 }},

@@ -1,6 +1,9 @@
 package simulation
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // limited is a commit that sets the limit of a counter with two shards.
 func (s *script) limited(limit int64) {
@@ -36,6 +39,84 @@ func (s *script) full(call int, left int64) {
 func TestCheckLimits(t *testing.T) {
 	t.Parallel()
 	judge(t, Check, storiesOfLimits())
+}
+
+// TestCheckHolds tells right histories of seats that are held from wrong ones, as TestCheck does.
+func TestCheckHolds(t *testing.T) {
+	t.Parallel()
+	judge(t, Check, storiesOfHolds())
+}
+
+func storiesOfHolds() []story {
+	seat := Doc{Kind: "member", Counter: named, Member: "m1"}
+	shard := func(n int64) *Document { return &Document{Count: n, Joined: n, Shared: true, Share: 1} }
+	since := func(s *script) int64 { return s.now.UnixMicro() + 1_000_000 } // the next commit
+	hold := func(s *script, until time.Duration) {
+		s.limit(1)
+		s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "m1"})
+		m := &Document{Since: since(s), CountedOn: "limited-0"}
+		if until > 0 {
+			m.Until = s.now.Add(until).UnixMicro()
+		}
+		s.commit(map[Doc]*Document{shardDoc("limited-0"): shard(1), seat: m})
+		s.end(1, OK)
+	}
+	flush := func(s *script) { // which tells what time it is
+		s.commit(map[Doc]*Document{ledgerDoc(): {Limits: 1, Limited: true, Limit: 1, States: map[string]State{"limited-0": {Count: 1, AsOf: s.docs[shardDoc("limited-0")].Updated}}}, counterDoc(): {NumShards: 2, Total: 1, Limits: 1, Limited: true, Limit: 1}})
+	}
+	end := func(s *script) { s.commit(map[Doc]*Document{shardDoc("limited-0"): shard(0), seat: nil}) }
+	ask := func(s *script, e End) {
+		s.add(Begin{Call: 2, Kind: Confirm, Counter: named, Member: "m1"})
+		e.Call = 2
+		s.add(e)
+	}
+	return []story{
+		{"a seat is held and kept", "", func(s *script) {
+			hold(s, time.Minute)
+			s.add(Begin{Call: 2, Kind: Confirm, Counter: named, Member: "m1"})
+			s.commit(map[Doc]*Document{seat: {Since: s.docs[seat].Since, CountedOn: "limited-0"}})
+			s.end(2, OK)
+		}},
+		{"a hold is over, and ends", "", func(s *script) {
+			hold(s, 3*time.Second)
+			s.now = s.now.Add(5 * time.Second)
+			end(s)
+			ask(s, End{Outcome: Refused, Missing: true})
+		}},
+		{"a hold ends before its time", "for which there is no call", func(s *script) {
+			hold(s, time.Minute)
+			end(s)
+		}},
+		{"a seat that is kept ends", "for which there is no call", func(s *script) {
+			hold(s, 0)
+			end(s)
+		}},
+		{"who holds nothing keeps it", "and she keeps no seat", func(s *script) {
+			s.limit(1)
+			ask(s, End{Outcome: OK})
+		}},
+		{"who is said to keep a seat holds it yet", "and she keeps no seat", func(s *script) {
+			hold(s, time.Minute)
+			ask(s, End{Outcome: OK})
+		}},
+		{"who has a seat hears that it is gone", "and she has a seat", func(s *script) {
+			hold(s, 0)
+			ask(s, End{Outcome: Refused, Missing: true})
+		}},
+		{"who is refused could have had a seat", "and the hold of m1 was over", func(s *script) {
+			hold(s, 2*time.Second)
+			s.now = s.now.Add(5 * time.Second)
+			flush(s)
+			s.begin(3, 3, 1)
+			s.full(3, 0)
+		}},
+		{"a hold outlasts a reconcile", "and its time was over", func(s *script) {
+			hold(s, 2*time.Second)
+			s.now = s.now.Add(5 * time.Minute)
+			flush(s)
+			s.add(Settled{})
+		}},
+	}
 }
 
 func storiesOfLimits() []story {

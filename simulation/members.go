@@ -31,6 +31,7 @@ func (p *Plan) members() {
 	}
 	p.Members, p.SDK, p.Mix.Member, p.Mix.Reset = n, sdk, often, resets
 	p.Environ = append(p.Environ, "MEMBERS=any")
+	p.Holds = dice(p.Seed, "holds", 0).IntN(2) == 0
 }
 
 // memberBits is how many of a shard's lowest bits are for members alone, where there are any:
@@ -79,7 +80,12 @@ func membershipOf(doc *firestorepb.Document) *Document {
 	if doc == nil {
 		return nil
 	}
+	until := int64(0)
+	if at := doc.GetFields()["until"]; at != nil {
+		until = at.GetTimestampValue().AsTime().UnixMicro()
+	}
 	return &Document{
+		Until:     until,
 		Updated:   doc.GetUpdateTime().AsTime().UnixMicro(),
 		CountedOn: doc.GetFields()["shard"].GetStringValue(),
 		Since:     doc.GetFields()["at"].GetTimestampValue().AsTime().UnixMicro(),
@@ -185,9 +191,15 @@ func (w *world) toggle(r *rand.Rand, m toggling) Outcome {
 	if r.IntN(5) == 0 {
 		patience = between(r, 10*time.Millisecond, time.Minute)
 	}
-	method := http.MethodDelete
+	method, path := http.MethodDelete, m.path()
 	if m.join {
 		method = http.MethodPut
+		switch hold := r.IntN(4); {
+		case w.plan.Holds && hold == 0:
+			path += "?hold=" + between(r, time.Second, 10*time.Minute).String()
+		case w.plan.Holds && hold == 1:
+			return w.confirm(r, m)
+		}
 	}
 	caller, stranger := w.callerOf(r, m.member)
 	end := End{Call: w.begin(Begin{Kind: m.kind(), Counter: m.counter, Field: m.field, Member: m.member, Stranger: stranger}), Outcome: Unknown}
@@ -196,7 +208,7 @@ func (w *world) toggle(r *rand.Rand, m toggling) Outcome {
 		Counted bool
 		Detail  string
 	}
-	code, err := w.requestAs(caller, to, method, m.path(), "", nil, patience, &answer)
+	code, err := w.requestAs(caller, to, method, path, "", nil, patience, &answer)
 	switch {
 	case err != nil:
 		end.Detail = err.Error()
@@ -204,6 +216,25 @@ func (w *world) toggle(r *rand.Rand, m toggling) Outcome {
 		end.Outcome, end.There = OK, !answer.Counted
 	case code != http.StatusGatewayTimeout:
 		end.Outcome, end.Detail, end.Full = Refused, fmt.Sprint(code, " ", answer.Detail), answer.full()
+	}
+	w.rec.add(end)
+	return end.Outcome
+}
+
+// confirm asks a function to keep a seat that a member holds, once.
+func (w *world) confirm(r *rand.Rand, m toggling) Outcome {
+	to := w.increments.pick(r)
+	caller, stranger := w.callerOf(r, m.member)
+	end := End{Call: w.begin(Begin{Kind: Confirm, Counter: m.counter, Field: m.field, Member: m.member, Stranger: stranger}), Outcome: Unknown}
+	var answer struct{ Detail, Reason string }
+	code, err := w.requestAs(caller, to, http.MethodPost, m.path()+"/confirm", "", nil, time.Minute, &answer)
+	switch {
+	case err != nil:
+		end.Detail = err.Error()
+	case code == http.StatusOK:
+		end.Outcome = OK
+	case code != http.StatusGatewayTimeout:
+		end.Outcome, end.Detail, end.Missing = Refused, fmt.Sprint(code, " ", answer.Detail), answer.Reason == "hold-ended"
 	}
 	w.rec.add(end)
 	return end.Outcome

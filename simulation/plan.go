@@ -38,6 +38,7 @@ type Plan struct {
 	App    time.Duration // between two writes of the app's
 
 	Members int  // how many there are who come and go in each field of a counter; 0 is none
+	Holds   bool // of them some hold a seat until a time
 	SDK     bool // of them some do it without a function
 
 	InPlace bool          // imports are of the app's own document

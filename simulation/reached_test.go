@@ -151,6 +151,29 @@ func TestReached(t *testing.T) {
 				return outcome(what, func(b Begin) bool { return b.Kind == Resize }, Refused)
 			},
 		}},
+		{"holds", func(p Plan) bool { return p.Holds && p.Mix.Member > 40 && !p.Auth }, map[string]func(any) bool{
+			"a seat is held": func(what any) bool {
+				return changed(what, func(ch Change) bool {
+					return ch.Doc.Kind == "member" && ch.Before == nil && documentOr(ch.After).Until != 0
+				})
+			},
+			"and kept": func(what any) bool {
+				return changed(what, func(ch Change) bool {
+					return ch.Doc.Kind == "member" && documentOr(ch.Before).Until != 0 && ch.After != nil && ch.After.Until == 0
+				})
+			},
+			"a hold is over": func(what any) bool {
+				c, ok := what.(Commit)
+				return ok && slices.ContainsFunc(c.Changes, func(ch Change) bool {
+					until := documentOr(ch.Before).Until
+					return ch.Doc.Kind == "member" && ch.After == nil && until != 0 && until <= c.At.UnixMicro()
+				})
+			},
+			"who confirms too late is refused": func(what any) bool {
+				e, _ := what.(End)
+				return outcome(what, func(b Begin) bool { return b.Kind == Confirm }, Refused) && e.Missing
+			},
+		}},
 		{"resets", func(p Plan) bool { return p.Mix.Reset > 1 && !p.Auth && p.Members == 0 }, map[string]func(any) bool{
 			"by a function": func(what any) bool { return outcome(what, func(b Begin) bool { return b.Asked }, OK) },
 		}},
