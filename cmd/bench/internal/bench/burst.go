@@ -24,7 +24,7 @@ var (
 	burstSizes     = []int{1, burstCounters}
 	burstStates    = []string{"cold", "warm"}
 	burstInstances = []int{1, 3, 8}
-	burstWords     = map[string]string{"cold": "after a quiet while", "warm": "just after another burst"}
+	burstWords     = map[string]string{"cold": "after quiet", "warm": "after a burst"}
 )
 
 func burstLoad(counters int, state string, instances int) string {

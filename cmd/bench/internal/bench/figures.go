@@ -182,7 +182,7 @@ func (r *Report) crowd() string {
 				load := burstLoad(counters, state, instances)
 				share := func(within string) string { return r.figure("burst", nameOurs, load, "in "+within) + " %" }
 				t = append(t, []string{
-					fmt.Sprintf("%s, %s, %s of each function", plural(counters, "counter"), burstWords[state], plural(instances, "instance")),
+					fmt.Sprintf("%s, %s, %s", plural(counters, "counter"), burstWords[state], plural(instances, "instance")),
 					share("100ms"), share("1s"), share("5s"), share("10s"),
 					r.figure("burst", nameOurs, load, "lag p99") + " s", r.figure("burst", nameOurs, load, "99 % after") + " s",
 				})
