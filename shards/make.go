@@ -18,8 +18,8 @@ import (
 const makingsAtOnce = 16
 
 // makeMissing commits a batch in a transaction that makes what is missing for it: shards, or with
-// AutoCreate counters. So where nothing is counted, nothing is made that nobody may ask for again,
-// no deleted counter gets a shard, and none gets back a shard that a resize has removed.
+// AutoCreate counters. So if nothing is counted, nothing is made; no deleted counter gets a shard, and
+// none gets one back that a resize has removed.
 func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
 	defer cancel()
@@ -52,9 +52,9 @@ func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	return f.failed(err)
 }
 
-// plan writes a batch and what it takes, unless counters are gone: those that don't exist, and are
-// not to be made. Others are made partly, without all of their shards. A ledger that it makes is as
-// of a floor before the commit, which may add to the shards.
+// plan writes a batch and what it takes, unless counters are gone: those that don't exist, and aren't
+// to be made. Counters in partly are made without all of their shards. A ledger that it makes has a
+// floor before the commit, which may add to the shards.
 func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[string]bool, partly []string, err error) {
 	sums := f.sums()
 	var counters []string
@@ -159,9 +159,9 @@ func (c *Client) makeUnlimited(ctx context.Context, f *batch) step {
 	return sendCommit
 }
 
-// complete makes the shards that counters were made without: of many at once, all of them are too
-// much for a commit. Clients that write by themselves update shards that exist. Where that fails,
-// later increments make those that they need.
+// complete makes the shards that counters were made without, because many at once are too much for a
+// commit. Clients that write shards themselves update existing ones. If that fails, later increments
+// make what they need.
 func (c *Client) complete(counters []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
 	defer cancel()
@@ -181,10 +181,9 @@ func (c *Client) complete(counters []string) {
 	}
 }
 
-// setShards sets the counter's number of shards to what change makes of it, and makes those that
-// are missing from number from on, or that are new, so that clients which only know the public
-// layout find them. It is one transaction, and running it twice is harmless as long as change
-// settles on a number.
+// setShards sets the counter's number of shards to what change makes of it, and makes missing ones from
+// number from on, so that clients which only know the public layout find them. It is one transaction,
+// and may run twice.
 func (c Counter) setShards(ctx context.Context, from int, change func(was int) int) error {
 	return c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 		s, k, _, err := c.existing(ctx, tx)
@@ -206,8 +205,8 @@ func (c Counter) setShards(ctx context.Context, from int, change func(was int) i
 	})
 }
 
-// size has a transaction that has read a counter's book give it n shards, and what else it takes to
-// be counted: see [book.Book.Make]. It returns those shards that may be missing.
+// size gives the counter n shards, and what else it takes to be counted, in a transaction that has read
+// its book: see [book.Book.Make]. It returns the shards that may be missing.
 func (c Counter) size(ctx context.Context, tx *store.Tx, k *book.Book, n int, total int64, floor time.Time) (missing []string, err error) {
 	for i := book.NumShards(c.client.db.Layout, k.Doc); i < n; i++ {
 		missing = append(missing, c.shardName(layout.ShardID(i)))
@@ -215,7 +214,7 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, k *book.Book, n int, to
 	return missing, k.Make(ctx, tx, n, total, floor)
 }
 
-// createMissing makes those of the named shards that are not there, at zero.
+// createMissing makes those of the shards that are missing, at zero.
 func (c *Client) createMissing(ctx context.Context, tx *store.Tx, names []string) error {
 	slices.Sort(names)
 	names = slices.Compact(names)

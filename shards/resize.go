@@ -23,11 +23,10 @@ type ResizeOptions struct {
 	Progress func(moved, of int)
 }
 
-// Resize gives the counter n shards, and is safe beside increments. Shards beyond n are moved
-// onto the others, some in each commit; a client that does not know yet finds its shard gone, and
-// reads the counter again. When it is cut short, resizing again finishes it.
-// Errors: [ErrInvalidShards], also where so few can't hold what the others do, [ErrLimited], [ErrNotFound],
-// [ErrNotInteger], [ErrBusy], [ErrUnknown], or the client library's.
+// Resize gives the counter n shards, beside increments. Shards beyond n are moved onto the others, some
+// in each commit; a client whose shard is gone reads the counter again. If that is cut short, resizing
+// again finishes it. Errors: [ErrInvalidShards], also if so few can't hold what the others do,
+// [ErrLimited], [ErrNotFound], [ErrNotInteger], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Resize(ctx context.Context, n int, opts ResizeOptions) error {
 	return c.call("resize", func() error { return c.resize(ctx, n, opts) })
 }
@@ -64,9 +63,8 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 	return nil
 }
 
-// move has a transaction add what shards hold to another shard, and delete them, or keep them with
-// nothing in them. A shard that the counter has again stays: another resize, or growth, came in
-// between.
+// move adds what shards hold to another shard in a transaction, and deletes them, or keeps them with
+// nothing in them. A shard that the counter has again, by another resize or by growth, stays.
 func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
 	s, k, docs, err := c.existing(ctx, tx, append([]string{to}, from...)...)
 	if err == nil && k.Limited() {

@@ -144,12 +144,11 @@ func (l Layout) Shard(id, shard string) string { return l.ShardsOf(id) + "/" + s
 func (l Layout) LedgerOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Ledger }
 
 // EndingOf is the resource name of the document that each step of a removal writes if the counter's
-// document is missing. Anything newer than it isn't the removal's work.
+// document is missing. What is newer is not the removal's.
 func (l Layout) EndingOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Ending }
 
-// ParseLedger is the counter whose ledger has that resource name. It reports false for other
-// documents. It parses names from their ends, because a counter, or any part of its path, may have the
-// name of one of our collections.
+// ParseLedger is the counter whose ledger has that resource name. It parses from the end, because any
+// part of a counter's path may have the name of one of our collections.
 func (l Layout) ParseLedger(name string) (counter string, ok bool) {
 	path, ok := strings.CutPrefix(name, l.root())
 	if !ok {
@@ -213,8 +212,7 @@ func (l Layout) Patterns() []string {
 	return patterns
 }
 
-// ParseShard parses the resource name of a shard. It reports false for documents that are no shard of a
-// counter here, and for names that no document can have.
+// ParseShard parses the resource name of a shard. It reports false for other documents.
 func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
 	path, ok := strings.CutPrefix(name, l.root())
 	if !ok {

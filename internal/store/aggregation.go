@@ -16,15 +16,14 @@ import (
 )
 
 // Sum adds up a field of a collection's documents on the server, at a time; the zero time is now. It
-// costs a read, and one more per 1,000 documents. It skips documents without a number in the field.
-// The sum is a double if a summand is one, or if it is beyond the int64s.
+// costs a read per 1,000 documents, and one more. It skips documents without a number there. The sum is
+// a double if a summand is, or if it is beyond the int64s.
 func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (*firestorepb.Value, error) {
 	sum, _, err := aggregation{collection: collection, at: at}.ask(ctx, db, sumOf(layout.FieldPath(field)))
 	return sum[0], err
 }
 
-// SumNumbers is [DB.Sum] that also counts the documents with a number in the field, for the same
-// price.
+// SumNumbers is [DB.Sum] that also counts the documents with a number in the field, for the same price.
 func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.Time) (sum *firestorepb.Value, numbers int64, err error) {
 	path := layout.FieldPath(field)
 	// a range matches values of one type only
@@ -51,9 +50,8 @@ type Aggregated struct {
 // Reads is how many reads the query is billed as: one per 1,000 documents, and at least one.
 func (a Aggregated) Reads() int64 { return max(1, (a.Documents+999)/1000) }
 
-// Aggregate asks the query of a counter's field, at a time; the zero time is now. Several sums take
-// one query each, because one query for all would skip documents that lack one of the fields. If no
-// answer comes, it asks once more. It returns errors at once.
+// Aggregate asks the query of a counter's field, at a time; the zero time is now. If no answer comes,
+// it asks once more. It returns errors at once.
 func (db *DB) Aggregate(ctx context.Context, counter string, a *layout.Aggregation, at time.Time) (Aggregated, error) {
 	q := aggregation{collection: db.CollectionOf(counter, a), group: a.From == layout.Group, where: db.conditions(counter, a), at: at, errs: true}
 	of := []*firestorepb.StructuredAggregationQuery_Aggregation{count()}
@@ -75,8 +73,7 @@ type aggregation struct {
 	group      bool // all collections of that id
 	where      *firestorepb.StructuredQuery_Filter
 	at         time.Time
-	// errs returns an error at once. If the query were repeated until ctx ends, a query that takes too
-	// long would look like one that fails.
+	// errs returns an error at once: a query that takes too long shall not look like one that fails.
 	errs bool
 }
 

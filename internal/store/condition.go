@@ -38,12 +38,10 @@ type Patience struct {
 // commit.
 const lastLook = 3 * time.Second
 
-// CommitIf commits what a plan makes of the documents as they are. The plan reads, and returns writes
-// on condition that what it read hasn't changed. If there is nothing to do, it returns no writes. If
-// another commit was faster, or an answer was lost, the plan runs again. So it must recognize its own
-// work, by a difference that is gone or by an id that it has left.
-//
-// CommitIf returns the answer to its commit, or nil if there was nothing to do.
+// CommitIf commits what a plan makes of the documents as they are: writes on condition that what it
+// read hasn't changed, or none if there is nothing to do. If another commit was faster, or an answer
+// was lost, the plan runs again. So it must recognize its own work, by a difference that is gone or by
+// an id that it has left. CommitIf returns the answer to its commit, or nil.
 func (db *DB) CommitIf(ctx context.Context, p Patience, plan func(context.Context) ([]*firestorepb.Write, error)) (*firestorepb.CommitResponse, error) {
 	return db.commitIf(ctx, p, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
 		writes, err := plan(ctx)

@@ -18,17 +18,16 @@ const (
 	// callTimeout bounds a call whose context has no deadline. So a caller gets an answer whatever is
 	// at the other end, even if that isn't Firestore.
 	callTimeout = 30 * time.Second
-	// readTimeout is how long the first attempt of a read may take; at most half of the time that is
-	// left. If it gets no answer, the second attempt goes over a new connection.
+	// readTimeout is how long the first attempt of a read may take, and at most half of the time left.
+	// The second goes over a new connection.
 	readTimeout = 10 * time.Second
-	// silence is how long a call must wait without an answer before its connection is taken for
-	// silent. If a call ends sooner, its caller was only in a hurry.
+	// silence is how long a call must wait in vain before its connection is taken for silent.
 	silence = 500 * time.Millisecond
 )
 
-// connection leads to Firestore. When a call over it gets no answer, a new one replaces it. With
-// [dialOptions], gRPC itself notices a silent connection after 35 s, and only by its pings if
-// something in between still acknowledges packets. Until then each call would wait for its deadline.
+// connection leads to Firestore. When a call over it gets no answer, a new one replaces it. gRPC itself
+// notices a silent connection only after 35 s, and if something in between acknowledges packets, only
+// by its pings.
 type connection struct {
 	dial func() (*apiv1.Client, error)
 
@@ -67,8 +66,7 @@ func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callTimeout)
 }
 
-// call does something over the connection, once, until ctx ends or [callTimeout]. After that, its error
-// is the context's.
+// call does something over the connection, once, until ctx ends or [callTimeout].
 func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
 	ctx, cancel := limited(ctx)
 	defer cancel()
@@ -158,8 +156,7 @@ func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.C
 	}
 }
 
-// redial replaces a silent connection, unless another call has done so. Calls over the old one go on,
-// and the last of them closes it.
+// redial replaces a silent connection. The last call over the old one closes it.
 func (c *connection) redial(silent *line) {
 	c.mu.Lock()
 	if silent != c.now || c.given || c.dialing || !c.open[silent] {
@@ -203,8 +200,8 @@ func IsDeadline(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
 
-// explained is the error that a call returns: why there was no connection, or its context's error if
-// that has ended, because callers look for that one.
+// explained is why there was no connection, or the error of a context that has ended: callers look for
+// that.
 func (c *connection) explained(ctx context.Context, err error) error {
 	if cause := dialing(err); cause != "" {
 		return &Unreachable{cause, err, strings.HasPrefix(cause, refusal) && c.refuses()}
@@ -215,9 +212,8 @@ func (c *connection) explained(ctx context.Context, err error) error {
 	return err
 }
 
-// Pauses are how long to wait between attempts: up to 10 ms, and up to twice as long each time,
-// to a second at most. They are random, so that those who wait at the same time don't come back
-// at the same time.
+// Pauses are how long to wait between attempts: at random, up to 10 ms at first, and up to twice as
+// long each time, to a second at most.
 func Pauses() *gax.Backoff {
 	return &gax.Backoff{Initial: 10 * time.Millisecond, Multiplier: 2, Max: time.Second}
 }

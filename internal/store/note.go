@@ -10,13 +10,13 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// Note says that a counter must be reconciled: some of its events couldn't be counted because of the
-// counter itself, and were acknowledged. The note lies apart from the counter, because the counter's
-// documents may be the cause. It stays until a reconcile has covered everybody who relies on it.
+// Note says that a counter must be reconciled: because of the counter itself, some of its events
+// couldn't be counted, and were acknowledged. The note lies apart from the counter, whose documents may
+// be the cause, until a reconcile has covered everybody who relies on it.
 //
-// Whoever acknowledges an event for a note has read the note after the event came, and found that it
-// hasn't begun. Whoever reconciles first marks the note as begun, and deletes it afterwards only if it
-// hasn't changed since. So a snapshot that is newer than the acknowledgement covers the event.
+// Whoever acknowledges an event for a note has read it after the event came, and found that it hasn't
+// begun. Whoever reconciles first marks it as begun, and afterwards deletes it only if it hasn't
+// changed since. So the reconcile's snapshot covers the event.
 type Note struct {
 	Counter string
 	Why     string
@@ -62,14 +62,13 @@ func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, err
 	return &n, now, nil
 }
 
-// Notes are at most limit notes that are due by a time, or all if that is zero. Those that are due
-// first come first.
+// Notes are at most limit notes that are due by a time, or all if that is zero, the first due first.
 func (db *DB) Notes(ctx context.Context, until time.Time, limit int) ([]Note, error) {
 	return db.notesBy(ctx, noteDue, until, limit)
 }
 
-// LeftNotes is [DB.Notes] of those that are left, for a revision that may have their fields. For other
-// revisions they are due later: many may wait for long, and would hide what is due.
+// LeftNotes is [DB.Notes] of those left to revisions that have their fields. For other revisions they
+// are due later, so that they don't hide what is due.
 func (db *DB) LeftNotes(ctx context.Context, until time.Time, limit int) ([]Note, error) {
 	return db.notesBy(ctx, noteLeft, until, limit)
 }
@@ -118,7 +117,7 @@ func (db *DB) Unasked(n Note) (unasked, unknown []string) {
 }
 
 // EnsureNote makes a note of a counter, or changes the existing one, so that the caller may rely on it.
-// A new note is due after a while. Whoever has begun with an old one can't delete it any more.
+// A new note is due after a while.
 func (db *DB) EnsureNote(ctx context.Context, counter, why string, due time.Duration) (made bool, err error) {
 	_, err = db.CommitIf(ctx, Patience{Conflicts: 8, Doubts: 6}, func(ctx context.Context) ([]*firestorepb.Write, error) {
 		n, now, err := db.NoteOf(ctx, counter)
@@ -157,8 +156,8 @@ func texts(list []string) *firestorepb.Value {
 	return Array(values...)
 }
 
-// BeginNote marks that a reconcile of the counter begins, and when the note is due again if that fails.
-// It reports false if the note has changed meanwhile: another has begun, or relies on it.
+// BeginNote marks that a reconcile begins, and when the note is due again if that fails. It reports
+// false if somebody else has changed the note.
 func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note, ok bool, err error) {
 	n.Tries, n.Due, n.Begun = n.Tries+1, due, true
 	resp, err := db.Commit(ctx, Update(db.Layout.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
@@ -174,8 +173,8 @@ func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note,
 	return n, false, fmt.Errorf("begin with a note: %w", err)
 }
 
-// LeaveNote leaves a begun note to another revision, one that has the fields of the queries in asked.
-// All else is covered. From the time at on, such a revision may take it; at due, any may. LeaveNote
+// LeaveNote leaves a begun note, which is covered except for the queries in asked, to a revision that
+// has their fields. Such a revision may take it from the time at on; any may when it is due. LeaveNote
 // does nothing if others rely on the note by now.
 func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, at, due time.Time) error {
 	_, err := db.Commit(ctx, Update(db.Layout.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
@@ -187,8 +186,7 @@ func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, at, due tim
 	return fmt.Errorf("leave a note: %w", err)
 }
 
-// RemoveNote deletes a begun note, unless others rely on it by now. If that fails, the note stays, and
-// is due again.
+// RemoveNote deletes a begun note, unless others rely on it by now.
 func (db *DB) RemoveNote(ctx context.Context, n Note) error {
 	_, err := db.Commit(ctx, DeleteIf(db.Layout.Note(n.Counter), UpdatedAtTime(n.version)))
 	if err == nil || KindOf(err) == Conflict {

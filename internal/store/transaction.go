@@ -31,11 +31,9 @@ func (tx *Tx) Write(writes ...*firestorepb.Write) {
 }
 
 // Transact is [DB.CommitIf] with a body that reads and writes in a transaction. Body runs again after
-// contention, and after a commit in doubt, so applying it twice must do no harm. If body returns an
-// error that is not Firestore's, the transaction ends, and Transact returns that error. It does the
-// same with errors of the kinds [Permanent] and [Conflict]. After other errors it tries again, and
-// returns an [ErrContention] or an [ErrDoubt] in the end. If ctx has no deadline, it takes a minute at
-// most.
+// contention and doubt, so applying it twice must do no harm. Its own errors, and Firestore's of the
+// kinds [Permanent] and [Conflict], end the transaction. After others it is tried again, and in the end
+// the error is an [ErrContention] or an [ErrDoubt]. If ctx has no deadline, it takes a minute at most.
 func (db *DB) Transact(ctx context.Context, body func(context.Context, *Tx) error) error {
 	return db.TransactOr(ctx, nil, body)
 }
