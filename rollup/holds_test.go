@@ -2,6 +2,7 @@ package rollup_test
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -142,6 +143,29 @@ func TestManyHoldsEnd(t *testing.T) {
 			if s, err := c.Sum(w.ctx); err != nil || s.Total != 0 {
 				w.t.Errorf("%s adds up to %d, %v", c.ID(), s.Total, err)
 			}
+		}
+	})
+}
+
+// Holds that nothing here can end, of a field that another revision counts, are in nobody's way.
+func TestHoldsThatNothingEnds(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		other, c := w.holding(shards.Config{Fields: "seats"}, "other"), w.holding(shards.Config{}, "plain")
+		for n := range 500 {
+			_, _, err := other.Hold(w.ctx, "seats", strconv.Itoa(n), time.Minute)
+			w.must(nil, err)
+		}
+		time.Sleep(time.Second) // it is the last one
+		_, _, err := c.Hold(w.ctx, "total", "u", time.Minute)
+		w.must(nil, err)
+		time.Sleep(time.Minute + time.Second)
+		w.must(w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{}))
+		if got := w.members(c, "total"); len(got) > 0 {
+			w.t.Errorf("%q, want none", got)
+		}
+		if holds, left := w.entries(); holds != 500 || left != 1 {
+			w.t.Errorf("%d entries name a time, and %d don't; want 500 and 1", holds, left)
 		}
 	})
 }

@@ -13,6 +13,7 @@ package hold
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -246,17 +247,22 @@ func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorep
 	return n, writes
 }
 
-// entriesAtOnce is how many entries are looked at in one go.
-const entriesAtOnce = 500
+const (
+	// entriesAtOnce is how many entries are looked at in one go.
+	entriesAtOnce = 500
+	// putOff is how long an entry isn't looked at whose hold couldn't be ended.
+	putOff = 10 * time.Minute
+)
 
 // EndAll ends the holds of all counters that are over, of fields that this revision counts. It goes on
 // while there are more, and returns the errors of fields whose holds it couldn't end.
 func (h Holds) EndAll(ctx context.Context) error {
 	tried := map[Seat]bool{} // without members: fields
+	var failed error
 	for {
 		entries, err := h.over(ctx, h.db.Layout.Holds(), entriesAtOnce)
 		if err != nil {
-			return err
+			return errors.Join(failed, err)
 		}
 		var fields []Seat
 		for _, entry := range entries {
@@ -267,7 +273,11 @@ func (h Holds) EndAll(ctx context.Context) error {
 			}
 		}
 		if len(fields) == 0 {
-			return h.leaveFree(ctx, entries)
+			cleared, err := h.clear(ctx, entries)
+			if failed = errors.Join(failed, err); err != nil || cleared < entriesAtOnce {
+				return failed
+			}
+			continue
 		}
 		var group errgroup.Group
 		group.SetLimit(8)
@@ -281,34 +291,36 @@ func (h Holds) EndAll(ctx context.Context) error {
 				})
 			}
 		}
-		if err := group.Wait(); err != nil {
-			return err
+		if err := group.Wait(); err != nil { // others are to be ended all the same
+			failed = errors.Join(failed, err)
 		}
 	}
 }
 
-// leaveFree is for entries that are over, and whose seats nobody holds: their members left, or the
-// counter was deleted.
-func (h Holds) leaveFree(ctx context.Context, entries []*firestorepb.Document) error {
+// clear is for entries that are over, and that nothing has ended. Of some, nobody holds the seat: the member left, or
+// the counter was deleted. The others are put off, or they would be in the way of those that come after them. It
+// returns how many are out of the way.
+func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document) (cleared int, err error) {
 	names := make([]string, len(entries))
 	for i, entry := range entries {
 		names[i] = seatOf(entry).Membership(h.db.Layout)
 	}
 	members, at, err := h.db.Get(ctx, names...)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for i, entry := range entries {
-		if state := Of(members[i], at); state != Free && state != Kept || h.db.Layout.Hold(names[i]) != entry.GetName() {
-			continue
-		}
 		w := h.leave(names[i])
+		if state := Of(members[i], at); state != Free && state != Kept || h.db.Layout.Hold(names[i]) != entry.GetName() {
+			w = store.Update(entry.GetName(), nil, map[string]*firestorepb.Value{Until: store.Time(at.Add(putOff))}, nil)
+		}
 		w.CurrentDocument = store.UpdatedAtTime(entry.GetUpdateTime().AsTime()) // or it is held again by now
 		if _, err := h.db.Commit(ctx, w); err != nil && store.KindOf(err) != store.Conflict {
-			return fmt.Errorf("leave an entry: %w", err)
+			return cleared, fmt.Errorf("clear an entry: %w", err)
 		}
+		cleared++
 	}
-	return nil
+	return cleared, nil
 }
 
 func seatOf(entry *firestorepb.Document) Seat {

@@ -183,4 +183,8 @@ var ofLimits = []mutant{
 		"a hold of a field that gets a limit ends on no condition", "internal/hold",
 		"if len(limited) > 0 { // the field", "if false { // the field", testIn("shards", "TestHoldEndsWhileItsFieldGetsALimit"),
 	},
+	{
+		"holds that nothing ends are in the way of others", "internal/hold",
+		"err != nil || cleared < entriesAtOnce", "true", testIn("rollup", "TestHoldsThatNothingEnds"),
+	},
 }
