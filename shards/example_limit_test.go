@@ -16,25 +16,27 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// spend takes 1 of a user's quota of a day, of 3. Whoever is the first makes the counter.
+// spend takes 1 of a user's quota of a day, of 3. Who finds no counter makes it, and who finds no limit sets it,
+// before anything is taken.
 func spend(ctx context.Context, client *shards.Client, user, day string, key shards.Key) error {
 	quota, err := client.Counter("quota-" + user + "-" + day)
 	if err != nil {
 		return err
 	}
-	_, err = quota.AddOnce(ctx, 1, key)
-	if !errors.Is(err, shards.ErrNotFound) {
-		return err // shards.ErrLimit: nothing is left until tomorrow
+	s, _, err := quota.Cached(ctx)
+	if errors.Is(err, shards.ErrNotFound) {
+		err = quota.Create(ctx, shards.CreateOptions{Shards: 1})
 	}
-	err = quota.Create(ctx, shards.CreateOptions{Shards: 1})
 	if err != nil && !errors.Is(err, shards.ErrExists) {
 		return err
 	}
-	if err := quota.SetLimit(ctx, "total", 3); err != nil {
-		return err
+	if s.Limits == nil {
+		if err := quota.SetLimit(ctx, "total", 3); err != nil {
+			return err
+		}
 	}
 	_, err = quota.AddOnce(ctx, 1, key)
-	return err
+	return err // shards.ErrLimit: nothing is left until tomorrow
 }
 
 // A quota a day is a counter a day, with a limit.
@@ -62,6 +64,24 @@ func ExampleCounter_SetLimit() {
 	// 2 true false
 	// 3 true false
 	// 4 false true
+}
+
+// A quota whose maker has died before it had a limit, or is about to give it one, isn't exceeded.
+func TestQuotaThatIsHalfMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.counter(t, w.open(t, shards.Config{}), "quota-ada-today", 1)
+	var clients []*shards.Client
+	for range 2 {
+		clients = append(clients, w.open(t, shards.Config{}))
+	}
+	for call := range 6 {
+		err := spend(t.Context(), clients[call%2], "ada", "today", shards.Key{Value: fmt.Sprint(call)})
+		if (err == nil) != (call < 3) || err != nil && !errors.Is(err, shards.ErrLimit) {
+			t.Errorf("call %d: %v", call, err)
+		}
+	}
+	w.wantSum(t, "quota-ada-today", 3)
 }
 
 // The page has the function that is run here.
