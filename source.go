@@ -12,7 +12,7 @@ import "embed"
 //go:embed .gcloudignore go.mod go.sum function.go
 //go:embed functions/*[^t].go functions/*[^s]t.go rollup/*[^t].go rollup/*[^s]t.go shards/*[^t].go shards/*[^s]t.go
 //go:embed internal/book/*[^t].go internal/book/*[^s]t.go internal/escrow/*[^t].go internal/groupcommit/*[^s]t.go
-//go:embed internal/layout/*[^t].go internal/layout/*[^s]t.go
+//go:embed internal/hold/*[^t].go internal/layout/*[^t].go internal/layout/*[^s]t.go
 //go:embed internal/ledger/*[^t].go internal/ledger/*[^s]t.go internal/settings/*[^t].go internal/settings/*[^s]t.go
 //go:embed internal/store/*[^t].go internal/store/*[^s]t.go
 //go:embed scripts/deploy.sh scripts/destroy.sh scripts/smoke.sh terraform/monitoring firestore/firestore.rules
