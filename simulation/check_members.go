@@ -125,10 +125,15 @@ func (c *checker) endMember(k *call, e End) {
 	switch {
 	case e.There && !m.was(k.entry, func(there *membershipChange) bool { return (there != nil) == k.member.join }):
 		c.fail("%s %d of %q/%s was answered that it was so already, which it was at no moment", k.Kind, k.Call, k.Counter, k.Member)
+	case e.There && k.Kind == Join && !k.Holds && !m.was(k.entry, kept):
+		c.fail("%s %d of %q/%s was acknowledged, and she keeps no seat", k.Kind, k.Call, k.Counter, k.Member)
 	case !e.There && k.Kind == Join:
 		n.acked++
 	}
 }
+
+// kept is that she has a seat for good.
+func kept(there *membershipChange) bool { return there != nil && there.until == 0 }
 
 // was reports whether something held of a member at some moment since an entry. nil is that it is
 // none.

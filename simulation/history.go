@@ -134,6 +134,7 @@ type Begin struct {
 	Adds    []Add
 
 	Field, Member string // of what a member does, of imports and of limits; the field "" is the first
+	Holds         bool   // of one who joins: until a time
 	Stranger      bool   // the caller must not be let in
 	Asked         bool   // of a reset: a function was asked for it
 	To            int64  // of a rebase, and a limit that is set: no other call sets the same

@@ -53,7 +53,7 @@ func storiesOfHolds() []story {
 	since := func(s *script) int64 { return s.now.UnixMicro() + 1_000_000 } // the next commit
 	hold := func(s *script, until time.Duration) {
 		s.limit(1)
-		s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "m1"})
+		s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "m1", Holds: until > 0})
 		m := &Document{Since: since(s), CountedOn: "limited-0"}
 		if until > 0 {
 			m.Until = s.now.Add(until).UnixMicro()
@@ -94,6 +94,11 @@ func storiesOfHolds() []story {
 		{"who holds nothing keeps it", "and she keeps no seat", func(s *script) {
 			s.limit(1)
 			ask(s, End{Outcome: OK})
+		}},
+		{"who joins holds a seat yet", "and she keeps no seat", func(s *script) {
+			hold(s, time.Minute)
+			s.add(Begin{Call: 2, Kind: Join, Counter: named, Member: "m1"})
+			s.add(End{Call: 2, Outcome: OK, There: true})
 		}},
 		{"who is said to keep a seat holds it yet", "and she keeps no seat", func(s *script) {
 			hold(s, time.Minute)

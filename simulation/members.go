@@ -191,18 +191,19 @@ func (w *world) toggle(r *rand.Rand, m toggling) Outcome {
 	if r.IntN(5) == 0 {
 		patience = between(r, 10*time.Millisecond, time.Minute)
 	}
-	method, path := http.MethodDelete, m.path()
+	method, path, holds := http.MethodDelete, m.path(), false
 	if m.join {
 		method = http.MethodPut
 		switch hold := r.IntN(4); {
 		case w.plan.Holds && hold == 0:
+			holds = true
 			path += "?hold=" + between(r, time.Second, 10*time.Minute).String()
 		case w.plan.Holds && hold == 1:
 			return w.confirm(r, m)
 		}
 	}
 	caller, stranger := w.callerOf(r, m.member)
-	end := End{Call: w.begin(Begin{Kind: m.kind(), Counter: m.counter, Field: m.field, Member: m.member, Stranger: stranger}), Outcome: Unknown}
+	end := End{Call: w.begin(Begin{Kind: m.kind(), Counter: m.counter, Field: m.field, Member: m.member, Holds: holds, Stranger: stranger}), Outcome: Unknown}
 	var answer struct {
 		refusal
 		Counted bool
