@@ -355,6 +355,9 @@ func (s state) count() map[string]int {
 			api = r.DisplayName
 		}
 		n[api]++
+		if len(r.Exclusions) > 0 {
+			n["exclusion"] = len(r.Exclusions)
+		}
 	}
 	delete(n, "storage") // uploads, which the platform keeps
 	delete(n, "sink")    // which every project has

@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,8 +42,9 @@ func newTerraform(t *testing.T) terraform {
 		"invoker_check": "true", "memory": `"512Mi"`, "request_logs": "false", "kms_key": `""`, "docker_repository": `""`, "increment_ingress": `"ALLOW_ALL"`, "budget": `""`,
 		"increment_billing": `"request"`, "rollup_billing": `"request"`, "create_database": "true", "release_rules": "true", "alerts": "true",
 		"patience": `{ apis = "1s", accounts = "1s", agent = "1s" }`, "invokers": "[]",
+		"owns": `["project", "database"]`, "counters": `"counters/{counter}"`,
 	} {
-		kind := map[string]string{"invokers": "set(string)", "patience": "map(string)"}[name]
+		kind := map[string]string{"invokers": "set(string)", "owns": "set(string)", "patience": "map(string)"}[name]
 		fmt.Fprintf(&names, "variable %q {\n  type    = %s\n  default = %s\n}\n", name, cmp.Or(kind, "string"), byDefault)
 		fmt.Fprintf(&arguments, "  %s = var.%[1]s\n", name)
 	}
@@ -226,4 +229,110 @@ func TestTerraformInANewProject(t *testing.T) {
 	p := startProject(t, "--active=cloudresourcemanager", "--api-delay=3", "--account-delay=1", "--agent-delay=8")
 	tf.in(p).apply(t, `-var=patience={"apis":"5s","accounts":"3s","agent":"10s"}`, "-var=public=true")
 	p.checkViolations(t)
+}
+
+// Two deployments in one project and one database: neither takes anything from the other, and the one
+// that is left has all it needs.
+func TestTerraformTwice(t *testing.T) {
+	t.Parallel()
+	one := newTerraform(t)
+	p := startProject(t, "--active=cloudresourcemanager")
+	one = one.in(p)
+	one.apply(t)
+	made := p.state(t).count()
+	other := newTerraform(t).in(p)
+	others := []string{"-var=prefix=likes", "-var=fields=likes", "-var=counters=posts/{post}", "-var=owns=[]", "-var=create_database=false", "-var=release_rules=false"}
+	other.apply(t, others...)
+	if n := p.state(t).count()["cloudfunctions"]; n != 6 {
+		t.Errorf("two deployments have %d functions", n)
+	}
+	one.apply(t) // finds nothing to do
+	if out, code := other.run(t, "destroy", append([]string{"-auto-approve"}, others...)...); code != 0 {
+		t.Fatalf("destroy: exit code %d\n%s", code, out)
+	}
+	if out, code := one.run(t, "plan", "-detailed-exitcode"); code != 0 {
+		t.Errorf("without the other, terraform would change something:\n%s", out)
+	}
+	if left := p.state(t).count(); !maps.Equal(left, made) {
+		t.Errorf("left are %v\nmade were %v", left, made)
+	}
+	p.checkViolations(t)
+}
+
+// What gcloud has deployed terraform takes over, by the addresses of terraform/README.md: nothing is made twice and
+// nothing is deleted on the way.
+func TestTerraformTakesOver(t *testing.T) {
+	t.Parallel()
+	tf := newTerraform(t)
+	p := startProject(t, "--active=firestore", "--active=cloudresourcemanager", "--database=us-central1")
+	tf = tf.in(p)
+	const fields = "total=count,rating=avg(comments.stars where public==true)"
+	p.run(t, "deploy.sh", "--location", "us-central1", "--set", "AUTH=firebase", "--set", "FIELDS="+fields, "--invoker", "user:me@example.com")
+	before := p.state(t)
+	if err := os.WriteFile(filepath.Join(tf.dir, "imports.tf"), []byte(imports(t, before)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	vars := []string{"-var=fields=" + fields, "-var=create_database=false", "-var=release_rules=false", `-var=invokers=["user:me@example.com"]`}
+	out, code := tf.run(t, "plan", append([]string{"-detailed-exitcode"}, vars...)...)
+	if code != 2 || strings.Contains(out, "must be replaced") || !strings.Contains(out, " 0 to destroy.") {
+		t.Fatalf("plan: exit code %d\n%s", code, out)
+	}
+	tf.apply(t, vars...)
+	after := p.state(t).count()
+	delete(after, "firestore") // of which terraform makes the fields that it exempts once more
+	for name, n := range before.count() {
+		if after[name] != n && name != "firestore" {
+			t.Errorf("%d × %s, and there were %d", after[name], name, n)
+		}
+	}
+	p.checkViolations(t)
+}
+
+// imports are the blocks that have terraform take over what is there and can't be there twice.
+func imports(t *testing.T, s state) string {
+	t.Helper()
+	var b strings.Builder
+	add := func(address, id string) {
+		fmt.Fprintf(&b, "import {\n  to = module.counters.%s\n  id = %q\n}\n", address, id)
+	}
+	alerts, err := filepath.Glob("../terraform/monitoring/alerts/*.json")
+	if err != nil || len(alerts) == 0 {
+		t.Fatalf("alerts: %v", err)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Resources)) {
+		api, name, _ := strings.Cut(key, " ")
+		last := path.Base(name)
+		switch {
+		case api == "iam":
+			short, _, _ := strings.Cut(strings.TrimPrefix(last, "counters-"), "@")
+			add(fmt.Sprintf("google_service_account.account[%q]", short), name)
+		case last == "counters-rollup" && api == "cloudfunctions":
+			add("google_cloudfunctions2_function.rollup", name)
+		case api == "cloudfunctions":
+			add(fmt.Sprintf("google_cloudfunctions2_function.http[%q]", strings.TrimPrefix(last, "counters-")), name)
+		case api == "eventarc" && strings.Contains(last, "-watch-"):
+			add(`google_eventarc_trigger.watch["comments"]`, name)
+		case api == "firestore" && strings.Contains(name, "/indexes/"):
+			add(`google_firestore_index.query["comments public stars"]`, name)
+		case api == "sink":
+			for _, e := range s.Resources[key].Exclusions {
+				add("google_logging_project_exclusion.request_logs[0]", "projects/a-project/exclusions/"+e.Name)
+			}
+		case api == "cloudscheduler":
+			add("google_cloud_scheduler_job.reconcile", name)
+		case api == "artifactregistry":
+			add("google_artifact_registry_repository.images[0]", name)
+		case api == "logging":
+			add(fmt.Sprintf("google_logging_metric.metric[%q]", strings.TrimPrefix(last, "counters_")), last)
+		case api == "monitoring" && strings.Contains(name, "/dashboards/"):
+			add("google_monitoring_dashboard.dashboard", "projects/a-project/dashboards/"+last) // whose name has the project's number
+		case api == "monitoring":
+			for _, file := range alerts {
+				if strings.Contains(readFile(t, file), `"${prefix}`+strings.TrimPrefix(s.Resources[key].DisplayName, "counters")+`"`) {
+					add(fmt.Sprintf("google_monitoring_alert_policy.alert[%q]", strings.TrimSuffix(filepath.Base(file), ".json")), name)
+				}
+			}
+		}
+	}
+	return b.String()
 }

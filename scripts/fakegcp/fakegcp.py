@@ -891,15 +891,23 @@ class Project:
                     raise invalid(f"Exclusions {exclusions} have one name twice")
                 self.resources["sink", name] = {**sink, "exclusions": call.body.get("exclusions", [])}
                 return self.resources["sink", name]
-        if call.does("exclusions.create"):
-            return self.put("exclusion", f"{name}/{call.body['name']}", call.body)
-        if call.does("exclusions.get"):
-            return self.get("exclusion", name)
-        if call.does("exclusions.patch"):
-            merge(self.get("exclusion", name), call.body, call.one("updateMask"))
-            return self.get("exclusion", name)
-        if call.does("exclusions.delete"):
-            return self.remove("exclusion", name)
+        if ".exclusions." in call.method.id:  # those of a project are its sink's
+            default = self.resources.setdefault(("sink", f"projects/{PROJECT}/sinks/_Default"), dict(sink, exclusions=[]))
+            short = call.body["name"] if call.does("create") else name.split("/")[-1]
+            there = next((e for e in default["exclusions"] if e["name"] == short), None)
+            if call.does("create"):
+                if there:
+                    raise there_already(short)
+                default["exclusions"].append(dict(call.body))
+                return call.body
+            if not there:
+                raise missing(name)
+            if call.does("patch"):
+                merge(there, call.body, call.one("updateMask"))
+            if call.does("delete"):
+                default["exclusions"].remove(there)
+                return {}
+            return there
         if call.does("metrics.create"):
             name = f"{name}/{call.body['name']}"
             if ("logging", name) in self.resources:
