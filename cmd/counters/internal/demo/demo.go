@@ -42,7 +42,7 @@ import (
 //go:embed page
 var page embed.FS
 
-var index = template.Must(template.ParseFS(page, "page/index.html"))
+var views = template.Must(template.ParseFS(page, "page/*.html"))
 
 // Config says what the page shows, and where it finds it.
 type Config struct {
@@ -104,11 +104,11 @@ func New(c Config) (*Page, error) {
 	}
 	documents.Fields, documents.Counted = c.Fields.Split()
 	p := &Page{config: c, conn: conn, client: client, layout: documents, mux: http.NewServeMux(), sdk: newSDK(c.NodeModules, c.CDN), started: time.Now()}
-	html := p.html()
-	p.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write(html)
-	})
+	p.serveView("GET /{$}", "index.html")
+	if c.hasSeats() {
+		p.serveView("GET /seats", "seats.html")
+		p.mux.HandleFunc("PUT /-/seats", p.serveSeats)
+	}
 	own, err := fs.Sub(page, "page")
 	if err != nil {
 		return nil, err // Not possible: it is embedded.
@@ -169,8 +169,17 @@ func number(field layout.Field, v *firestorepb.Value) any {
 	return nil
 }
 
-// html is the page itself, which says where the SDK and the counters are.
-func (p *Page) html() []byte {
+// serveView serves a view of the page.
+func (p *Page) serveView(pattern, name string) {
+	html := p.html(name)
+	p.mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write(html)
+	})
+}
+
+// html is a view, which says where the SDK and the counters are.
+func (p *Page) html(view string) []byte {
 	first := first(p.layout)
 	only := "" // or the id of the one counter that there is
 	if p.config.Counters.Whole() {
@@ -182,8 +191,8 @@ func (p *Page) html() []byte {
 		"fields": p.layout.Fields.Names(), "counted": p.layout.Counted.Names(), "queries": p.layout.Counted.String(), "hosted": p.config.Hosted, "members": p.config.Members, "faults": p.config.System != nil,
 	}
 	var html bytes.Buffer
-	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config}
-	if err := index.Execute(&html, data); err != nil {
+	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config, "Seats": p.config.hasSeats()}
+	if err := views.ExecuteTemplate(&html, view, data); err != nil {
 		panic(err) // Not possible: the template and what it is given are ours.
 	}
 	return html.Bytes()

@@ -130,6 +130,28 @@ func TestSDKFromNodeModules(t *testing.T) {
 	}
 }
 
+// The second view is there where each buyer can be a member, and the page can make the counter.
+func TestSeatsAreOffered(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		Config
+		status int
+	}{{Config{Project: "p", Members: true}, http.StatusOK}, {Config{Project: "p"}, http.StatusNotFound}, {Config{Project: "p", Members: true, Hosted: true}, http.StatusNotFound}} {
+		h := newPage(t, c.Config)
+		if w := request(t, h, "/seats"); w.Code != c.status {
+			t.Errorf("%+v: /seats is %d, want %d", c.Config, w.Code, c.status)
+		}
+		if offered := strings.Contains(request(t, h, "/").Body.String(), `href="seats"`); offered != (c.status == http.StatusOK) {
+			t.Errorf("%+v: the page leads there: %t", c.Config, offered)
+		}
+	}
+	w := httptest.NewRecorder()
+	newPage(t, Config{Project: "p", Members: true}).ServeHTTP(w, httptest.NewRequest(http.MethodPut, "/-/seats?counter=a/b", nil))
+	if w.Code != http.StatusBadRequest {
+		t.Errorf("a counter that can't be is answered %d", w.Code)
+	}
+}
+
 func TestPage(t *testing.T) {
 	t.Parallel()
 	h := newPage(t, Config{Project: "</script><b>", CDN: nowhere})
@@ -170,7 +192,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	for name := range files {
-		if !referred[name] && name != "index.html" {
+		if !referred[name] && !strings.HasSuffix(name, ".html") {
 			t.Errorf("nothing refers to %s", name)
 		}
 	}

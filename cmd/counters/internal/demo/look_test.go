@@ -30,11 +30,15 @@ func TestLook(t *testing.T) {
 		b.resize(width, 844)
 		for _, scheme := range []string{"light", "dark"} {
 			b.prefer(scheme)
-			for name, counter := range map[string]string{"empty": "none", "negative": "down"} {
-				b.do(chromedp.Navigate(s.url + "/?counter=" + counter))
+			for name, path := range map[string]string{"empty": "/?counter=none", "negative": "/?counter=down", "seats": "/seats"} {
+				b.do(chromedp.Navigate(s.url + path))
 				b.until(live)
-				b.until(`!document.getElementById("choose-counters").hidden`)
-				if counter == "down" {
+				if name == "seats" {
+					b.until(`document.getElementById("counter").dataset.left === "500"`)
+				} else {
+					b.until(`!document.getElementById("choose-counters").hidden`)
+				}
+				if name == "negative" {
 					if b.until(`!document.getElementById("like").disabled`); !eval[bool](b, `document.getElementById("like").ariaPressed === "true"`) {
 						b.do(chromedp.Click(chromedp.CSS("#like")))
 					}

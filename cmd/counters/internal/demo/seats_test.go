@@ -1,0 +1,54 @@
+//go:build all
+
+package demo
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// Everything goes wrong, and a crowd wants 500 seats: all are sold, none twice, and the page never shows
+// one more than there are.
+func TestSeatsAndACrowd(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, withoutSDK)
+	b := startBrowser(t)
+	b.do(chromedp.Navigate(s.url + "/seats"))
+	b.until(`document.getElementById("counter").dataset.left === "500"`)
+	b.until(`!document.getElementById("faults").hidden && !document.getElementById("load").disabled`)
+	b.do(chromedp.Evaluate[chromedp.Void](`globalThis.most = 0; globalThis.least = 500; new MutationObserver(() => {
+		const { sold, taken, left } = document.getElementById("counter").dataset;
+		[most, least] = [Math.max(most, sold, taken), Math.min(least, left)];
+	}).observe(document.getElementById("counter"), { attributes: true });undefined`))
+	for _, fault := range []string{"events", "kills", "answers"} {
+		b.do(chromedp.Click(chromedp.CSS(fmt.Sprintf(`[data-fault="%s"]`, fault))))
+	}
+	b.load(200)
+	b.until(`document.getElementById("counter").dataset.taken > 250`)
+	b.until(`!document.getElementById("befallen").hidden`)
+	for _, scheme := range []string{"light", "dark"} {
+		b.prefer(scheme)
+		for _, width := range []int64{1280, 390} {
+			b.resize(width, 844)
+			if got := eval[int64](b, `document.documentElement.scrollWidth`); got > width {
+				t.Errorf("the page is %d px wide in a window of %d", got, width)
+			}
+			b.keep(fmt.Sprintf("seats-%s-%d.png", scheme, width))
+		}
+	}
+	b.until(`document.getElementById("counter").dataset.sold === "500"`)
+	b.load(0)
+	if most, least := eval[int64](b, "most"), eval[int64](b, "least"); most != 500 || least != 0 {
+		t.Errorf("it showed %d of 500 taken, and %d left", most, least)
+	}
+	if eval[int64](b, `Number(document.getElementById("refused").textContent.replaceAll(",", ""))`) == 0 {
+		t.Error("nobody heard that it is sold out")
+	}
+	counter := s.counter(t, eval[string](b, `document.getElementById("name").textContent`))
+	audits, err := counter.Audit(t.Context())
+	if err != nil || len(audits) != 1 || audits[0].Members != 500 || audits[0].Exact != 500 {
+		t.Errorf("%+v, %v: want 500 members, and nothing else", audits, err)
+	}
+}
