@@ -336,6 +336,13 @@ func TestDevRefuses(t *testing.T) {
 	t.Setenv("NUM_SHARDS", "")
 	t.Setenv("FIRESTORE_EMULATOR_HOST", "firestore.invalid:8080")
 	refuses(t, []string{"--port", "0", "--functions-port", "0"}, "no Firestore answers at FIRESTORE_EMULATOR_HOST=firestore.invalid:8080: start it, or unset the variable")
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent.Close()
+	t.Setenv("FIRESTORE_EMULATOR_HOST", silent.Addr().String())
+	refuses(t, []string{"--functions-port", "0"}, "no Firestore answers at FIRESTORE_EMULATOR_HOST="+silent.Addr().String()+": start Google's emulator first")
 	t.Setenv("FIRESTORE_EMULATOR_HOST", taken.Addr().String())
 	refuses(t, []string{"--firestore-port", "9090"}, "--firestore-port would do nothing: no Firestore is started, because FIRESTORE_EMULATOR_HOST names one: "+taken.Addr().String())
 	refuses(t, []string{"--allow-origin", "https://app.example"}, "--allow-origin would do nothing: it is the embedded Firestore's, and this is another")

@@ -115,14 +115,16 @@ func (c Config) Validate() error {
 }
 
 // refuseIgnored says which of the flags that were given would have no effect, and why. Whoever gave
-// one expects something of it.
-func (c Config) refuseIgnored(s *System) error {
+// one expects something of it. silent is a Firestore that was named and doesn't answer.
+func (c Config) refuseIgnored(s *System, silent string) error {
 	foreign := !s.Embedded && !s.Official
 	for _, flag := range c.Given {
 		var why string
 		switch {
 		case flag == "firestore-port" && foreign:
 			why = "no Firestore is started, because FIRESTORE_EMULATOR_HOST names one: " + s.Firestore + ". Leave the flag out, or unset the variable"
+		case flag == "functions-port" && s.Embedded && silent != "":
+			return fmt.Errorf("no Firestore answers at FIRESTORE_EMULATOR_HOST=%s: start Google's emulator first, or leave --functions-port out to use the embedded one", silent)
 		case flag == "functions-port" && s.Embedded:
 			why = "the embedded Firestore posts no events there. Leave it out, unless FIRESTORE_EMULATOR_HOST names Google's emulator, or --rules starts it"
 		case flag == "allow-origin" && !s.Embedded:

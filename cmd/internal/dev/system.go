@@ -85,13 +85,14 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	if set.Auth == "firebase" && set.AuthEmulator != "" {
 		s.Notes = append(s.Notes, fmt.Sprintf("Callers are users of Firebase's Auth emulator at %s: firebase emulators:start --only auth --project %s", set.AuthEmulator, s.Project))
 	}
+	silent := "" // where a Firestore was named, and none answers
 	if stale := s.Firestore; stale != "" {
 		there, err := answers(ctx, stale)
 		if err != nil {
 			return nil, err
 		}
 		if !there {
-			s.Firestore = ""
+			s.Firestore, silent = "", stale
 			s.Notes = append(s.Notes, "Nothing answers at FIRESTORE_EMULATOR_HOST="+stale+", so this is the embedded Firestore.")
 		}
 	}
@@ -100,7 +101,7 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	if err := canEvaluate(c.Rules, s.Official); err != nil {
 		return nil, err
 	}
-	if err := c.refuseIgnored(s); err != nil {
+	if err := c.refuseIgnored(s, silent); err != nil {
 		return nil, err
 	}
 	switch {
