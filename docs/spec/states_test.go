@@ -15,14 +15,16 @@ import (
 	"testing"
 
 	"github.com/firestore-counters/counters/internal/escrow"
+	"github.com/firestore-counters/counters/internal/hold"
 )
 
-// In each state in which the specification has a request decide, [escrow] decides one of its actions, and
-// what that leads to is one of the states that it leads to there. So what is shown of limits.tla is shown
-// of what is built on escrow, as far as that keeps to its other rules: conditions, markers and settling.
+// In each state in which the specification has a request decide, [escrow] and [hold] decide one of its
+// actions, and what that leads to is one of the states that it leads to there. So what is shown of limits.tla
+// is shown of what is built on them, as far as that keeps to its other rules: conditions, markers and
+// settling.
 func TestEscrowDecidesAsSpecified(t *testing.T) {
 	seen := map[string]int{}
-	for _, scenario := range []string{"takes", "gives", "back", "change"} {
+	for _, scenario := range []string{"takes", "gives", "back", "change", "seats", "again", "crowd"} {
 		needsTLC(t)
 		file := filepath.Join(t.TempDir(), scenario)
 		if out, code := run(t, "limits", scenario, "none", "", "-dump", "dot,actionlabels", file); code != 0 {
@@ -45,7 +47,7 @@ func TestEscrowDecidesAsSpecified(t *testing.T) {
 		}
 		t.Logf("%s: %d decisions in %d states", scenario, decisions, len(states))
 	}
-	for _, action := range []string{"Look", "Send", "Refuse"} {
+	for _, action := range []string{"Look", "Send", "Refuse", "Told"} {
 		if seen[action] < 100 {
 			t.Errorf("%d decisions are to %s", seen[action], action)
 		}
@@ -62,6 +64,9 @@ var asks = map[string]map[string]struct {
 	"gives":  {"one": {"take", 1}, "other": {"take", 1}, "back": {"give", 1}},
 	"back":   {"back": {"give", 1}, "also": {"give", 1}},
 	"change": {"one": {"take", 1}, "less": {"lower", 1}, "more": {"raise", 1}},
+	"seats":  {"hold": {"hold", 1}, "confirm": {"confirm", 0}, "expire": {"expire", 1}},
+	"again":  {"hold": {"hold", 1}, "again": {"hold", 1}, "expire": {"expire", 1}},
+	"crowd":  {"hold": {"hold", 1}, "one": {"take", 1}, "expire": {"expire", 1}},
 }
 
 // decided is what a request does by escrow in a state, and the state that this leads to; "" is nothing.
@@ -83,15 +88,35 @@ func decided(s record, scenario, name string) (action string, after record) {
 	looked := len(since) == 3
 	count, share := record{"0": int64(0), "1": int64(0)}, record{"0": int64(0), "1": int64(0)}
 	on := set{}
-	look, refused := false, false
+	look, refused, none := false, false, false
+	seat, told := "same", ""
+	if ask.kind == "hold" || ask.kind == "confirm" || ask.kind == "expire" {
+		look = !docs[`"seat"`]
+		seat, told = seatAfter(ask.kind, knows["seat"].(string))
+		if none = seat == "held" && knows["seat"] == "none"; !none { // or there is no document to be a condition
+			on[`"seat"`] = true
+		}
+	}
 	switch ask.kind {
-	case "take", "give":
+	case "confirm":
+	case "expire":
+		if look || told != "" {
+			break
+		}
+		for i := range known { // who holds the seat is its only member
+			known[i].Members = known[i].Count
+		}
+		for _, c := range escrow.Spread(known, escrow.Net{Leave: 1}, func(int) int { return 0 }) {
+			count[names[c.Shard]] = c.Count
+			on[strconv.Quote(names[c.Shard])] = true
+		}
+	case "take", "give", "hold":
 		by := ask.n
 		if ask.kind == "give" {
 			by = -by
 		}
-		d := escrow.Decide(map[string][]escrow.Held{"": known}, looked, []escrow.Request[string]{{"": escrow.By(by, false)}}, func(int) int { return 0 })
-		look, refused = d.Look, len(d.Refused) > 0
+		d := escrow.Decide(map[string][]escrow.Held{"": known}, looked, []escrow.Request[string]{{"": escrow.By(by, ask.kind == "hold")}}, func(int) int { return 0 })
+		look, refused = look || d.Look, len(d.Refused) > 0
 		for _, c := range d.Plan[""] {
 			count[names[c.Shard]] = c.Count
 			on[strconv.Quote(names[c.Shard])] = true
@@ -121,6 +146,9 @@ func decided(s record, scenario, name string) (action string, after record) {
 	case look:
 		action = "Look"
 		r["knows"] = record{"docs": all, "since": all, "fresh": all, "count": s["count"], "share": s["share"], "seat": s["seat"]}
+	case told != "":
+		action = "Told"
+		r["at"], r["knows"] = told, nothing
 	case refused:
 		action = "Refuse"
 		r["at"], r["knows"] = "refused", nothing
@@ -128,8 +156,8 @@ func decided(s record, scenario, name string) (action string, after record) {
 		action = "Send"
 		r["at"], r["knows"] = "sent", nothing
 		commit := record{
-			"r": name, "try": r["try"], "count": count, "share": share, "seat": "same",
-			"on": on, "none": false, "fresh": knows["fresh"],
+			"r": name, "try": r["try"], "count": count, "share": share, "seat": seat,
+			"on": on, "none": none, "fresh": knows["fresh"],
 		}
 		marked := s["markers"].(record)[name].(set)[fmt.Sprint(r["try"])]
 		stale := slices.ContainsFunc(slices.Collect(maps.Keys(on)), func(doc string) bool { return !knows["fresh"].(set)[doc] })
@@ -154,6 +182,33 @@ func decided(s record, scenario, name string) (action string, after record) {
 	}
 	after["full"] = full
 	return action, after
+}
+
+// seatAfter is what becomes of a seat by [hold], or what whoever asks is told instead.
+func seatAfter(kind, knows string) (seat, told string) {
+	state := map[string]hold.State{"none": hold.Free, "ended": hold.Free, "held": hold.Held, "kept": hold.Kept}[knows]
+	switch kind {
+	case "hold":
+		if state.Holds() == hold.Take {
+			return "held", ""
+		}
+		return "same", "held already"
+	case "confirm":
+		switch {
+		case state.Confirms() == hold.Confirm:
+			return "kept", ""
+		case state == hold.Kept:
+			return "same", "kept already"
+		}
+		return "same", "gone"
+	}
+	if state == hold.Held { // which it is asked of once the time is over
+		state = hold.Over
+	}
+	if state.Confirms() == hold.End && state.Holds() == hold.End && state.Keeps() == hold.End {
+		return "ended", ""
+	}
+	return "same", "idle"
 }
 
 func sum(v any) (n int64) {
