@@ -57,7 +57,7 @@ func TestHoldRequests(t *testing.T) {
 	ask("confirmed by that", "POST", "/concert/total/carol/confirm", 200, "")
 	ask("given back", "DELETE", "/concert/total/carol", 200, `"counted":true`)
 
-	for _, d := range []string{"10", "x", "999ms", "-1m", "721h"} {
+	for _, d := range []string{"", "10", "x", "999ms", "-1m", "721h"} {
 		ask("held for "+d, "PUT", "/concert/total/dave?hold="+d, 400, "want a time from 1s to 720h")
 	}
 	ask("a field that isn't counted", "POST", "/concert/likes/alice/confirm", 400, "is not counted")

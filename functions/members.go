@@ -111,10 +111,11 @@ func untilOf(t time.Time) *time.Time {
 
 // holdOf is how long a request wants to hold a seat; 0 is for good.
 func holdOf(r *http.Request) (time.Duration, error) {
-	text := r.URL.Query().Get("hold")
-	if text == "" {
+	query := r.URL.Query()
+	if !query.Has("hold") {
 		return 0, nil
 	}
+	text := query.Get("hold")
 	d, err := time.ParseDuration(text)
 	if err != nil || d < shards.MinHold || d > shards.MaxHold {
 		return 0, bad("hold is %q; want a time from 1s to 720h, such as 10m", text)
