@@ -39,7 +39,7 @@ const docsHead = `# The embedded Firestore
 <!-- Made by go generate ./emulator/... from the conformance tests; don't edit. -->
 
 Package [emulator](../emulator) is a Firestore in memory, for tests and for a laptop. It speaks gRPC, REST and the Web
-SDK's protocol on one port, starts in a millisecond, and needs only Go.
+SDK's protocol on one port, and needs only Go.
 
 ` + "```go" + `
 func TestLikes(t *testing.T) {
@@ -58,7 +58,7 @@ export FIRESTORE_EMULATOR_HOST=127.0.0.1:8080
 
 | | |
 | --- | --- |
-| gRPC | all of google.firestore.v1 except ExecutePipeline; also PartitionQuery, which the official emulator lacks |
+| gRPC | all of google.firestore.v1 except ExecutePipeline |
 | REST | ` + "`/v1/projects/{p}/databases/{d}/documents…`" + `, every verb of these methods |
 | Web SDK | Listen and Write over WebChannel, for pages of this machine; ` + "`Options.Origins`" + ` and ` + "`--allow-origin`" + ` let in others |
 | Transactions | pessimistic, with shared read locks; read-only ones; reads of the last hour |
@@ -86,7 +86,7 @@ Version 1.19.9. Suites of Firestore's own clients, by hand, in November 2026:
 | suite | official emulator | here |
 | --- | --- | --- |
 | Go client 1.29.0, integration tests | fails PartitionQuery and one of listening | fails vector search |
-| | fails QueryDocuments and NewClientWithDatabase, which need indexes and a second database | fails the same |
+| | fails QueryDocuments and NewClientWithDatabase (indexes, a second database) | fails the same |
 | Node.js client 8.3.0, system tests of documents and queries | 331 of 344 pass, in 31 s | 310 pass, in 19 s: the other 21 are of vector search |
 
 Speed (` + "`go test -tags all -run '^$' -bench . ./emulator/internal/conformance`" + `) on two cores, shared with clients and other work:
@@ -98,8 +98,8 @@ Speed (` + "`go test -tags all -run '^$' -bench . ./emulator/internal/conformanc
 | from start to first answer | 7.3 s | 1.5 ms |
 | memory of 100,000 small documents | 210 MB of the process | 82 MB of the heap |
 
-Every test run compares our answers with those that it gave once, and with its own if it is installed. Each observation is
-one answer: an error's code, a document, results in their order, or which times are the same.
+Every test run compares our answers with its recorded ones, and with its own if it is installed. An observation is one
+answer: an error's code, a document, results in their order, or which times are the same.
 `
 
 const docsTail = `
