@@ -98,8 +98,8 @@ Speed (` + "`go test -tags all -run '^$' -bench . ./emulator/internal/conformanc
 | from start to first answer | 7.3 s | 1.5 ms |
 | memory of 100,000 small documents | 210 MB of the process | 82 MB of the heap |
 
-Every test run compares our answers with its recorded ones, and with its own if it is installed. An observation is one
-answer: an error's code, a document, results in their order, or which times are the same.
+Every test run compares our answers with the official emulator's recorded ones, and with its own if it is installed. An
+observation is one answer: an error's code, a document, results in their order, or which times are the same.
 `
 
 const docsTail = `
