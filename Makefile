@@ -46,7 +46,7 @@ lint: ## Format, vet, staticcheck, and golangci-lint where it is installed.
 bench: ## Compare with what people build today; about a minute.
 	go run -C cmd/bench . --quick
 
-figures: ## Write the figures and plots of README and docs from a full run: on an idle machine, a good quarter of an hour.
+figures: ## Write the figures and plots of README and docs from a full run: on an idle machine, some twenty minutes.
 	go run -C cmd/bench . --docs
 
 generate: ## Write again what is made from the code: settings tables, tables in docs.

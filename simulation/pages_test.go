@@ -430,13 +430,13 @@ func TestPages(t *testing.T) {
 func planOfPages(seed uint64) Plan {
 	p := PlanOf(seed)
 	p.Storm, p.Epochs = 15*time.Minute, 1
-	p.Likes, p.Older, p.Reordered, p.Renamed, p.Hosted, p.InPlace, p.SDK = false, false, false, false, false, false, false
+	p.Likes, p.Older, p.Reordered, p.Renamed, p.Hosted, p.InPlace, p.SDK, p.Limits, p.Holds = false, false, false, false, false, false, false, false, false
 	p.Counted, p.OlderCounted, p.Documents, p.App, p.Foreign, p.Workers, p.Outage, p.Many, p.Neighbour = nil, nil, 0, 0, 0, 0, 0, 0, ""
 	p.Messages.Late, p.Messages.Slow = 0, 0
 	p.Cuts, p.Crashes = 2*time.Minute, 3*time.Minute // or else few requests are answered that nothing is known of
 	p.Rate, p.Mix = 0.1, Mix{Add: 5, Exact: 1, Read: 1}
 	p.Named, p.Auth, p.Members, p.IDs, p.Counters = true, true, 1, 0, flatCounters
-	p.Environ = append(p.Environ, "HOSTED=false", "AUTO_CREATE=true", "COUNTERS="+flatCounters, "AUTH=firebase", "RESET=off", "MEMBERS=own")
+	p.Environ = append(p.Environ, "HOSTED=false", "AUTO_CREATE=true", "COUNTERS="+flatCounters, "AUTH=firebase", "RESET=off", "LIMIT=off", "MEMBERS=own")
 	return p
 }
 

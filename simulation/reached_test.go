@@ -184,7 +184,7 @@ func TestReached(t *testing.T) {
 				seed++
 			}
 			missing := test.reached
-			for range 4 { // a short world may not come to all of it
+			for range 12 { // a short world may not come to all of it
 				p := PlanOf(seed).Shortened(*operations)
 				p.Epochs = 1
 				h, _ := simulate(t, p)
