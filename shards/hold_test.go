@@ -334,35 +334,39 @@ func TestALateHold(t *testing.T) {
 			leave(t, c, "u")
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			dying := w.counter(t, w.open(t, shards.Config{Timeout: 400 * time.Millisecond}), "a", 1)
-			c := handle(t, w.open(t, shards.Config{}), "a")
-			limit(t, c, 2)
-			sent, arrives := w.late(t, isHold, func(*firestorepb.CommitRequest) bool { return true })
-			for !sent() { // on a busy machine there may be no time for it
-				if _, _, err := dying.Hold(t.Context(), "total", "u", time.Minute); !errors.Is(err, shards.ErrUnknown) && !errors.Is(err, shards.ErrBusy) {
-					t.Fatalf("%v, want ErrUnknown", err)
+		for _, limited := range []bool{true, false} { // without a limit the entry alone is in its way
+			t.Run(fmt.Sprintf("%s, limited %t", name, limited), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				dying := w.counter(t, w.open(t, shards.Config{Timeout: 400 * time.Millisecond}), "a", 1)
+				c := handle(t, w.open(t, shards.Config{}), "a")
+				if limited {
+					limit(t, c, 2)
 				}
-			}
-			w.Server.SetInterceptor(nil)
-			counted, until, err := c.HoldBriefly(t.Context(), "u", time.Second)
-			if err != nil || !counted {
-				t.Fatal(counted, err)
-			}
-			end(t, c, until)
-			for range 2 { // the shard is as it was then, or isn't
-				arrives()
-				w.wantMembers(t, c)
-				if err := c.Add(t.Context(), 1); err != nil {
-					t.Fatal(err)
+				sent, arrives := w.late(t, isHold, func(*firestorepb.CommitRequest) bool { return true })
+				for !sent() { // on a busy machine there may be no time for it
+					if _, _, err := dying.Hold(t.Context(), "total", "u", time.Minute); !errors.Is(err, shards.ErrUnknown) && !errors.Is(err, shards.ErrBusy) {
+						t.Fatalf("%v, want ErrUnknown", err)
+					}
 				}
-				if err := c.Add(t.Context(), -1); err != nil {
-					t.Fatal(err)
+				w.Server.SetInterceptor(nil)
+				counted, until, err := c.HoldBriefly(t.Context(), "u", time.Second)
+				if err != nil || !counted {
+					t.Fatal(counted, err)
 				}
-			}
-		})
+				end(t, c, until)
+				for range 2 { // the shard is as it was then, or isn't
+					arrives()
+					w.wantMembers(t, c)
+					if err := c.Add(t.Context(), 1); err != nil {
+						t.Fatal(err)
+					}
+					if err := c.Add(t.Context(), -1); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }
 

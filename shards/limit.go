@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -103,7 +101,7 @@ func (c Counter) planLimit(ctx context.Context, tx *store.Tx, field layout.Field
 		err = c.giveLimit(ctx, tx, k, all, s.NumShards, field, *limit)
 	case has:
 		delete(after, field.Shard)
-		err = c.lift(tx, all, field, len(limits) == 1)
+		err = k.TakeShares(tx, all, field, len(limits) == 1)
 	}
 	if err != nil {
 		return err
@@ -117,10 +115,7 @@ func (c Counter) mayHaveLimit(k *book.Book, all book.Shards, field layout.Field)
 	if base := k.Ledger.Base[field.Shard]; base != 0 {
 		return fmt.Errorf("%w: its total holds %d beyond its shards, of a rebase, an import or its creation; count in another counter", ErrInvalidLimit, base)
 	}
-	moves := slices.ContainsFunc(all, func(doc *firestorepb.Document) bool {
-		_, is := layout.UnlimitedShard(store.IDOf(doc.GetName()))
-		return !is
-	})
+	moves := all.Plain()
 	for _, doc := range all {
 		if value := doc.GetFields()[field.Shard]; value != nil && !store.IsInteger(value) {
 			return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, field.Shard, store.IDOf(doc.GetName()), value)
@@ -189,42 +184,6 @@ func (c Counter) changeLimit(tx *store.Tx, all book.Shards, field layout.Field, 
 		if n != 0 {
 			tx.Write(store.Update(all[i].GetName(), store.Exists(true), nil, nil, store.Increment(layout.FieldPath(layout.ShareOf(field.Shard)), n)))
 		}
-	}
-	return nil
-}
-
-// lift takes the shares of a field away. Where it was the counter's last limit, shards get their ids back,
-// and what something else counted in one that it made of such an id stays.
-func (c Counter) lift(tx *store.Tx, all book.Shards, field layout.Field, last bool) error {
-	share, members := layout.ShareOf(field.Shard), layout.MembersIn(field.Shard)
-	others := map[string]bool{}
-	for _, doc := range all {
-		if err := book.Movable(c.client.db.Layout.Fields, doc); err != nil && last {
-			return err
-		}
-		others[doc.GetName()] = true
-	}
-	for _, doc := range all {
-		id, limited := layout.UnlimitedShard(store.IDOf(doc.GetName()))
-		if !last || !limited {
-			tx.Write(store.Update(doc.GetName(), store.Exists(true), nil, []string{layout.FieldPath(share), layout.FieldPath(members)}))
-			continue
-		}
-		fields, name := maps.Clone(doc.GetFields()), c.client.db.Layout.Shard(c.id, id)
-		delete(fields, share)
-		delete(fields, members)
-		tx.Write(store.Delete(doc.GetName()))
-		if !others[name] {
-			tx.Write(store.Create(name, fields))
-			continue
-		}
-		var adds []*firestorepb.DocumentTransform_FieldTransform
-		for _, field := range slices.Sorted(maps.Keys(fields)) {
-			if n, ok := store.Integer(fields[field]); ok {
-				adds = append(adds, store.Increment(layout.FieldPath(field), n))
-			}
-		}
-		tx.Write(store.Update(name, store.Exists(true), nil, nil, adds...))
 	}
 	return nil
 }

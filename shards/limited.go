@@ -174,7 +174,7 @@ func (c *Client) look(ctx context.Context, counters []string, requests []*reques
 			return limitedPlan{}, "", err
 		}
 		for _, doc := range docs {
-			if _, is := layout.UnlimitedShard(store.IDOf(doc.GetName())); is {
+			if layout.IsLimited(store.IDOf(doc.GetName())) {
 				shards[counter] = append(shards[counter], holdingOf(doc))
 			}
 		}
@@ -209,19 +209,15 @@ func (c *Client) endHolds(ctx context.Context, requests []*request, p limitedPla
 		}
 	}
 	for where := range places {
-		for _, field := range c.db.Layout.Fields {
-			if field.Shard != where.field {
-				continue
-			}
-			found, err := hold.In(c.db).End(ctx, where.counter, field)
-			if err != nil {
-				return ended, err
-			}
-			if found {
-				c.shardsOf.forget(where.counter)
-			}
-			ended = ended || found
+		field, _ := c.db.Layout.Fields.Sum(where.field) // which was asked for, so there is one
+		found, err := hold.In(c.db).End(ctx, where.counter, field)
+		if err != nil {
+			return ended, err
 		}
+		if found {
+			c.shardsOf.forget(where.counter)
+		}
+		ended = ended || found
 	}
 	return ended, nil
 }
@@ -262,13 +258,8 @@ func (c *Client) noRoom(r *request, p limitedPlan) error {
 			if !limited || all.Fits(escrow.By(a.by, r.member != nil)) {
 				continue
 			}
-			e := &LimitError{Counter: sum.counter, Field: a.field, By: a.by, Limit: all.Share, Left: all.Room(), Taken: all.Count, Members: all.Members}
-			for _, field := range c.db.Layout.Fields {
-				if field.Shard == a.field {
-					e.Field = field.Name
-				}
-			}
-			return e
+			field, _ := c.db.Layout.Fields.Sum(a.field)
+			return &LimitError{Counter: sum.counter, Field: field.Name, By: a.by, Limit: all.Share, Left: all.Room(), Taken: all.Count, Members: all.Members}
 		}
 	}
 	return ErrLimit

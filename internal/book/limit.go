@@ -58,16 +58,25 @@ func (k *Book) SetLimits(tx *store.Tx, limits ledger.Counts) {
 // HeldOf is what a shard's document holds of a field with a limit, by the field's name in the shards. It
 // reports false for numbers that can't be a shard's: something else wrote them.
 func HeldOf(doc *firestorepb.Document, field string) (held escrow.Held, ok bool) {
-	ok = true
-	for name, n := range map[string]*int64{field: &held.Count, layout.MembersIn(field): &held.Members, layout.ShareOf(field): &held.Share} {
-		value := doc.GetFields()[name]
-		*n = value.GetIntegerValue()
-		ok = ok && (value == nil || store.IsInteger(value))
-	}
-	if !ok || !held.Valid() {
+	held, whole, _ := heldIn(doc, field)
+	if !whole || !held.Valid() {
 		return escrow.Held{}, false
 	}
 	return held, true
+}
+
+// heldIn is what a shard's document holds of a field with a limit. Whole says that all of it are integers,
+// and counts that the count and the members are, or numbers that stand for one: a share is given out anew.
+func heldIn(doc *firestorepb.Document, field string) (held escrow.Held, whole, counts bool) {
+	whole, counts = true, true
+	for name, n := range map[string]*int64{field: &held.Count, layout.MembersIn(field): &held.Members, layout.ShareOf(field): &held.Share} {
+		value := doc.GetFields()[name]
+		number, ok := store.Integer(value)
+		*n = number
+		whole = whole && (value == nil || store.IsInteger(value))
+		counts = counts && (ok || n == &held.Share)
+	}
+	return held, whole, counts
 }
 
 // LimitsIn are the limits of fields that shards have shares of.

@@ -63,25 +63,15 @@ func ShareFaults(limits ledger.Counts, shards Shards) (faults []ShareFault) {
 // reports false where one holds what can be no number.
 func shared(shards Shards, field string) (all escrow.Held, why []string, numbers bool) {
 	numbers = true
-	moves := slices.ContainsFunc(shards, func(doc *firestorepb.Document) bool { return !isLimited(store.IDOf(doc.GetName())) })
 	for _, doc := range shards {
 		id := store.IDOf(doc.GetName())
-		var held escrow.Held
-		whole := true
-		for name, n := range map[string]*int64{field: &held.Count, layout.MembersIn(field): &held.Members, layout.ShareOf(field): &held.Share} {
-			value := doc.GetFields()[name]
-			number, ok := store.Integer(value)
-			*n = number
-			numbers = numbers && (ok || n == &held.Share) // which is made anew
-			whole = whole && (value == nil || store.IsInteger(value))
-		}
+		held, whole, counts := heldIn(doc, field)
 		all = escrow.Held{Count: ledger.Add(all.Count, held.Count), Members: ledger.Add(all.Members, held.Members), Share: ledger.Add(all.Share, held.Share)}
-		limited := isLimited(id)
-		numbers = numbers && (!moves || Movable(nil, doc) == nil)
+		numbers = numbers && counts && (!shards.Plain() || Movable(nil, doc) == nil)
 		switch {
 		case !whole:
 			why = append(why, fmt.Sprintf("shard %s holds what is no integer", id))
-		case !limited:
+		case !layout.IsLimited(id):
 			why = append(why, fmt.Sprintf("shard %s is beside the limit", id))
 		case !held.Valid():
 			why = append(why, fmt.Sprintf("shard %s counts %d, %d of it for members, of a share of %d", id, held.Count, held.Members, held.Share))
@@ -131,7 +121,7 @@ func (k *Book) ShareOut(tx *store.Tx, all Shards, least int, held map[string]esc
 	shards := map[string]map[string]*firestorepb.Value{} // :: id → what is set in it
 	var plain Shards
 	for _, doc := range all {
-		if id := store.IDOf(doc.GetName()); isLimited(id) {
+		if id := store.IDOf(doc.GetName()); layout.IsLimited(id) {
 			shards[id] = map[string]*firestorepb.Value{}
 		} else {
 			plain = append(plain, doc)
@@ -139,17 +129,19 @@ func (k *Book) ShareOut(tx *store.Tx, all Shards, least int, held map[string]esc
 		}
 	}
 	first := len(shards) == 0
-	var adds []*firestorepb.DocumentTransform_FieldTransform // of what has no limit, to the first shard
+	var rest []*firestorepb.DocumentTransform_FieldTransform // what has no limit, for the first shard
 	for _, doc := range plain {
 		if first {
 			shards[layout.LimitedShard(store.IDOf(doc.GetName()))] = maps.Clone(doc.GetFields())
 			continue
 		}
-		for _, field := range slices.Sorted(maps.Keys(doc.GetFields())) {
-			if n, ok := store.Integer(doc.GetFields()[field]); ok && !partOf(held, field) {
-				adds = append(adds, store.Increment(layout.FieldPath(field), n))
-			}
+		fields := maps.Clone(doc.GetFields())
+		for field := range held {
+			delete(fields, field)
+			delete(fields, layout.MembersIn(field))
+			delete(fields, layout.ShareOf(field))
 		}
+		rest = append(rest, adds(fields)...)
 	}
 	for i := 0; i < max(least, 1) && first; i++ {
 		if id := layout.LimitedShard(layout.ShardID(i)); shards[id] == nil {
@@ -172,10 +164,52 @@ func (k *Book) ShareOut(tx *store.Tx, all Shards, least int, held map[string]esc
 		if name := names.Shard(k.Counter, id); first {
 			tx.Write(store.Create(name, shards[id]))
 		} else {
-			tx.Write(store.Update(name, store.Exists(true), shards[id], nil, adds...))
-			adds = nil
+			tx.Write(store.Update(name, store.Exists(true), shards[id], nil, rest...))
+			rest = nil
 		}
 	}
+}
+
+// TakeShares has a transaction take the shares of a field away. Where it was the counter's last limit, shards
+// get their ids back, and what something else counted in one that it made of such an id stays. The error is
+// [Movable]'s.
+func (k *Book) TakeShares(tx *store.Tx, all Shards, field layout.Field, last bool) error {
+	names := k.names()
+	share, members := layout.ShareOf(field.Shard), layout.MembersIn(field.Shard)
+	others := map[string]bool{}
+	for _, doc := range all {
+		if err := Movable(names.Fields, doc); err != nil && last {
+			return err
+		}
+		others[doc.GetName()] = true
+	}
+	for _, doc := range all {
+		id, limited := layout.UnlimitedShard(store.IDOf(doc.GetName()))
+		if !last || !limited {
+			tx.Write(store.Update(doc.GetName(), store.Exists(true), nil, []string{layout.FieldPath(share), layout.FieldPath(members)}))
+			continue
+		}
+		fields, name := maps.Clone(doc.GetFields()), names.Shard(k.Counter, id)
+		delete(fields, share)
+		delete(fields, members)
+		tx.Write(store.Delete(doc.GetName()))
+		if others[name] {
+			tx.Write(store.Update(name, store.Exists(true), nil, nil, adds(fields)...))
+		} else {
+			tx.Write(store.Create(name, fields))
+		}
+	}
+	return nil
+}
+
+// adds adds the integers among fields to those of another shard.
+func adds(fields map[string]*firestorepb.Value) (adds []*firestorepb.DocumentTransform_FieldTransform) {
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if n, ok := store.Integer(fields[field]); ok {
+			adds = append(adds, store.Increment(layout.FieldPath(field), n))
+		}
+	}
+	return adds
 }
 
 // Movable says, as an [store.ErrNotInteger], why what a shard holds of these fields, or of any that may be counted,
@@ -185,7 +219,7 @@ func Movable(fields layout.Fields, shard *firestorepb.Document) error {
 	for name, value := range shard.GetFields() {
 		_, ok := store.Integer(value)
 		_, number := store.Float(value)
-		counted := slices.ContainsFunc(fields, func(f layout.Field) bool { return f.Shard == name })
+		_, counted := fields.Sum(name)
 		if !ok && (number && layout.CountsField(name) || counted) {
 			return fmt.Errorf("%w: %s of shard %s is %v", store.ErrNotInteger, name, store.IDOf(shard.GetName()), value)
 		}
@@ -193,17 +227,7 @@ func Movable(fields layout.Fields, shard *firestorepb.Document) error {
 	return nil
 }
 
-func isLimited(id string) bool {
-	_, is := layout.UnlimitedShard(id)
-	return is
-}
-
-// partOf reports whether a field of a shard is one with a limit, or says what is counted of one.
-func partOf(held map[string]escrow.Held, field string) bool {
-	for of := range held {
-		if field == of || field == layout.MembersIn(of) || field == layout.ShareOf(of) {
-			return true
-		}
-	}
-	return false
+// Plain reports whether one of the shards has the id of one without a limit.
+func (s Shards) Plain() bool {
+	return slices.ContainsFunc(s, func(doc *firestorepb.Document) bool { return !layout.IsLimited(store.IDOf(doc.GetName())) })
 }

@@ -214,8 +214,7 @@ func (h Holds) ending(ctx context.Context, counter string, field layout.Field, o
 // are no shards, or something else wrote them, that is less.
 func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorepb.Write) {
 	limited := slices.DeleteFunc(slices.Clone(shards), func(doc *firestorepb.Document) bool {
-		_, is := layout.UnlimitedShard(store.IDOf(doc.GetName()))
-		return !is
+		return !layout.IsLimited(store.IDOf(doc.GetName()))
 	})
 	if len(limited) > 0 {
 		shards = limited // what is beside them something else made
@@ -298,21 +297,29 @@ func (h Holds) EndAll(ctx context.Context) error {
 }
 
 // clear is for entries that are over, and that nothing has ended. Of some, nobody holds the seat: the member left, or
-// the counter was deleted. The others are put off, or they would be in the way of those that come after them. It
-// returns how many are out of the way.
+// the counter was deleted. The others are put off, or they would be in the way of those that come after them; so is
+// what something else wrote, whose membership may be no document at all. It returns how many are out of the way.
 func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document) (cleared int, err error) {
-	names := make([]string, len(entries))
-	for i, entry := range entries {
-		names[i] = seatOf(entry).Membership(h.db.Layout)
+	var names []string // of the memberships of our own entries
+	for _, entry := range entries {
+		if name := seatOf(entry).Membership(h.db.Layout); h.db.Layout.Hold(name) == entry.GetName() {
+			names = append(names, name)
+		}
 	}
 	members, at, err := h.db.Get(ctx, names...)
 	if err != nil {
 		return 0, err
 	}
-	for i, entry := range entries {
-		w := h.leave(names[i])
-		if state := Of(members[i], at); state != Free && state != Kept || h.db.Layout.Hold(names[i]) != entry.GetName() {
-			w = store.Update(entry.GetName(), nil, map[string]*firestorepb.Value{Until: store.Time(at.Add(putOff))}, nil)
+	gone := map[string]*firestorepb.Write{} // :: entry whose seat nobody holds
+	for i, name := range names {
+		if state := Of(members[i], at); state == Free || state == Kept {
+			gone[h.db.Layout.Hold(name)] = h.leave(name)
+		}
+	}
+	for _, entry := range entries {
+		w := gone[entry.GetName()]
+		if w == nil {
+			w = store.Update(entry.GetName(), nil, map[string]*firestorepb.Value{Until: store.Time(h.db.Now().Add(putOff))}, nil)
 		}
 		w.CurrentDocument = store.UpdatedAtTime(entry.GetUpdateTime().AsTime()) // or it is held again by now
 		if _, err := h.db.Commit(ctx, w); err != nil && store.KindOf(err) != store.Conflict {

@@ -58,6 +58,15 @@ func (f Fields) Names() []string {
 	return names
 }
 
+// Sum is the field that is called so in the shards. It reports false if none is.
+func (f Fields) Sum(shard string) (Field, bool) {
+	i := slices.IndexFunc(f, func(field Field) bool { return field.Shard == shard })
+	if i < 0 {
+		return Field{}, false
+	}
+	return f[i], true
+}
+
 // CheckShown is an error if FIELDS doesn't name the field.
 func (f Fields) CheckShown(name string) error {
 	names := f.Names()

@@ -16,6 +16,9 @@ func LimitedShard(id string) string { return limitedPrefix + id }
 // UnlimitedShard is the inverse of [LimitedShard]. It reports false for a shard of a counter without one.
 func UnlimitedShard(id string) (string, bool) { return strings.CutPrefix(id, limitedPrefix) }
 
+// IsLimited reports whether a shard has the id of one whose counter has a limit.
+func IsLimited(id string) bool { return strings.HasPrefix(id, limitedPrefix) }
+
 // ShareOf is the field of a shard that says how much of another one's limit the shard may count. No
 // counted field is called so, and no ledger counts it.
 func ShareOf(field string) string { return shareOf + field + ")" }

@@ -41,7 +41,7 @@ var ofLimits = []mutant{
 	},
 	{
 		"a shard beside the limit that holds a fraction is taken away", "internal/book",
-		"numbers = numbers && (!moves || Movable(nil, doc) == nil)", "numbers = numbers && (!moves || true)", testIn("shards", "TestSharesBesideAFraction"),
+		"numbers = numbers && counts && (!shards.Plain() || Movable(nil, doc) == nil)", "numbers = numbers && counts", testIn("shards", "TestSharesBesideAFraction"),
 	},
 	{
 		"without a ledger a counter has no limit", "internal/book",
@@ -161,7 +161,7 @@ var ofLimits = []mutant{
 	},
 	{
 		"the entry of who left is looked at forever", "internal/hold",
-		"state != Free && state != Kept || ", "true || ", testIn("rollup", "TestHoldsEndOnTime"),
+		"state == Free || state == Kept {", "state == Free && state == Kept {", testIn("rollup", "TestHoldsEndOnTime"),
 	},
 	{
 		"a ledger that is made again has no limits", "internal/book",
@@ -173,15 +173,19 @@ var ofLimits = []mutant{
 	},
 	{
 		"a shard beside those of a limit stays", "internal/book",
-		"case !limited:\n\t\t\twhy", "case !limited && false:\n\t\t\twhy", testIn("shards", "TestSharesThatSomethingElseWrote"),
+		"case !layout.IsLimited(id):\n\t\t\twhy", "case false:\n\t\t\twhy", testIn("shards", "TestSharesThatSomethingElseWrote"),
 	},
 	{
 		"what is beside a limit in a field without one is lost", "internal/book",
-		"ok && !partOf(held, field)", "ok && n != n", testIn("shards", "TestSharesProperties"),
+		"rest = append(rest, adds(fields)...)", "_ = fields", testIn("shards", "TestSharesProperties"),
 	},
 	{
 		"a hold of a field that gets a limit ends on no condition", "internal/hold",
 		"if len(limited) > 0 { // the field", "if false { // the field", testIn("shards", "TestHoldEndsWhileItsFieldGetsALimit"),
+	},
+	{
+		"the membership of an entry that something else wrote is read", "internal/hold",
+		"h.db.Layout.Hold(name) == entry.GetName()", "name != \"\"", testIn("rollup", "TestHoldsThatNothingEnds"),
 	},
 	{
 		"holds that nothing ends are in the way of others", "internal/hold",
