@@ -118,10 +118,13 @@ func (c *checker) refusedFor(what string, from int, of *Full, fits func(point) b
 	}
 }
 
-// refusedBesideHolds checks that no hold was over all the time, whose seat whoever was refused could have got.
+// refusedBesideHolds checks that no hold was over all the time, whose seat whoever was refused could have got. One
+// that is committed late can be over from its first moment: that may be after the one at which there was no room.
 func (c *checker) refusedBesideHolds(what string, k *call, of *Full) {
-	for member, m := range c.counter(of.Counter).members {
-		if m.Until != 0 && m.Until < k.newest {
+	n := c.counter(of.Counter)
+	for member, m := range n.members {
+		changes := n.member(member).changes
+		if m.Until != 0 && m.Until < k.newest && changes[len(changes)-1].entry <= k.entry {
 			c.fail("%s was refused for the limit of %q, and the hold of %s was over", what, of.Counter, member)
 		}
 	}

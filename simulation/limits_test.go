@@ -115,6 +115,15 @@ func storiesOfHolds() []story {
 			s.begin(3, 3, 1)
 			s.full(3, 0)
 		}},
+		{"who is refused could not have had a seat that is held late", "", func(s *script) {
+			s.limit(0)
+			s.begin(3, 3, 1)
+			s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "m1", Holds: true})
+			s.add(Begin{Call: 2, Kind: Unlimit, Counter: named})
+			s.unlimited()
+			s.commit(map[Doc]*Document{seat: {Since: since(s), CountedOn: "0", Until: 1}, shardDoc("0"): {Count: 1}})
+			s.full(3, 0)
+		}},
 		{"a hold outlasts a reconcile", "and its time was over", func(s *script) {
 			hold(s, 2*time.Second)
 			s.now = s.now.Add(5 * time.Minute)
