@@ -238,7 +238,7 @@ func TestDeployPrintsAPlan(t *testing.T) {
 		"--location=us-central1 --rate=1000 --increment-billing=instance --increment-max-instances=4": {
 			"In project a-project this makes, or brings up to date:", "(default) in us-central1, which is there, and stays as it is", "counters-increment (at most 4 instances)",
 			"may call   nobody new: --invoker", "At 1000 increments a second", "Increment $49.25 by the instance, Rollup $169.13 by the request",
-			"At worst, by the most instances, 4 of Increment and 2 of Rollup", ", alerts\n",
+			"busy, 4 of Increment and 2 of Rollup", ", alerts\n",
 		},
 		"--location=us-central1 --invoker=user:a@example.com --invoker=user:b@example.com --budget=100USD --no-alerts": {
 			"may call   user:a@example.com, user:b@example.com\n", "a dashboard, a budget of 100USD a month\n", "At 1 increment a second",

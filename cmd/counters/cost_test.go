@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -194,9 +195,9 @@ func TestCostInPages(t *testing.T) {
 	}
 	const readme = "../README.md"
 	for _, c := range []struct{ page, args, says string }{
-		{readme, "--reads 0 --per-day 10000 --counters 1000", "`--per-day 10000 --counters 1000` | $%.2f |"},
-		{readme, "--reads 0 --per-day 1000000 --counters 1000", "`--per-day 1000000 --counters 1000` | $%.2f |"},
-		{readme, "--reads 0 --rate 1000", "`--rate 1000` | $%.2f |"},
+		{readme, "--reads 0 --per-day 10000 --counters 1000", "`--per-day 10000 --counters 1000` | $%.2f | $%.2f |"},
+		{readme, "--reads 0 --per-day 1000000 --counters 1000", "`--per-day 1000000 --counters 1000` | $%.2f | $%.2f |"},
+		{readme, "--reads 0 --rate 1000", "`--rate 1000` | $%.2f | $%.2f |"},
 		{"cost.md", "--reads 0 --rate 3.858 --counters 10000", "$%.2f a million**"},
 		{"cost.md", "--reads 0 --rate 100", "$%.2f a million**"},
 		{"cost.md", "--reads 0 --rate 1000", "$%.2f a million**"},
@@ -208,12 +209,19 @@ func TestCostInPages(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &sheet); code != 0 || err != nil {
 			t.Fatalf("%s: exit code %d, %v: %s", c.args, code, err, stderr)
 		}
-		figure := sheet.Designs[0].Million
+		figures := []any{sheet.Designs[0].Million}
 		if c.page == readme {
-			figure = sheet.Designs[0].Month
+			figures = []any{sheet.Designs[0].Month, sheet.Designs[0].Million}
 		}
-		if says := fmt.Sprintf(c.says, figure); !strings.Contains(read(c.page), says) {
+		if says := fmt.Sprintf(c.says, figures...); !strings.Contains(read(c.page), says) {
 			t.Errorf("%s doesn't say %q, as counters cost %s does", c.page, says, c.args)
+		}
+	}
+	for _, args := range []string{"", "--increment-max-instances 1 --rollup-max-instances 1"} {
+		stdout, stderr, code := counters(t, append([]string{"estimate"}, strings.Fields(args)...)...)
+		worst := regexp.MustCompile(`At worst \$([\d,]+)\.\d\d a day`).FindStringSubmatch(stdout)
+		if code != 0 || worst == nil || !strings.Contains(read(readme), "$"+worst[1]) {
+			t.Errorf("README.md has another worst case than this (exit code %d):\n%s%s", code, stdout, stderr)
 		}
 	}
 }

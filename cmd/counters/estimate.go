@@ -20,7 +20,7 @@ func newEstimateCommand() *cobra.Command {
 		Use:   "estimate [NAME=VALUE...]",
 		Short: "Work out what a deployment costs a month, for the plan of deploy",
 		Long: `Work out on paper what a deployment costs a month at a rate of increments of one counter, with its settings, instances
-and ways to pay. It also says the worst case: as many increments, all day, as the most instances can take.`,
+and ways to pay. It also says the worst case, a day in which a flood keeps all instances busy, and how to lower it.`,
 		Example: `  counters estimate --rate 100 --location us-central1 --increment-billing instance ROLLUP_INTERVAL=5s`,
 		Hidden:  true,
 		RunE: func(cmd *cobra.Command, given []string) error {
@@ -78,10 +78,17 @@ func printEstimate(w io.Writer, d cost.Deployment, p cost.Prices) error {
 	if better := d.Better(p); better.Expected(p).Total() < 0.9*d.Expected(p).Total() {
 		fmt.Fprintf(w, "Less with --increment-billing %s --rollup-billing %s:\n  %s\n", better.IncrementBilling, better.RollupBilling, said(better))
 	}
+	day := func(perSecond float64) string { return "$" + thousands(perSecond*secondsPerDay) }
 	worst := d.Worst(p)
-	_, err := fmt.Fprintf(w, "At worst, by the most instances, %d of Increment and %d of Rollup, and %s increments a second all day, each of another counter:\n"+
-		"  %s a month: documents %s, Increment %s, Rollup %s. --budget AMOUNT tells before that.\n",
-		d.Increment.Max, d.Rollup.Max, thousandsOf(worst.Rate), month(worst.Total()), month(worst.Documents), month(worst.Increment), month(worst.Rollup))
+	fmt.Fprintf(w, "At worst %s a day: those who may call it keep all instances busy, %d of Increment and %d of Rollup, with some\n"+
+		"  %s increments a second, each with a key and of another counter: documents %s, Increment %s, Rollup %s.\n",
+		day(worst.Total()), d.Increment.Max, d.Rollup.Max, thousandsOf(worst.Rate), day(worst.Documents), day(worst.Increment), day(worst.Rollup))
+	lower := ""
+	if d.Increment.Max > 1 {
+		d.Increment.Max, d.Rollup.Max = 1, 1
+		lower = fmt.Sprintf("--increment-max-instances 1 --rollup-max-instances 1 lower that to %s a day.\n  ", day(d.Worst(p).Total()))
+	}
+	_, err := fmt.Fprintf(w, "  %sRATE_LIMIT slows each caller down, and --budget AMOUNT tells you: it stops nothing.\n", lower)
 	return err
 }
 

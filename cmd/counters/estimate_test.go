@@ -17,14 +17,18 @@ func TestEstimate(t *testing.T) {
 		{"--rate 1000", []string{
 			"$1,768.52 a month: documents $497.14, Increment $1,102.25 by the request, Rollup $169.13 by the request",
 			"Less with --increment-billing instance --rollup-billing instance:", "$595.64 a month",
-			"10 of Increment and 2 of Rollup, and 80,000 increments a second all day",
+			"a day: those who may call it keep all instances busy, 10 of Increment and 2 of Rollup, with some\n  80,000 increments a second",
+			// a write and a marker for each of 80,000, 8,000 roll-ups of two reads and two writes, 80,000 deletions
+			"documents $14,791.68",
 			// 10 × 8,000 requests a second at $0.40 a million, and 10 instances at $0.0909 an hour
-			"Increment $83,598.48",
+			"Increment $2,786.62",
+			"--increment-max-instances 1 --rollup-max-instances 1 lower that to $2,561.80 a day.\n", "it stops nothing",
 		}, ""},
 		{"--rate 1000 --increment-billing instance --rollup-billing instance --increment-max-instances 3 --rollup-max-instances 1", []string{
 			"$595.64 a month: documents $497.14, Increment $49.25 by the instance, Rollup $49.25 by the instance",
-			"3 of Increment and 1 of Rollup, and 24,000 increments a second all day", "Increment $147.74, Rollup $49.25.", // $49.25 each
+			"3 of Increment and 1 of Rollup, with some\n  24,000 increments a second", "Increment $4.92, Rollup $1.64.", // $1.64 each
 		}, "Less with"},
+		{"--increment-max-instances 1", []string{"1 of Increment and 2 of Rollup", "\n  RATE_LIMIT slows"}, "lower that"},
 		{"--rate 0.1", []string{"Increment $0.75 by the request"}, "Less with"},
 		// One that is kept warm is $0.0135 an hour where nothing is in flight; by the instance it is the
 		// same as one that is there anyway.

@@ -43,17 +43,18 @@ func kept(f Function, least int) Function {
 	return f
 }
 
-// Worst is what the most that the instances can do would cost, all day: as many increments as all
-// instances of Increment take, over a million counters, so that each is a write of its own.
+// Worst is what the most that the instances can do would cost: as many increments as all instances of
+// Increment take, each of another counter and with a key, so that each is a shard's write, and a marker's
+// that TTL deletes; and as many roll-ups as the instances of Rollup make of their events.
 func (d Deployment) Worst(p Prices) Estimate {
-	l := d.Load
-	l.Rate, l.Counters, l.Instances = float64(d.Increment.Max)*perIncrement, LukewarmCounters, d.Increment.Max
-	u := l.ours().Usage
+	rate := float64(d.Increment.Max) * perIncrement
+	rollUps := min(rate, float64(d.Rollup.Max)*perRollup)
 	all := func(n int, requests float64) Function {
 		return Function{Requests: requests, Busy: float64(n), There: float64(n)}
 	}
-	events := min(u.Rollup.Requests, float64(d.Rollup.Max)*perRollup)
-	return d.estimate(p, l.Rate, u, all(d.Increment.Max, l.Rate), all(d.Rollup.Max, events))
+	// A roll-up reads and writes the total and the ledger.
+	u := Usage{Reads: 2 * rollUps, Writes: 2*rate + 2*rollUps, Deletes: rate}
+	return d.estimate(p, rate, u, all(d.Increment.Max, rate), all(d.Rollup.Max, rollUps))
 }
 
 func (d Deployment) estimate(p Prices, rate float64, u Usage, increment, rollup Function) Estimate {
