@@ -83,6 +83,13 @@ func storiesOfHolds() []story {
 			end(s)
 			ask(s, End{Outcome: Refused, Missing: true})
 		}},
+		{"a seat changes hands beside another field", "", func(s *script) {
+			hold(s, 0)
+			s.add(Begin{Call: 2, Kind: Leave, Counter: named, Member: "m1"})
+			s.add(Begin{Call: 3, Kind: Join, Counter: named, Member: "m2"})
+			other := Doc{Kind: "member", Counter: named, Member: "m2"}
+			s.commit(map[Doc]*Document{seat: nil, other: {Since: since(s), CountedOn: "limited-0"}, shardDoc("limited-1"): {Shared: true}})
+		}},
 		{"a hold ends before its time", "for which there is no call", func(s *script) {
 			hold(s, time.Minute)
 			end(s)
