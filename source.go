@@ -2,12 +2,12 @@ package counters
 
 import "embed"
 
-// Source is what a deployment by hand takes: the source of the functions, as they are uploaded by the rules of
-// .gcloudignore, the scripts that deploy them, and what those make metrics and alerts of. Programs that deploy without a
-// checkout carry it. It is not uploaded itself.
+// Source is what deploys the functions without a checkout: their source, as .gcloudignore has it uploaded, the
+// scripts that deploy it, and the files of metrics and alerts. The program counters carries it. This file is not
+// uploaded itself.
 //
-// Tests end in _test.go, and no pattern leaves anything out: so there is one for names that don't end in t, and one for
-// those that don't end in st. TestSource misses a file that neither takes.
+// No pattern can leave tests (_test.go) out. So one takes the names that don't end in t, and one those that don't
+// end in st. TestSource misses a file that neither takes.
 //
 //go:embed .gcloudignore go.mod go.sum function.go
 //go:embed functions/*[^t].go functions/*[^s]t.go rollup/*[^t].go rollup/*[^s]t.go shards/*[^t].go shards/*[^s]t.go

@@ -18,11 +18,11 @@ import (
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
-// Register makes the functions of this package known to the functions framework: Increment, Rollup
-// and Reconcile. Call it before you serve, once FUNCTION_TARGET is set; if it wasn't set the first
-// time, call it again. If the environment is wrong for the function that FUNCTION_TARGET names, it
-// ends the process with a message for whoever deployed it. Each of around wraps every function:
-// Cloud Run's IAM decides who may call, and elsewhere such a wrapper can.
+// Register makes the functions of this package known to the functions framework: Increment, Rollup and Reconcile.
+// Call it before you serve, once FUNCTION_TARGET is set; if it wasn't set the first time, call it again. If the
+// environment is wrong for the function that FUNCTION_TARGET names, it ends the process with a message for whoever
+// deployed it. Each wrapper in around wraps every function: on Cloud Run, IAM decides who may call; elsewhere, a
+// wrapper can.
 func Register(around ...func(http.Handler) http.Handler) {
 	if target := os.Getenv("FUNCTION_TARGET"); functionsByName[target] != nil {
 		prepare(target)

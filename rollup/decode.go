@@ -29,9 +29,8 @@ func (c *Client) Decode(contentType string, data []byte) ([]Change, error) {
 	return decode(c.db.Layout, contentType, data)
 }
 
-// Named are the changes of the document at a path such as counters/post-123/shards/7, of which nothing
-// else is known: a large event comes without its document (firebase/firebase-functions#1370). Errors
-// are those of [Client.Decode].
+// Named are the changes of a document of which only the path is known, such as counters/post-123/shards/7: a large
+// event comes without its document (firebase/firebase-functions#1370). Errors are those of [Client.Decode].
 func (c *Client) Named(path string) ([]Change, error) {
 	return named(c.db.Layout, c.db.Layout.Document(path))
 }

@@ -98,8 +98,8 @@ type FieldReport struct {
 	Drift int64 `json:"drift"`
 }
 
-// DoubleReport is what a reconcile found of a field that is a double, such as an average: null is
-// that of none, and a number that JSON has none for.
+// DoubleReport is what a reconcile found in a field that holds a double, such as an average. Before and After are null
+// for the average of nothing, and for a number that JSON can't hold.
 type DoubleReport struct {
 	Before *float64 `json:"before"`
 	After  *float64 `json:"after"`

@@ -88,18 +88,16 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 	return r
 }
 
-// Add returns once a change is counted, or once a newer change of its shard waits, which covers it. If
-// something of the counter's own keeps it from being counted, such as [ErrDamagedLedger],
-// [ErrLedgerFull] or [ErrContention] for too long, Add returns once the counter is noted: within
-// minutes an instance that flushes anything, or [Client.ReconcileAll], reconciles it. To add a change
-// again counts nothing more.
+// Add returns once a change is counted, or once a newer change of its shard waits, which covers it. If only this
+// counter can't be rolled up, because of [ErrDamagedLedger], [ErrLedgerFull] or [ErrContention] for too long, Add
+// notes the counter and returns: within minutes a Roller that flushes anything, or [Client.ReconcileAll],
+// reconciles it. A change that is added twice is counted once.
 //
-// Errors: [ErrPoison], for a change from the future; [ErrBusy]; [ErrClosed]; the context's, with which
-// the change may be counted all the same; the client library's; and if nothing could be noted, the
-// reason for the note.
+// Errors: [ErrPoison], for a change from the future; [ErrBusy]; [ErrClosed]; the context's, after which the change
+// may have been counted; the client library's; and if nothing could be noted, the reason for the note.
 //
-// Several changes are those of one event. Add returns once all are done, with an [ErrPoison] only if
-// there is no other error.
+// Pass all changes of one event together: Add returns once all are done, and returns [ErrPoison] only if there is
+// no other error.
 func (r *Roller) Add(ctx context.Context, changes ...Change) error {
 	if len(changes) == 1 {
 		return r.addOne(ctx, changes[0])

@@ -13,16 +13,15 @@ import (
 // [ErrLimit] beyond a limit (see [Counter.SetLimit]), [ErrClosed], or one of Firestore's, after which nothing was counted. A sum beyond an int64 stays at
 // the largest or smallest one.
 //
-// When ctx ends while the increment waits for its commit, nothing is counted; once its commit has
-// begun it goes on, and Add returns [ErrUnknown]. See Config.Wait for one that has no deadline.
+// If ctx ends before the commit begins, nothing is counted. A commit that has begun goes on, and Add returns
+// [ErrUnknown]. For a ctx without a deadline, see Config.Wait.
 func (c Counter) Add(ctx context.Context, by int64) error {
 	_, err := c.AddOnce(ctx, by, Key{})
 	return err
 }
 
-// AddOnce is [Counter.Add] that may be repeated: of all calls with the same key one is counted, and
-// the others report that they are replays. [ErrKeyReused] says that the key came with another
-// increment before.
+// AddOnce is [Counter.Add] with a key, and may be repeated: of all calls with the same key one is counted, and the
+// others report that they are replays. [ErrKeyReused] says that the key came with another increment before.
 func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool, err error) {
 	return c.client.add(ctx, []Increment{{Counter: c.id, By: by}}, key, c.id)
 }

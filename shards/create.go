@@ -16,10 +16,10 @@ type CreateOptions struct {
 	Total  int64 // to start from; where its path has counts already and this is 0, it shows those
 }
 
-// Create makes what is missing of the counter: document, shards and ledger. Counts belong to the path:
-// what was counted below it, and not deleted by [Counter.Delete], is shown. Errors: [ErrExists],
-// [ErrHosted], [ErrInvalidShards], [ErrLimited] if a field of that had a limit, [ErrInvalidField],
-// [ErrBusy], [ErrUnknown], or the client library's.
+// Create makes what is missing of the counter: document, shards and ledger. Counts belong to the path: what was
+// counted below it, and not deleted by [Counter.Delete], is shown. Errors: [ErrExists], [ErrHosted],
+// [ErrInvalidShards], [ErrLimited] if one of those fields had a limit, [ErrInvalidField], [ErrBusy], [ErrUnknown],
+// or the client library's.
 func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 	return c.call("create", func() error { return c.create(ctx, opts) })
 }

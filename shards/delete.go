@@ -32,21 +32,20 @@ type DeleteOptions struct {
 	Progress func(removed int)
 }
 
-// Delete deletes the counter, its members, shards and ledger, and whatever is left of one without a
-// document. Up to 500 shards and members go in one commit. A larger counter is marked first, so that
-// nobody finds it; what clients still add that have seen it within Config.CacheTTL goes with it. If
-// that is cut short, delete the counter again, or call [Client.Remove]. Errors: [ErrNotFound],
-// [ErrHosted] for a document of the app's own that is there, [ErrBusy], [ErrUnknown], or the client
-// library's.
+// Delete deletes the counter, its members, shards and ledger, and whatever is left of one without a document. Up
+// to 500 shards and members go in one commit. A larger counter is marked first, so that nobody finds it. Clients
+// that have read it within Config.CacheTTL may still add to it: that is deleted, too. If the deletion is cut
+// short, delete the counter again, or call [Client.Remove]. Errors: [ErrNotFound], [ErrHosted] while the app's own
+// document exists, [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Delete(ctx context.Context, opts DeleteOptions) error {
 	return c.call("delete", func() error {
 		return (&removal{Counter: c}).run(ctx, opts.Progress)
 	})
 }
 
-// Remove removes what is left of a counter whose document is missing, if its ledger is of that update
-// time, or whose deletion or removal was cut short. It reports false if the counter is back, or ctx
-// ended first. Errors are those of [Counter.Delete], and [ErrInvalidID].
+// Remove removes what is left of a counter. Its document is missing, and its ledger still has the given update
+// time, or an earlier deletion or removal was cut short. It reports false if the counter is back, or ctx ended
+// first. Errors are those of [Counter.Delete], and [ErrInvalidID].
 func (c *Client) Remove(ctx context.Context, counter string, version time.Time) (removed bool, err error) {
 	of, err := c.Counter(counter)
 	if err != nil {

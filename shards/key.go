@@ -10,9 +10,9 @@ import (
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
-// Key makes a call safe to repeat: of all calls with the same key, one is counted. It is bound to
-// the caller and to what is asked: another caller's same key is another key, and so is the same key
-// for another counter, or for counters at another path or with other shards.
+// Key makes a call safe to repeat: of all calls with the same key, one is counted. It belongs to its caller, and
+// to the counter, the path and the shards: the same ID from another caller, or for another counter, is another
+// key.
 type Key struct {
 	Caller string // who asks, where that is known
 	Value  string // 1 to 255 printable ASCII characters; "" means none

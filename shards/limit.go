@@ -21,17 +21,16 @@ const MaxLimitedShards = 200
 // them.
 const maxMembersBefore = 1000
 
-// SetLimit gives a field a limit of 0 or more, or another one: from then on its total never exceeds the
-// limit, and never goes below 0. [Counter.Add] and [Counter.Join] return [ErrLimit] where at one time
-// between call and return there was no room, or less to give back. What members took only they give back.
+// SetLimit sets a field's limit, of 0 or more: from then on its total never exceeds the limit, and never goes
+// below 0. [Counter.Add] and [Counter.Join] return [ErrLimit] if at some moment of the call there was no room, or
+// less to give back. Only members give back what members took.
 //
-// A field gets a limit where its shards make up the whole total: one that was rebased, imported into or
-// created with a total has none. All processes that count in this counter must know of limits; those of
-// earlier revisions may exceed one. Other clients can't write the shards of a counter with a limit. Such a
-// counter has at most [MaxLimitedShards] shards, is not resized and doesn't grow, is not reset, rebased or
-// imported into.
+// A field can have a limit if its shards make up the whole total: not after a rebase, an import, or a creation
+// with a total. All processes that count in this counter must know of limits; those of earlier revisions may
+// exceed one. Other clients can't write the shards of a counter with a limit. Such a counter has at most
+// [MaxLimitedShards] shards, is not resized and doesn't grow, is not reset, rebased or imported into.
 //
-// Errors: [ErrLimit] where more is taken, or the total is below 0; [ErrInvalidField]; [ErrInvalidLimit];
+// Errors: [ErrLimit] if more is taken, or the total is below 0; [ErrInvalidField]; [ErrInvalidLimit];
 // [ErrInvalidShards]; [ErrNotInteger]; [ErrHosted]; [ErrNotFound]; [ErrBusy]; [ErrUnknown]; or the client
 // library's.
 func (c Counter) SetLimit(ctx context.Context, field string, limit int64) error {

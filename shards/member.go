@@ -12,10 +12,10 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Join counts a member in a field of the counter until it leaves. It reports whether that was done now,
-// or the member was there already. It may be repeated. A member is any text of 1 to 1,500 bytes that
-// can be a document's id. Joining confirms a seat that is held: see [Counter.Hold]. Errors are those of
-// [Counter.Add], and [ErrInvalidMember].
+// Join counts a member in a field of the counter until it leaves. It reports true if the member is new, and false
+// if it was there already. It may be repeated. A member is any text of 1 to 1,500 bytes that can be a document's
+// id. Joining confirms a seat that is held: see [Counter.Hold]. Errors are those of [Counter.Add], and
+// [ErrInvalidMember].
 //
 // Calls of one client for the same member are carried out in order. Those of different members share
 // commits.
@@ -24,8 +24,7 @@ func (c Counter) Join(ctx context.Context, field, member string) (counted bool, 
 	return counted, err
 }
 
-// Leave takes a member off again. It reports whether that was done now, or neither the member nor
-// perhaps the counter was there. See [Counter.Join].
+// Leave takes a member off again. It reports false if the member or the counter wasn't there. See [Counter.Join].
 func (c Counter) Leave(ctx context.Context, field, member string) (counted bool, err error) {
 	err = c.call("leave "+field+" of", func() error {
 		seat, err := c.seat(field, member)
@@ -61,12 +60,12 @@ const (
 	MaxHold = 30 * 24 * time.Hour
 )
 
-// Hold is [Counter.Join] for a time, from [MinHold] to [MaxHold]: the member is counted until then, unless
-// it leaves, or [Counter.Confirm] has it stay. It returns when the hold is over. Who is there already stays
-// as it is: that time is then of an earlier hold, or the zero time for who has joined.
+// Hold is [Counter.Join] for a limited time, from [MinHold] to [MaxHold]: the member is counted until then, unless
+// it leaves, or [Counter.Confirm] makes it stay. Hold returns the time at which the hold ends. If the member is
+// there already, nothing changes: the time is that of the earlier hold, or zero for a member that has joined.
 //
-// Whoever finds no room below a limit ends holds that are over, and so do package rollup's Roller, once a
-// minute while it has anything to do, and its reconcile. Errors are those of [Counter.Join], and
+// A hold that is over is ended by the next call that finds no room below a limit, by package rollup's Roller, once
+// a minute while it has anything to do, or by its reconcile. Errors are those of [Counter.Join], and
 // [ErrInvalidHold].
 func (c Counter) Hold(ctx context.Context, field, member string, d time.Duration) (counted bool, until time.Time, err error) {
 	if d < MinHold || d > MaxHold {
@@ -75,9 +74,9 @@ func (c Counter) Hold(ctx context.Context, field, member string, d time.Duration
 	return c.join(ctx, "hold "+member+" in", field, member, d)
 }
 
-// Confirm has a member stay whose seat is held, as if it had joined. It may be repeated. Errors:
-// [ErrHoldEnded], after which the seat is not the member's; [ErrInvalidField], [ErrInvalidMember],
-// [ErrBusy], [ErrUnknown], after which it may be repeated too, or the client library's.
+// Confirm ends a member's hold: the member stays, as if it had joined. It may be repeated. Errors: [ErrHoldEnded]
+// if the seat is no longer the member's; [ErrInvalidField], [ErrInvalidMember], [ErrBusy], [ErrUnknown], after
+// which it may be repeated too, or the client library's.
 func (c Counter) Confirm(ctx context.Context, field, member string) error {
 	return c.call("confirm "+field+" of", func() error {
 		seat, err := c.seat(field, member)

@@ -16,10 +16,9 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Open connects to a database; opts are the official client's, such as [option.WithGRPCConn] for a
-// connection that exists already. It respects FIRESTORE_EMULATOR_HOST, and sends nothing yet. Errors:
-// [ErrInvalidShards], [ErrHosted] with AutoCreate, a setting below 0 that can't be, or the client
-// library's.
+// Open connects to a database; opts are the official client's, such as [option.WithGRPCConn] for a connection that
+// exists already. It respects FIRESTORE_EMULATOR_HOST, and sends nothing yet. Errors: [ErrInvalidShards],
+// [ErrHosted] with AutoCreate, a setting that must not be negative, or the client library's.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {

@@ -19,8 +19,7 @@ type Increment struct {
 	By      int64  // negative to take off; not zero
 }
 
-// MaxIncrements is how many increments one call of [Client.AddAll] may have, of each counted field,
-// and how many counters they may be of.
+// MaxIncrements is the most increments of each field, and the most counters, in one call of [Client.AddAll].
 const MaxIncrements = 500
 
 // request is the increments of one call: all of them are applied, or none.

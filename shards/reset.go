@@ -29,10 +29,10 @@ type ResetOptions struct {
 	Progress func(removed int)
 }
 
-// Reset sets all shards of the counter to zero at once, and what it started from. Increments and
-// members that come meanwhile count before it or after it. The total follows with the next roll-up. If
-// it is cut short, it has removed some members, and nothing else. Errors: [ErrNotFound],
-// [ErrHasMembers], [ErrLimited], [ErrInvalidField], [ErrBusy], [ErrUnknown], or the client library's.
+// Reset sets the counter to zero: all its shards, and what it started from, at once. Increments and members that
+// come meanwhile count before it or after it. The total follows with the next roll-up. If it is cut short, it has
+// removed some members, and nothing else. Errors: [ErrNotFound], [ErrHasMembers], [ErrLimited], [ErrInvalidField],
+// [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Reset(ctx context.Context, opts ResetOptions) error {
 	return c.call("reset", func() error { return c.reset(ctx, opts) })
 }

@@ -23,10 +23,10 @@ type ResizeOptions struct {
 	Progress func(moved, of int)
 }
 
-// Resize gives the counter n shards, beside increments. Shards beyond n are moved onto the others, some
-// in each commit; a client whose shard is gone reads the counter again. If that is cut short, resizing
-// again finishes it. Errors: [ErrInvalidShards], also if so few can't hold what the others do,
-// [ErrLimited], [ErrNotFound], [ErrNotInteger], [ErrBusy], [ErrUnknown], or the client library's.
+// Resize gives the counter n shards, while increments go on. The counts of shards beyond n are moved to the
+// others, some in each commit; a client whose shard is gone reads the counter again. If that is cut short,
+// resizing again finishes it. Errors: [ErrInvalidShards], also if n shards can't hold the counts, [ErrLimited],
+// [ErrNotFound], [ErrNotInteger], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Resize(ctx context.Context, n int, opts ResizeOptions) error {
 	return c.call("resize", func() error { return c.resize(ctx, n, opts) })
 }

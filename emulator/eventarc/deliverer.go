@@ -175,8 +175,7 @@ func (d *Deliverer) enqueue(e event, hold time.Duration) {
 	}
 }
 
-// SetTargets replaces the URLs that events are posted to. Posts on their way to one that is no
-// longer among them end by themselves.
+// SetTargets replaces the URLs that events are posted to. Posts that are under way to a former target go on.
 func (d *Deliverer) SetTargets(urls ...string) error {
 	targets := make([]*target, len(urls))
 	for i, s := range urls {

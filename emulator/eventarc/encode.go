@@ -32,8 +32,8 @@ const (
 	updateMaskField protowire.Number = 3
 )
 
-// Change is one committed change of one document, such as the embedded Firestore tells of. Its
-// UpdateMask is read of an update only.
+// Change is one committed change of one document, such as the embedded Firestore reports. UpdateMask is read only
+// if it is an update.
 type Change = emulator.Change
 
 // largestData is the size from which on an event's data is left out: what the event then says is in
@@ -44,10 +44,9 @@ const largestData = 512 << 10
 // as headers, and a DocumentEventData message as the body. The id tells events apart; all
 // deliveries of one event carry the same.
 //
-// Two kinds of events are different, as they are in production. One whose data is larger than 512
-// KiB has none, and an empty body. One with an attribute that no header can have, such as the path
-// of a document whose id ends in a space, is a Pub/Sub message as JSON, which has the attributes
-// and the data in it (firebase-functions#1922).
+// There are two exceptions, as in production. If the data would be larger than 512 KiB, the event has none, and an
+// empty body. If no header can have one of the attributes, such as the path of a document whose id ends in a
+// space, the body is a Pub/Sub message as JSON, with attributes and data (firebase-functions#1922).
 //
 // An error means that the change's name or one of its documents isn't valid, so that no server
 // could have sent it.
@@ -162,8 +161,8 @@ func attributes(id string, n docName, at time.Time) http.Header {
 	}
 }
 
-// Decode returns the change that an event's body tells of, the reverse of [Encode]. The time of its
-// commit is that of the new document; a deletion's has to be taken from elsewhere.
+// Decode is the reverse of [Encode]: it returns the change that an event's body describes. Its commit time is the
+// new document's; the body of a deletion has none.
 func Decode(body []byte) (Change, error) {
 	var data firestoredata.DocumentEventData
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, &data); err != nil {
