@@ -181,7 +181,10 @@ func (c Counter) changeLimit(tx *store.Tx, all book.Shards, field layout.Field, 
 	}
 	for i, n := range shares {
 		if n != 0 {
-			tx.Write(store.Update(all[i].GetName(), store.Exists(true), nil, nil, store.Increment(layout.FieldPath(layout.ShareOf(field.Shard)), n)))
+			to, w := held[i], book.HeldWrite{}
+			to.Share += n
+			w.Change(field.Shard, held[i], to)
+			tx.Write(w.Update(all[i].GetName(), store.Exists(true)))
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ func TestLimitsComeAndGo(t *testing.T) {
 				continue
 			}
 			count, members := fields["count"].GetIntegerValue(), fields["members(count)"].GetIntegerValue()
-			if count > share.GetIntegerValue() || members < 0 || members > count {
+			if count > share.GetIntegerValue() || members < 0 || members > count || fields["room(count)"].GetBooleanValue() != (count < share.GetIntegerValue()) {
 				t.Errorf("%s holds %v", c.Name, fields)
 			}
 		}

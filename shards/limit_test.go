@@ -49,7 +49,7 @@ func (w *world) shares(t *testing.T, id string) (sum int64, ids []string) {
 	for _, doc := range docs {
 		share, has := doc.Data()["share(count)"].(int64)
 		count, members := doc.Data()["count"].(int64), doc.Data()["members(count)"]
-		if has && (count < 0 || count > share || members.(int64) > count) {
+		if has && (count < 0 || count > share || members.(int64) > count || doc.Data()["room(count)"] != (count < share)) {
 			t.Errorf("shard %s holds %v", doc.Ref.ID, doc.Data())
 		}
 		sum += share

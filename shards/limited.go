@@ -7,13 +7,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -267,10 +267,10 @@ func (c *Client) noRoom(r *request, p limitedPlan) error {
 
 // touch is a shard that a batch's commit writes.
 type touch struct {
-	counter    string
-	after      holding
-	at         int // of the commit's writes
-	transforms []*firestorepb.DocumentTransform_FieldTransform
+	counter string
+	after   holding
+	at      int // of the commit's writes
+	write   book.HeldWrite
 }
 
 // commitLimited commits what is left of a batch as planned.
@@ -302,7 +302,7 @@ func (c *Client) commitLimited(ctx context.Context, f *batch, sums sums, p limit
 		}
 		for _, a := range sum.amounts { // of fields without a limit
 			if _, planned := p.Plan[place{sum.counter, a.field}]; !planned {
-				touched[first].transforms = append(touched[first].transforms, store.Increment(layout.FieldPath(a.field), a.by))
+				touched[first].write.Add(a.field, a.by)
 			}
 		}
 		home[sum.counter] = store.IDOf(touched[first].after.shard)
@@ -310,7 +310,7 @@ func (c *Client) commitLimited(ctx context.Context, f *batch, sums sums, p limit
 	writes := c.beside(f, len(sums), func(r *request) string { return home[r.counter()] })
 	for _, t := range touched {
 		t.at = len(writes)
-		writes = append(writes, store.Update(t.after.shard, store.UpdatedAtTime(t.after.version), nil, nil, t.transforms...))
+		writes = append(writes, t.write.Update(t.after.shard, store.UpdatedAtTime(t.after.version)))
 	}
 	writes = append(writes, free...)
 	resp, err := c.commit(ctx, f, writes)
@@ -337,17 +337,11 @@ func (p limitedPlan) touch(counter string, shard int) *touch {
 			if place.counter != counter || change.Shard != shard {
 				continue
 			}
-			held := t.after.fields[place.field]
-			held.Count, held.Members = held.Count+change.Count, held.Members+change.Members
-			t.after.fields[place.field] = held
-			t.transforms = append(t.transforms, store.Increment(layout.FieldPath(place.field), change.Count))
-			if change.Members != 0 {
-				t.transforms = append(t.transforms, store.Increment(layout.FieldPath(layout.MembersIn(place.field)), change.Members))
-			}
+			before := t.after.fields[place.field]
+			after := change.Of(before)
+			t.write.Change(place.field, before, after)
+			t.after.fields[place.field] = after
 		}
 	}
-	slices.SortFunc(t.transforms, func(a, b *firestorepb.DocumentTransform_FieldTransform) int {
-		return strings.Compare(a.GetFieldPath(), b.GetFieldPath())
-	})
 	return t
 }

@@ -47,6 +47,8 @@ func TestSharesThatSomethingElseWrote(t *testing.T) {
 		{"a shard that is a double", map[string]map[string]any{"limited-1": {"count": 2.0}}, 6, ""},
 		{"a shard beside the limit", map[string]map[string]any{"1": {"count": 3}}, 9, ""},
 		{"an empty shard beside the limit, in which who knew of none would count", map[string]map[string]any{"1": {"count": 0}}, 6, ""},
+		{"a shard that has room, and says otherwise", map[string]map[string]any{"limited-1": {"room(count)": false}}, 6, ""},
+		{"a shard that doesn't say whether it has room", map[string]map[string]any{"limited-1": {"room(count)": firestore.Delete}}, 6, ""},
 		{"a shard that is gone", map[string]map[string]any{"limited-1": nil}, 4, ""},
 		{"no shard that has a share", map[string]map[string]any{"limited-0": nil, "limited-1": nil, "limited-2": nil, "0": {"count": 6}}, 6, ""},
 		{"no shard", map[string]map[string]any{"limited-0": nil, "limited-1": nil, "limited-2": nil}, 0, ""},

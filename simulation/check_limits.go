@@ -52,8 +52,8 @@ func (c *checker) endLimit(k *call, e End) {
 	}
 }
 
-// limited checks what a commit has left of a field's limit: no shard counts more than its share, and the
-// shares add up to the limit. was is the ledger as it was before.
+// limited checks what a commit has left of a field's limit: no shard counts more than its share, each says
+// whether it counts less, and the shares add up to the limit. was is the ledger as it was before.
 func (c *checker) limited(id string, k *counter, d deed, was *Document) {
 	if k.limits.loose {
 		k.tightened()
@@ -62,6 +62,9 @@ func (c *checker) limited(id string, k *counter, d deed, was *Document) {
 	for shard, s := range k.shards {
 		if s.Shared && (s.Joined < 0 || s.Joined > s.Count || s.Count > s.Share) {
 			c.fail("shard %s of %q counts %d, %d of them members, with a share of %d", shard, id, s.Count, s.Joined, s.Share)
+		}
+		if s.Room != (s.Shared && s.Count < s.Share) {
+			c.fail("shard %s of %q counts %d with a share of %d, and says that it has room: %v", shard, id, s.Count, s.Share, s.Room)
 		}
 	}
 	is := k.ledger

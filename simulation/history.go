@@ -237,6 +237,7 @@ type Document struct {
 	Limit     int64  // of the field
 	Shared    bool   // of a shard: it has a share of the field's limit
 	Share     int64  // how much that is
+	Room      bool   // of a shard: it says that it counts less
 	Joined    int64  // and how much of what it counts is members'
 	Gone      bool   // of a ledger: the counter's document was found missing
 	Took      bool   // of a ledger: the field's source was imported
@@ -493,6 +494,7 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 	}
 	share := f["share("+counted+")"]
 	d.Shared, d.Share, d.Joined = share != nil, integer(share), integer(f["members("+counted+")"])
+	d.Room = f["room("+counted+")"].GetBooleanValue()
 	if floor := f["floor"]; floor != nil {
 		d.Floor = floor.GetTimestampValue().AsTime().UnixMicro()
 	}

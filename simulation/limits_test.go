@@ -11,8 +11,13 @@ func (s *script) limited(limit int64) {
 	counter, ledger := shown, shown
 	s.commit(map[Doc]*Document{
 		counterDoc(): &counter, ledgerDoc(): &ledger, shardDoc("0"): nil, shardDoc("1"): nil,
-		shardDoc("limited-0"): {Shared: true, Share: limit - limit/2}, shardDoc("limited-1"): {Shared: true, Share: limit / 2},
+		shardDoc("limited-0"): seat(0, 0, limit-limit/2), shardDoc("limited-1"): seat(0, 0, limit/2),
 	})
+}
+
+// seat is a shard of a field with a limit.
+func seat(count, joined, share int64) *Document {
+	return &Document{Count: count, Joined: joined, Shared: true, Share: share, Room: count < share}
 }
 
 // limit makes the counter, with a limit that a call asks for.
@@ -48,8 +53,8 @@ func TestCheckHolds(t *testing.T) {
 }
 
 func storiesOfHolds() []story {
-	seat := Doc{Kind: "member", Counter: named, Member: "m1"}
-	shard := func(n int64) *Document { return &Document{Count: n, Joined: n, Shared: true, Share: 1} }
+	alice := Doc{Kind: "member", Counter: named, Member: "m1"}
+	shard := func(n int64) *Document { return seat(n, n, 1) }
 	since := func(s *script) int64 { return s.now.UnixMicro() + 1_000_000 } // the next commit
 	hold := func(s *script, until time.Duration) {
 		s.limit(1)
@@ -58,13 +63,13 @@ func storiesOfHolds() []story {
 		if until > 0 {
 			m.Until = s.now.Add(until).UnixMicro()
 		}
-		s.commit(map[Doc]*Document{shardDoc("limited-0"): shard(1), seat: m})
+		s.commit(map[Doc]*Document{shardDoc("limited-0"): shard(1), alice: m})
 		s.end(1, OK)
 	}
 	flush := func(s *script) { // which tells what time it is
 		s.commit(map[Doc]*Document{ledgerDoc(): {Limits: 1, Limited: true, Limit: 1, States: map[string]State{"limited-0": {Count: 1, AsOf: s.docs[shardDoc("limited-0")].Updated}}}, counterDoc(): {NumShards: 2, Total: 1, Limits: 1, Limited: true, Limit: 1}})
 	}
-	end := func(s *script) { s.commit(map[Doc]*Document{shardDoc("limited-0"): shard(0), seat: nil}) }
+	end := func(s *script) { s.commit(map[Doc]*Document{shardDoc("limited-0"): shard(0), alice: nil}) }
 	ask := func(s *script, e End) {
 		s.add(Begin{Call: 2, Kind: Confirm, Counter: named, Member: "m1"})
 		e.Call = 2
@@ -74,7 +79,7 @@ func storiesOfHolds() []story {
 		{"a seat is held and kept", "", func(s *script) {
 			hold(s, time.Minute)
 			s.add(Begin{Call: 2, Kind: Confirm, Counter: named, Member: "m1"})
-			s.commit(map[Doc]*Document{seat: {Since: s.docs[seat].Since, CountedOn: "limited-0"}})
+			s.commit(map[Doc]*Document{alice: {Since: s.docs[alice].Since, CountedOn: "limited-0"}})
 			s.end(2, OK)
 		}},
 		{"a hold is over, and ends", "", func(s *script) {
@@ -141,9 +146,6 @@ func storiesOfHolds() []story {
 }
 
 func storiesOfLimits() []story {
-	seat := func(count, joined, share int64) *Document {
-		return &Document{Count: count, Joined: joined, Shared: true, Share: share}
-	}
 	const signed = signedNames + "1"
 	give := func(s *script, total int64) { // after 4 are taken
 		shard := Doc{Kind: "shard", Counter: signed, Shard: "0"}
@@ -178,6 +180,17 @@ func storiesOfLimits() []story {
 			s.limit(2)
 			s.begin(1, 1, 2)
 			s.commit(map[Doc]*Document{shardDoc("limited-0"): seat(2, 0, 1)})
+		}},
+		{"a shard that is full says that it has room", "says that it has room: true", func(s *script) {
+			s.limit(2)
+			s.begin(1, 1, 1)
+			full := seat(1, 0, 1)
+			full.Room = true
+			s.commit(map[Doc]*Document{shardDoc("limited-0"): full})
+		}},
+		{"a shard with room says that it has none", "says that it has room: false", func(s *script) {
+			s.limit(2)
+			s.commit(map[Doc]*Document{shardDoc("limited-0"): {Shared: true, Share: 1}})
 		}},
 		{"a shard without a share", "has a share: false", func(s *script) {
 			s.limit(2)

@@ -75,6 +75,8 @@ func shared(shards Shards, field string) (all escrow.Held, why []string, numbers
 			why = append(why, fmt.Sprintf("shard %s is beside the limit", id))
 		case !held.Valid():
 			why = append(why, fmt.Sprintf("shard %s counts %d, %d of it for members, of a share of %d", id, held.Count, held.Members, held.Share))
+		case doc.GetFields()[layout.RoomOf(field)].GetBooleanValue() != (held.Room() > 0):
+			why = append(why, fmt.Sprintf("shard %s counts %d of a share of %d, and its %s says otherwise", id, held.Count, held.Share, layout.RoomOf(field)))
 		}
 	}
 	return all, why, numbers
@@ -155,9 +157,7 @@ func (k *Book) ShareOut(tx *store.Tx, all Shards, least int, held map[string]esc
 	for field, of := range held {
 		counts, members, shares := escrow.Even(of.Count, len(ids)), escrow.Even(of.Members, len(ids)), escrow.Even(of.Share, len(ids))
 		for i, id := range ids {
-			shards[id][field] = store.Int(counts[i])
-			shards[id][layout.MembersIn(field)] = store.Int(members[i])
-			shards[id][layout.ShareOf(field)] = store.Int(shares[i])
+			Hold(shards[id], field, escrow.Held{Count: counts[i], Members: members[i], Share: shares[i]})
 		}
 	}
 	for _, id := range ids {
@@ -175,7 +175,7 @@ func (k *Book) ShareOut(tx *store.Tx, all Shards, least int, held map[string]esc
 // [Movable]'s.
 func (k *Book) TakeShares(tx *store.Tx, all Shards, field layout.Field, last bool) error {
 	names := k.names()
-	share, members := layout.ShareOf(field.Shard), layout.MembersIn(field.Shard)
+	taken := []string{layout.ShareOf(field.Shard), layout.MembersIn(field.Shard), layout.RoomOf(field.Shard)}
 	others := map[string]bool{}
 	for _, doc := range all {
 		if err := Movable(names.Fields, doc); err != nil && last {
@@ -186,12 +186,17 @@ func (k *Book) TakeShares(tx *store.Tx, all Shards, field layout.Field, last boo
 	for _, doc := range all {
 		id, limited := layout.UnlimitedShard(store.IDOf(doc.GetName()))
 		if !last || !limited {
-			tx.Write(store.Update(doc.GetName(), store.Exists(true), nil, []string{layout.FieldPath(share), layout.FieldPath(members)}))
+			paths := make([]string, len(taken))
+			for i, name := range taken {
+				paths[i] = layout.FieldPath(name)
+			}
+			tx.Write(store.Update(doc.GetName(), store.Exists(true), nil, paths))
 			continue
 		}
 		fields, name := maps.Clone(doc.GetFields()), names.Shard(k.Counter, id)
-		delete(fields, share)
-		delete(fields, members)
+		for _, name := range taken {
+			delete(fields, name)
+		}
 		tx.Write(store.Delete(doc.GetName()))
 		if others[name] {
 			tx.Write(store.Update(name, store.Exists(true), nil, nil, adds(fields)...))

@@ -101,6 +101,12 @@ type Change struct {
 	Count, Members int64
 }
 
+// Of is what a shard holds after the change.
+func (c Change) Of(h Held) Held {
+	h.Count, h.Members = h.Count+c.Count, h.Members+c.Members
+	return h
+}
+
 // Decision is what follows for requests from what is known of the shards.
 type Decision[P comparable] struct {
 	Look    bool           // read all shards of all places, at one time, and decide again

@@ -239,9 +239,9 @@ func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorep
 	}
 	var writes []*firestorepb.Write
 	for _, c := range escrow.Spread(held, escrow.Net{Leave: int64(n)}, rand.IntN) {
-		doc := shards[c.Shard]
-		writes = append(writes, store.Update(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), nil, nil,
-			store.Increment(layout.FieldPath(field.Shard), c.Count), store.Increment(layout.FieldPath(layout.MembersIn(field.Shard)), c.Members)))
+		doc, w := shards[c.Shard], book.HeldWrite{}
+		w.Change(field.Shard, held[c.Shard], c.Of(held[c.Shard]))
+		writes = append(writes, w.Update(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime())))
 	}
 	return n, writes
 }

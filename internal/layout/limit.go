@@ -34,5 +34,9 @@ func SharedField(name string) (field string, ok bool) {
 	return strings.CutSuffix(field, ")")
 }
 
+// RoomOf is the field of a shard that says whether the shard counts less than its share of another one: so
+// shards with room are found without reading the others.
+func RoomOf(field string) string { return "room(" + field + ")" }
+
 // MembersIn is the field of a shard that says how much of another one, which has a limit, members took.
 func MembersIn(field string) string { return "members(" + field + ")" }

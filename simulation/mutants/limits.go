@@ -76,6 +76,26 @@ var ofLimits = []mutant{
 		"if k.Limited() {\n\t\t\treturn false, ErrLimited", "if false {\n\t\t\treturn false, ErrLimited", simulationOf("limits"),
 	},
 	{
+		"a shard says whether it had room before", "internal/book",
+		"ledger.Put(&w.fields, layout.RoomOf(field), store.Bool(to.Room() > 0))", "ledger.Put(&w.fields, layout.RoomOf(field), store.Bool(from.Room() > 0))", testIn("shards", "TestLimitsComeAndGo"),
+	},
+	{
+		"a shard that gets room of a limit doesn't say so", "internal/book",
+		"ledger.Put(&w.fields, layout.RoomOf(field), store.Bool(to.Room() > 0))", "if from.Share == to.Share {\n\t\tledger.Put(&w.fields, layout.RoomOf(field), store.Bool(to.Room() > 0))\n\t}", testIn("shards", "TestLimitsComeAndGo"),
+	},
+	{
+		"a shard to which a seat is given back doesn't say so", "internal/book",
+		"ledger.Put(&w.fields, layout.RoomOf(field), store.Bool(to.Room() > 0))", "if from.Members <= to.Members {\n\t\tledger.Put(&w.fields, layout.RoomOf(field), store.Bool(to.Room() > 0))\n\t}", simulationOf("holds"),
+	},
+	{
+		"shards are made that say that they have room, and have none", "internal/book",
+		"store.Bool(held.Room() > 0)", "store.Bool(true)", testIn("shards", "TestLimit"),
+	},
+	{
+		"a shard that says otherwise whether it has room is right", "internal/book",
+		"GetBooleanValue() != (held.Room() > 0):", "GetBooleanValue() != (held.Room() > 0) && false:", testIn("shards", "TestSharesThatSomethingElseWrote"),
+	},
+	{
 		"members' part of a new limit is not known", "internal/book",
 		"escrow.Even(of.Members, len(ids))", "escrow.Even(0*of.Members, len(ids))", simulationOf("limits"),
 	},
@@ -93,11 +113,11 @@ var ofLimits = []mutant{
 	},
 	{
 		"a commit's shards are remembered as they were before", "shards",
-		"held.Count, held.Members = held.Count+change.Count, held.Members+change.Members", "_ = held.Count", simulationOf("limits"),
+		"t.after.fields[place.field] = after", "t.after.fields[place.field] = before", simulationOf("limits"),
 	},
 	{
-		"shards forget how much is members'", "shards",
-		"if change.Members != 0 {", "if false {", simulationOf("limits"),
+		"shards forget how much is members'", "internal/book",
+		"if by != 0 {", "if by != 0 && name != layout.MembersIn(field) {", simulationOf("limits"),
 	},
 	{
 		"what is spread goes to one shard", "internal/escrow",
