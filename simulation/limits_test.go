@@ -93,7 +93,7 @@ func storiesOfHolds() []story {
 			s.add(Begin{Call: 2, Kind: Leave, Counter: named, Member: "m1"})
 			s.add(Begin{Call: 3, Kind: Join, Counter: named, Member: "m2"})
 			other := Doc{Kind: "member", Counter: named, Member: "m2"}
-			s.commit(map[Doc]*Document{seat: nil, other: {Since: since(s), CountedOn: "limited-0"}, shardDoc("limited-1"): {Shared: true}})
+			s.commit(map[Doc]*Document{alice: nil, other: {Since: since(s), CountedOn: "limited-0"}, shardDoc("limited-1"): {Shared: true}})
 		}},
 		{"a hold ends before its time", "for which there is no call", func(s *script) {
 			hold(s, time.Minute)
@@ -133,7 +133,7 @@ func storiesOfHolds() []story {
 			s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "m1", Holds: true})
 			s.add(Begin{Call: 2, Kind: Unlimit, Counter: named})
 			s.unlimited()
-			s.commit(map[Doc]*Document{seat: {Since: since(s), CountedOn: "0", Until: 1}, shardDoc("0"): {Count: 1}})
+			s.commit(map[Doc]*Document{alice: {Since: since(s), CountedOn: "0", Until: 1}, shardDoc("0"): {Count: 1}})
 			s.full(3, 0)
 		}},
 		{"a hold outlasts a reconcile", "and its time was over", func(s *script) {
