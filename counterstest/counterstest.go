@@ -73,13 +73,10 @@ func StartWith(t emulator.TB, cfg shards.Config) *Instance {
 	if i.Counters, err = shards.Open(ctx, cfg, forCounters); err != nil {
 		t.Fatalf("counterstest: %v", err)
 	}
-	i.client, err = rollup.Open(ctx, rollup.Config{
-		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Fields: cfg.Fields, Shards: cfg.Shards, Hosted: cfg.Hosted, Logger: cfg.Logger,
-	}, forRollup)
-	if err != nil {
+	if i.client, err = rollup.Open(ctx, rollup.Config{Place: cfg.Place, Logger: cfg.Logger}, forRollup); err != nil {
 		t.Fatalf("counterstest: %v", err)
 	}
-	names, err := layout.Place{Database: cfg.Database, Counters: cfg.Counters, Fields: cfg.Fields, Shards: cfg.Shards, Hosted: cfg.Hosted}.Layout()
+	names, err := cfg.Layout()
 	if err != nil {
 		t.Fatalf("counterstest: %v", err)
 	}

@@ -67,7 +67,7 @@ func TestTotalMoves(t *testing.T) {
 // Documents of an app's own, a field that counts documents, and ids that no header can carry.
 func TestHosted(t *testing.T) {
 	t.Parallel()
-	db := counterstest.StartWith(t, shards.Config{Project: "my-app", Counters: "posts/{post}", Hosted: true, Fields: "likes,comments=count(comments)"})
+	db := counterstest.StartWith(t, shards.Config{Place: shards.Place{Project: "my-app", Counters: "posts/{post}", Hosted: true, Fields: "likes,comments=count(comments)"}})
 	app := db.Client(t, "my-app")
 	other := db.Client(t, "another-app")
 	for _, id := range []string{"plain", "ends in a space ", "tab\tin it", "日本"} {

@@ -106,7 +106,7 @@ func TestRecipeRanks(t *testing.T) {
 
 func TestRecipeDays(t *testing.T) {
 	t.Parallel()
-	cfg := shards.Config{Counters: "days/{day}", Fields: "views,visitors", Hosted: true}
+	cfg := shards.Config{Place: shards.Place{Counters: "days/{day}", Fields: "views,visitors", Hosted: true}}
 	i := counterstest.StartWith(t, cfg)
 	db := i.Client(t, i.Project)
 	today := time.Now()
@@ -133,7 +133,7 @@ func TestRecipeDays(t *testing.T) {
 	if _, err := bucket.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	client, err := rollup.Open(t.Context(), rollup.Config{Project: i.Project, Counters: cfg.Counters, Fields: cfg.Fields, Hosted: true}, option.WithGRPCConn(i.Conn(t)))
+	client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: i.Project, Counters: cfg.Counters, Fields: cfg.Fields, Hosted: true}}, option.WithGRPCConn(i.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestRecipeDays(t *testing.T) {
 
 func TestRecipeRatings(t *testing.T) {
 	t.Parallel()
-	i := counterstest.StartWith(t, shards.Config{Counters: "posts/{post}", Fields: "likes,rating=avg(ratings.stars),ratings=count(ratings)", Hosted: true})
+	i := counterstest.StartWith(t, shards.Config{Place: shards.Place{Counters: "posts/{post}", Fields: "likes,rating=avg(ratings.stars),ratings=count(ratings)", Hosted: true}})
 	db := i.Client(t, i.Project)
 	for post, stars := range map[string][]int{"a": {5, 4}, "b": {5, 5, 4}, "c": {1}, "d": nil} {
 		if _, err := db.Doc("posts/"+post).Set(t.Context(), map[string]any{"title": post}); err != nil {
@@ -175,7 +175,7 @@ func TestRecipeRatings(t *testing.T) {
 
 func TestRecipeWholes(t *testing.T) {
 	t.Parallel()
-	i := counterstest.StartWith(t, shards.Config{Counters: "stats/site", Fields: "users=count(/users)"})
+	i := counterstest.StartWith(t, shards.Config{Place: shards.Place{Counters: "stats/site", Fields: "users=count(/users)"}})
 	db := i.Client(t, i.Project)
 	site, err := i.Counters.Counter("site")
 	if err != nil {

@@ -125,7 +125,7 @@ func TestRollupCountsWhatNoHeaderCanHave(t *testing.T) {
 // shard is read.
 func TestRollupCountsEventsWithoutDocument(t *testing.T) {
 	t.Parallel()
-	f := startRollupOf(t, rollup.Config{Counters: "posts/{post}", Fields: "likes,comments=count(comments)", Hosted: true}, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 10*time.Second)
+	f := startRollupOf(t, rollup.Config{Place: rollup.Place{Counters: "posts/{post}", Fields: "likes,comments=count(comments)", Hosted: true}}, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 10*time.Second)
 	settle := f.delivered(t, "posts/{post}/shards/{shard}", "posts/{post}/comments/{document}")
 	large := strings.Repeat("x", 600<<10)
 	post := f.fs.Doc("posts/p")

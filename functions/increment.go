@@ -41,7 +41,7 @@ func GuardedIncrementHandler(ctx context.Context, client *shards.Client, s setti
 // ShardsConfig is the configuration of the clients of Increment, by the settings.
 func ShardsConfig(s settings.Settings, log *slog.Logger) shards.Config {
 	return shards.Config{
-		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted,
+		Place:      s.Place(),
 		AutoCreate: s.AutoCreate.On, NumShards: s.NumShards, MaxShards: s.MaxShards, CacheTTL: s.CacheTTL, ReadCache: s.ReadCache,
 		InexactWrites: !s.ExactWrites, KeyTTL: s.RequestTTL, MaxBatch: s.MaxBatch, CommitInterval: s.CommitInterval, MaxQueue: s.MaxQueue,
 		Logger: log,

@@ -15,7 +15,7 @@ func TestLimitReached(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "Increment")
 	p.create(t, "tickets")
-	client, err := shards.Open(context.Background(), shards.Config{Project: "p"}, option.WithGRPCConn(p.firestore.Conn(t)))
+	client, err := shards.Open(context.Background(), shards.Config{Place: shards.Place{Project: "p"}}, option.WithGRPCConn(p.firestore.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

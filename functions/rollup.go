@@ -24,7 +24,7 @@ func buildRollup(ctx context.Context, s settings.Settings, log *slog.Logger) (ht
 // rollupConfig is the configuration of the clients of Rollup and Reconcile, by the settings.
 func rollupConfig(s settings.Settings, log *slog.Logger) rollup.Config {
 	return rollup.Config{
-		Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted,
+		Place:   s.Place(),
 		Ledgers: s.RollupLedgers, Logger: log,
 	}
 }

@@ -46,7 +46,7 @@ func lagBeside(b *testing.B, trouble bool) (p99 time.Duration, refused int) {
 	instance := emulator.Start(b)
 	fs := instance.Client(b, "p")
 	log := slog.New(slog.DiscardHandler)
-	client, err := rollup.Open(b.Context(), rollup.Config{Project: "p", Logger: log}, option.WithGRPCConn(instance.Conn(b)))
+	client, err := rollup.Open(b.Context(), rollup.Config{Place: rollup.Place{Project: "p"}, Logger: log}, option.WithGRPCConn(instance.Conn(b)))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -83,7 +83,9 @@ func (w *world) begin() *world {
 }
 
 // open is one more instance's client.
-func (w *world) open() *rollup.Client { return w.openWith(rollup.Config{Project: "p"}) }
+func (w *world) open() *rollup.Client {
+	return w.openWith(rollup.Config{Place: rollup.Place{Project: "p"}})
+}
 
 func (w *world) openWith(cfg rollup.Config) *rollup.Client {
 	w.t.Helper()
@@ -101,7 +103,7 @@ func (w *world) openWith(cfg rollup.Config) *rollup.Client {
 // silent is an instance's client without a logger.
 func (w *world) silent() *rollup.Client {
 	w.t.Helper()
-	client, err := rollup.Open(w.ctx, rollup.Config{Project: "p"}, option.WithGRPCConn(w.connect()))
+	client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.connect()))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -250,7 +250,7 @@ func TestSumsInALedger(t *testing.T) {
 			t.Errorf("sums = %v, want those of %v", got, definitions)
 		}
 	}
-	older, newer := w.rollup, w.openWith(rollup.Config{Project: "p", Fields: "total=count,likes"})
+	older, newer := w.rollup, w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,likes"}})
 	w.inc(0, 5)
 	w.apply(w.arrived()...)
 	wants(map[string]int64{"total=count": 5})
@@ -395,7 +395,7 @@ func TestReconcileSaysAndLogs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var log strings.Builder
-	client, err := rollup.Open(w.ctx, rollup.Config{Project: "p", Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
+	client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}, Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
 	if err != nil {
 		t.Fatal(err)
 	}

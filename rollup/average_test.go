@@ -54,8 +54,8 @@ func (c *counting) shardEvents(r *rollup.Roller, path string) {
 func TestAverages(t *testing.T) {
 	t.Parallel()
 	for path, cfg := range map[string]rollup.Config{
-		"counters/c": {Project: "p", Fields: averageFields},
-		"posts/c":    {Project: "p", Counters: "posts/{post}", Fields: averageFields, Hosted: true},
+		"counters/c": {Place: rollup.Place{Project: "p", Fields: averageFields}},
+		"posts/c":    {Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: averageFields, Hosted: true}},
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()

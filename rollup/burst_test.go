@@ -67,7 +67,7 @@ func contention(t *testing.T, instances, burst int) (failed int, latest time.Dur
 		w.server.SetFaults(emulator.Faults{DocWriteRate: 1, CommitLatency: 20 * time.Millisecond})
 		var rollers []*rollup.Roller
 		for range instances {
-			client, err := rollup.Open(w.ctx, rollup.Config{Project: "p", Logger: slog.New(&met)}, option.WithGRPCConn(w.connect()))
+			client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}, Logger: slog.New(&met)}, option.WithGRPCConn(w.connect()))
 			w.must(nil, err)
 			r := rollup.NewRoller(client, rollup.RollerOptions{Burst: burst})
 			defer r.Close(w.ctx)
@@ -146,7 +146,7 @@ func TestANewInstanceFindsTheBucketEmpty(t *testing.T) {
 func TestAnInstanceWithoutItsCopyIsAlone(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
-		client := w.openWith(rollup.Config{Project: "p", Ledgers: 1})
+		client := w.openWith(rollup.Config{Place: rollup.Place{Project: "p"}, Ledgers: 1})
 		r := rollup.NewRoller(client, rollup.RollerOptions{})
 		defer r.Close(w.ctx)
 		ids := []string{"c", "d"}

@@ -78,7 +78,7 @@ func (w *world) atOnce() rollup.ReconcileOptions { return w.after(time.Microseco
 // functions have it.
 func (w *world) after(d time.Duration) rollup.ReconcileOptions {
 	w.t.Helper()
-	client, err := shards.Open(w.ctx, shards.Config{Project: "p", Fields: likesAndViews.Fields, Hosted: true}, option.WithGRPCConn(w.connect()))
+	client, err := shards.Open(w.ctx, shards.Config{Place: shards.Place{Project: "p", Fields: likesAndViews.Fields, Hosted: true}}, option.WithGRPCConn(w.connect()))
 	w.must(nil, err)
 	return rollup.ReconcileOptions{CleanupAfter: d, Remove: client.Remove}
 }
@@ -406,7 +406,7 @@ func TestADeletionGoesOnWhateverItsShardsHold(t *testing.T) {
 	}
 	bulk.End()
 	w.arrived() // and is lost
-	client, err := shards.Open(w.ctx, shards.Config{Project: "p", Fields: likesAndViews.Fields, Hosted: true}, option.WithGRPCConn(w.connect()))
+	client, err := shards.Open(w.ctx, shards.Config{Place: shards.Place{Project: "p", Fields: likesAndViews.Fields, Hosted: true}}, option.WithGRPCConn(w.connect()))
 	w.must(nil, err)
 	counter, err := client.Counter(w.id)
 	w.must(nil, err)
@@ -557,7 +557,7 @@ func TestCleanupOfADocumentThatIsBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { conn.Close() })
-			client, err := shards.Open(w.ctx, shards.Config{Project: "p", Fields: likesAndViews.Fields, Hosted: true}, option.WithGRPCConn(conn))
+			client, err := shards.Open(w.ctx, shards.Config{Place: shards.Place{Project: "p", Fields: likesAndViews.Fields, Hosted: true}}, option.WithGRPCConn(conn))
 			if err != nil {
 				t.Fatal(err)
 			}

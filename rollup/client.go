@@ -16,17 +16,12 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Config says where the counters are. Zero values mean the defaults.
+// Place says where the counters are: package shards has the same type, and says what its fields are.
+type Place = layout.Place
+
+// Config says which counters are rolled up, and how. Zero values mean the defaults.
 type Config struct {
-	// when empty GOOGLE_CLOUD_PROJECT's, or demo-counters with FIRESTORE_EMULATOR_HOST, else found
-	// from the credentials
-	Project  string
-	Database string // default "(default)"
-	Counters string // path of the counters' documents; default "counters/{counter}"
-	// what the documents show, such as "likes,comments=count(comments)"; default "total=count"
-	Fields string
-	Shards string // id of the collection of a counter's shards; default "shards"
-	Hosted bool   // the counters' documents are the app's own: none is made or deleted
+	Place
 
 	Ledgers int // kept in memory, default 1000; one takes about 100 bytes per shard
 	// of flushes, contention and what was wrong ([LogRollup] …); by default silent
@@ -53,9 +48,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	if err != nil {
 		return nil, fmt.Errorf("rollup: keep %d ledgers: %w", cfg.Ledgers, err)
 	}
-	db, err := store.Open(ctx, layout.Place{
-		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Fields: cfg.Fields, Shards: cfg.Shards, Hosted: cfg.Hosted,
-	}, opts...)
+	db, err := store.Open(ctx, cfg.Place, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("rollup: %w", err)
 	}

@@ -30,7 +30,7 @@ func TestAskingForTheTimeKeepsDeadlines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := rollup.Open(t.Context(), rollup.Config{Project: "p"}, option.WithGRPCConn(conn))
+	client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(conn))
 	if err != nil {
 		t.Fatal(err)
 	}

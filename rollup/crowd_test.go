@@ -116,7 +116,7 @@ func (c crowd) comes(t *testing.T, seed uint64) (got came) {
 		var mu sync.Mutex
 		var rollers []*rollup.Roller
 		start := func() *rollup.Roller {
-			client, err := rollup.Open(w.ctx, rollup.Config{Project: "p", Logger: slog.New(slog.DiscardHandler)}, option.WithGRPCConn(w.connect()))
+			client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}, Logger: slog.New(slog.DiscardHandler)}, option.WithGRPCConn(w.connect()))
 			w.must(nil, err)
 			return rollup.NewRoller(client, rollup.RollerOptions{Interval: c.interval})
 		}

@@ -9,10 +9,10 @@
 // commit's answer says what the document shows afterwards. If another program has written something
 // else there, one more commit sets it. If the document is missing, the ledger counts alone.
 //
-// [Roller] gathers the states of a counter, and flushes them in one commit: a quiet counter's first
-// few at once, and otherwise once per interval. A newer state replaces a waiting one of its shard,
-// whose event is acknowledged at once. The newer state's event is acknowledged after its flush; if
-// the process dies before, it comes again.
+// [Roller] gathers a counter's states, and flushes them in one commit: a quiet counter's first few at
+// once, then one per interval. A newer state replaces a waiting one of its shard, whose event is
+// acknowledged at once. The newer one's is acknowledged after its flush; if the process dies before, it
+// comes again.
 //
 // Of the instances that share a counter one speaks for all: its flush counts a snapshot of the shards,
 // and the others acknowledge what that covers. It does so, too, while events come late.

@@ -29,7 +29,7 @@ func TestWhatIsNoDrift(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			how, _, hosted := strings.Cut(how, ",")
-			c := newCounting(t, rollup.Config{Project: "p", Fields: "likes,comments=count(comments)", Hosted: hosted})
+			c := newCounting(t, rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,comments=count(comments)", Hosted: hosted}})
 			c.set("counters/c", map[string]any{"shares": 9})
 			c.set("counters/c/shards/0", map[string]any{"likes": 1})
 			c.set("counters/c/comments/1", map[string]any{})
@@ -44,7 +44,7 @@ func TestWhatIsNoDrift(t *testing.T) {
 			}))
 
 			var log strings.Builder
-			c.rollup = c.openWith(rollup.Config{Project: "p", Fields: "likes,comments,shares", Hosted: hosted,
+			c.rollup = c.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,comments,shares", Hosted: hosted},
 				Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			brought := func(want map[string]any) {
 				t.Helper()
@@ -84,7 +84,7 @@ func TestAFieldThatIsAddedIsNoDrift(t *testing.T) {
 	w.snippet(1)
 	w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 3, "views": 7}))
 	w.apply(w.arrived()...)
-	w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "total=count,views"})
+	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,views"}})
 	if r := w.reconcile(); r.Fields["views"] != (rollup.FieldReport{After: 7, Late: 7}) || !r.Repaired() {
 		t.Errorf("reconcile = %+v, want no drift", r)
 	}
@@ -100,8 +100,8 @@ func TestTheNumberBeforeTheFirstIncrementIsNoDrift(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			var log strings.Builder
-			w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "likes", Hosted: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-			writer, err := shards.Open(w.ctx, shards.Config{Project: "p", Fields: "likes", Hosted: true}, option.WithGRPCConn(w.connect()))
+			w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes", Hosted: true}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			writer, err := shards.Open(w.ctx, shards.Config{Place: shards.Place{Project: "p", Fields: "likes", Hosted: true}}, option.WithGRPCConn(w.connect()))
 			w.must(nil, err)
 			t.Cleanup(func() { _ = writer.Close() })
 			w.post(map[string]any{"likes": 41})
@@ -141,7 +141,7 @@ func TestADocumentThatIsBackIsNoDrift(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			var log strings.Builder
-			w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "likes,views", Hosted: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,views", Hosted: true}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			count := func() {
 				t.Helper()
 				if events := w.arrived(); how == "event" {

@@ -24,7 +24,7 @@ func ExampleRoller() {
 		log.Fatal(err)
 	}
 	defer conn.Close()
-	client, err := rollup.Open(ctx, rollup.Config{Project: "my-project"}, option.WithGRPCConn(conn))
+	client, err := rollup.Open(ctx, rollup.Config{Place: rollup.Place{Project: "my-project"}}, option.WithGRPCConn(conn))
 	if err != nil {
 		log.Fatal(err)
 	}

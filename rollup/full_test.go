@@ -21,7 +21,7 @@ func TestADocumentThatIsFull(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t).hosted()
 			var log strings.Builder
-			w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "likes,views," + strings.Repeat("x", 60), Hosted: true,
+			w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,views," + strings.Repeat("x", 60), Hosted: true},
 				Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			want := int64(0)
 			fill := func() {

@@ -74,7 +74,7 @@ func TestHoldsEndOnTime(t *testing.T) {
 			inVirtualTime(t, func(w *world) {
 				w.must(w.fs.Doc("counters/other").Set(w.ctx, map[string]any{"num_shards": 1}))
 				limited, plain := w.holding(shards.Config{}, "limited"), w.holding(shards.Config{}, "plain")
-				other := w.holding(shards.Config{Fields: "seats"}, "limited")
+				other := w.holding(shards.Config{Place: shards.Place{Fields: "seats"}}, "limited")
 				w.must(limited.Join(w.ctx, "total", "early"))
 				w.must(nil, limited.SetLimit(w.ctx, "total", 10))
 				for _, c := range []shards.Counter{limited, plain} {
@@ -152,7 +152,7 @@ func TestManyHoldsEnd(t *testing.T) {
 func TestHoldsThatNothingEnds(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
-		other, c := w.holding(shards.Config{Fields: "seats"}, "other"), w.holding(shards.Config{}, "plain")
+		other, c := w.holding(shards.Config{Place: shards.Place{Fields: "seats"}}, "other"), w.holding(shards.Config{}, "plain")
 		for n := range 500 {
 			_, _, err := other.Hold(w.ctx, "seats", strconv.Itoa(n), time.Minute)
 			w.must(nil, err)

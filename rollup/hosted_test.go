@@ -18,7 +18,7 @@ import (
 )
 
 // likesAndViews counts two fields on documents of the app's own.
-var likesAndViews = rollup.Config{Project: "p", Fields: "likes,views", Hosted: true}
+var likesAndViews = rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,views", Hosted: true}}
 
 // hosted has the world count likes and views on a document of the app's own.
 func (w *world) hosted() *world {
@@ -88,7 +88,7 @@ func TestHostedCountsEachField(t *testing.T) {
 // Two fields in one commit, and no read where the ledger is known.
 func TestASecondFieldCostsNoCommit(t *testing.T) {
 	t.Parallel()
-	for name, cfg := range map[string]rollup.Config{"ours": {Project: "p", Fields: "likes,views"}, "hosted": likesAndViews} {
+	for name, cfg := range map[string]rollup.Config{"ours": {Place: rollup.Place{Project: "p", Fields: "likes,views"}}, "hosted": likesAndViews} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t).hosted()
@@ -545,7 +545,7 @@ func TestRevisionsThatShowDifferentFields(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t).hosted()
 			open := func(fields string) *rollup.Client {
-				return w.openWith(rollup.Config{Project: "p", Fields: fields, Hosted: hosted})
+				return w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: fields, Hosted: hosted}})
 			}
 			older, newer := open("likes"), open("likes,views")
 			apply := func(client *rollup.Client, states ...ledger.State) {
@@ -607,7 +607,7 @@ func TestAFieldIsRenamed(t *testing.T) {
 	w.inc(0, 4)
 	w.apply(w.arrived()...)
 	w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "base.count", Value: 100}}))
-	w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "likes=count"})
+	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes=count"}})
 	w.inc(1, 1)
 	w.apply(w.arrived()...)
 	w.field("likes", int64(105))

@@ -279,7 +279,7 @@ func TestFlushBesideAReset(t *testing.T) {
 func TestFewLedgersInMemory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.rollup = w.openWith(rollup.Config{Project: "p", Ledgers: 1})
+	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p"}, Ledgers: 1})
 	w.create()
 	w.must(w.fs.Doc("counters/d").Set(w.ctx, map[string]any{"num_shards": 1}))
 	for i := range 5 {

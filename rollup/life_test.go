@@ -351,7 +351,7 @@ func TestReconcile(t *testing.T) {
 func TestNestedPath(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.openWith(rollup.Config{Project: "p", Counters: "teams/{team}/posts/{post}", Shards: "parts", Fields: "total=n"})
+	client := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Counters: "teams/{team}/posts/{post}", Shards: "parts", Fields: "total=n"}})
 	for _, team := range []string{"blue", "red"} {
 		post := w.fs.Collection("teams").Doc(team).Collection("posts").Doc("p1")
 		for shard, n := range []int{3, 4} {

@@ -82,7 +82,7 @@ func TestAnEventWithoutADocumentWaitsForItself(t *testing.T) {
 func TestReconcileOfAnInvalidID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	teams := w.openWith(rollup.Config{Project: "p", Counters: "teams/{team}/posts/{post}"})
+	teams := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Counters: "teams/{team}/posts/{post}"}})
 	w.server.ResetStats()
 	for _, tt := range []struct {
 		client *rollup.Client

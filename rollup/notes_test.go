@@ -161,7 +161,7 @@ func TestOneCountersTroubleIsItsOwn(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		rollers := make([]*rollup.Roller, 2)
 		for i := range rollers {
-			rollers[i] = rollup.NewRoller(w.openWith(rollup.Config{Project: "p", Logger: log}), rollup.RollerOptions{})
+			rollers[i] = rollup.NewRoller(w.openWith(rollup.Config{Place: rollup.Place{Project: "p"}, Logger: log}), rollup.RollerOptions{})
 			w.t.Cleanup(func() { _ = rollers[i].Close(context.Background()) })
 		}
 		refused, settled := w.deliverAll(rollers...)
@@ -463,7 +463,7 @@ func TestTwoDeploymentsOnOnePath(t *testing.T) {
 	w.snippet(1)
 	w.inc(0, 3)
 	w.apply(w.arrived()...)
-	second := w.openWith(rollup.Config{Project: "p", Shards: "parts"})
+	second := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Shards: "parts"}})
 	written, err := w.fs.Doc("counters/c/parts/0").Set(w.ctx, map[string]any{"count": 50})
 	w.must(written, err)
 	r := rollup.NewRoller(second, rollup.RollerOptions{})
@@ -509,7 +509,7 @@ func noteOfANewerRevision(t *testing.T, age time.Duration, back bool) {
 		w.inc(0, 1)
 		w.must(nil, older.Add(w.ctx, change(w.arrived()[0]))) // its note asks for nothing
 		time.Sleep(age)
-		client := w.openWith(rollup.Config{Project: "p", Fields: "total=count,comments=count(comments)"})
+		client := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,comments=count(comments)"}})
 		newer := rollup.NewRoller(client, rollup.RollerOptions{})
 		written, err := w.fs.Doc("counters/c/comments/a").Set(w.ctx, map[string]any{"text": "Hello"})
 		w.must(written, err)
@@ -624,7 +624,7 @@ func TestANoteOfDocumentsOfACounterThatIsGone(t *testing.T) {
 	t.Parallel()
 	for comments, want := range map[int]bool{0: false, 2: true} {
 		inVirtualTime(t, func(w *world) {
-			client := w.openWith(rollup.Config{Project: "p", Fields: "total=count,comments=count(comments)"})
+			client := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,comments=count(comments)"}})
 			w.snippet(1)
 			w.apply(w.arrived()...)
 			for n := range comments {
@@ -668,7 +668,7 @@ func TestAnAnswerThatAFullLedgerHasNoRoomFor(t *testing.T) {
 	for _, gaps := range []bool{false, true} {
 		t.Run(fmt.Sprint("gaps ", gaps), func(t *testing.T) {
 			t.Parallel()
-			c := newCounting(t, rollup.Config{Project: "p", Fields: "total=count,comments=count(comments)"})
+			c := newCounting(t, rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,comments=count(comments)"}})
 			c.snippet(1)
 			many := map[string]any{"count": 1}
 			for len(many) < ledger.MaxNumbers-1 {

@@ -37,7 +37,7 @@ func TestAQueryFailsAtTheEndOfItsTime(t *testing.T) {
 		}))
 		w.must(nil, err)
 		w.t.Cleanup(func() { _ = conn.Close() })
-		cfg := rollup.Config{Project: "p", Counters: "posts/{post}", Fields: "comments=count(comments),public=count(comments where public==true)", Hosted: true}
+		cfg := rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: "comments=count(comments),public=count(comments where public==true)", Hosted: true}}
 		client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(conn))
 		w.must(nil, err)
 		c := w.counting(cfg)

@@ -29,9 +29,9 @@ import (
 const countedFields = "likes,comments=count(comments),stars=sum(ratings.stars),public=count(comments where public==true)"
 
 var (
-	defaultCounters = rollup.Config{Project: "p", Fields: countedFields}
-	hostedPosts     = rollup.Config{Project: "p", Counters: "posts/{post}", Fields: countedFields, Hosted: true}
-	hostedPages     = rollup.Config{Project: "p", Counters: "sites/{site}/pages/{page}", Fields: countedFields, Hosted: true}
+	defaultCounters = rollup.Config{Place: rollup.Place{Project: "p", Fields: countedFields}}
+	hostedPosts     = rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: countedFields, Hosted: true}}
+	hostedPages     = rollup.Config{Place: rollup.Place{Project: "p", Counters: "sites/{site}/pages/{page}", Fields: countedFields, Hosted: true}}
 )
 
 // counting is a world in which fields count documents.
@@ -232,7 +232,7 @@ func TestFirstAnswerTakesTheNumbersPlace(t *testing.T) {
 func TestCountedFieldsAreOfOneTime(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
-		c := w.counting(rollup.Config{Project: "p", Fields: "likes,comments=count(comments),public=count(comments where public==true)"})
+		c := w.counting(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,comments=count(comments),public=count(comments where public==true)"}})
 		n := 0
 		conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			if strings.HasSuffix(method, "/RunAggregationQuery") {
@@ -647,7 +647,7 @@ func TestQueryWithoutAnAnswer(t *testing.T) {
 			w.t.Fatal(err)
 		}
 		w.t.Cleanup(func() { _ = conn.Close() })
-		cfg := rollup.Config{Project: "p", Counters: "posts/{post}", Fields: "likes,comments=count(comments)", Hosted: true}
+		cfg := rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: "likes,comments=count(comments)", Hosted: true}}
 		var log strings.Builder
 		logged := cfg
 		logged.Logger = slog.New(slog.NewTextHandler(&log, nil))

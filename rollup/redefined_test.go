@@ -24,13 +24,13 @@ func TestAnotherNameForAField(t *testing.T) {
 			t.Run(fmt.Sprint(how, " hosted ", hosted), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
-				w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "total=count", Hosted: hosted})
+				w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count", Hosted: hosted}})
 				w.snippet(1)
 				w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "likes", Value: 7}}))
 				w.inc(0, 4)
 				w.apply(w.arrived()...)
 				var log strings.Builder
-				w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "likes=count", Hosted: hosted,
+				w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes=count", Hosted: hosted},
 					Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				var shown []int64
 				t.Cleanup(w.server.OnChange(func(change emulator.Change) {
@@ -58,12 +58,12 @@ func TestAnotherNameForAField(t *testing.T) {
 func TestReportOfAFieldWithoutADocument(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "total=count"})
+	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count"}})
 	w.snippet(1)
 	w.inc(0, 4)
 	w.apply(w.arrived()...)
 	w.must(w.counter().Delete(w.ctx))
-	w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "likes=count"})
+	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes=count"}})
 	for range 2 {
 		if r := w.reconcile(); !r.Gone || r.Before != 4 || r.After != 4 || r.Late != 0 {
 			t.Errorf("reconcile = %+v, want 4 before and after, and nothing late", r)
@@ -75,7 +75,7 @@ func TestReportOfAFieldWithoutADocument(t *testing.T) {
 func TestAQueryThatIsShownAgainIsNoDrift(t *testing.T) {
 	t.Parallel()
 	const queries = "likes,comments=count(comments)"
-	c := newCounting(t, rollup.Config{Project: "p", Fields: queries})
+	c := newCounting(t, rollup.Config{Place: rollup.Place{Project: "p", Fields: queries}})
 	like := func(n int) {
 		t.Helper()
 		c.must(c.fs.Doc("counters/c/shards/0").Update(c.ctx, []firestore.Update{{Path: "likes", Value: n}}))
@@ -85,11 +85,11 @@ func TestAQueryThatIsShownAgainIsNoDrift(t *testing.T) {
 	c.set("counters/c/shards/0", map[string]any{"likes": 1, "comments": 5})
 	c.set("counters/c/comments/1", map[string]any{})
 	c.settle(rollup.RollerOptions{Interval: 10 * time.Millisecond}, c.happened()...)
-	c.rollup = c.openWith(rollup.Config{Project: "p", Fields: "likes,comments"})
+	c.rollup = c.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,comments"}})
 	like(2)
 	c.holds("counters/c", map[string]any{"comments": int64(5), "likes": int64(2)})
 	var log strings.Builder
-	c.rollup = c.openWith(rollup.Config{Project: "p", Fields: queries, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c.rollup = c.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: queries}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	like(3)
 	c.holds("counters/c", map[string]any{"comments": int64(1), "likes": int64(3)})
 	if strings.Contains(log.String(), "msg=drift") {
@@ -104,11 +104,11 @@ func TestTwoQueriesForAField(t *testing.T) {
 	for _, how := range []string{"events", "reconciles"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			c := newCounting(t, rollup.Config{Project: "p", Fields: "likes,comments=count(comments)"})
+			c := newCounting(t, rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,comments=count(comments)"}})
 			var log strings.Builder
 			var revisions []*rollup.Client
 			for _, comments := range []string{"count(comments)", "count(comments where public==true)"} {
-				revision, err := rollup.Open(c.ctx, rollup.Config{Project: "p", Fields: "likes,comments=" + comments,
+				revision, err := rollup.Open(c.ctx, rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,comments=" + comments},
 					Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(c.connect()))
 				c.must(nil, err)
 				revisions = append(revisions, revision)
@@ -155,8 +155,8 @@ func TestADocumentMadeAgainByAnotherRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var log strings.Builder
-	w.rollup = w.openWith(rollup.Config{Project: "p", Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	newer, err := shards.Open(w.ctx, shards.Config{Project: "p", Fields: "total=likes"}, option.WithGRPCConn(w.connect()))
+	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p"}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	newer, err := shards.Open(w.ctx, shards.Config{Place: shards.Place{Project: "p", Fields: "total=likes"}}, option.WithGRPCConn(w.connect()))
 	w.must(nil, err)
 	t.Cleanup(func() { _ = newer.Close() })
 	w.snippet(1)

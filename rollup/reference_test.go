@@ -16,7 +16,7 @@ import (
 const referringFields = "likes,comments=count(/comments where post=={post}),public=count(/comments where post=={post} and public==true)," +
 	"stars=sum(**/reviews.stars where of.post=={post}),rating=avg(**/reviews.stars where of.post=={post})"
 
-var referring = rollup.Config{Project: "p", Counters: "posts/{post}", Fields: referringFields, Hosted: true}
+var referring = rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: referringFields, Hosted: true}}
 
 // A document names the post that it belongs to, by its id, its path or a reference. What happens to
 // it is counted at the post that it named before, and at the one that it names now.
@@ -107,7 +107,7 @@ func TestWholeCounter(t *testing.T) {
 	for _, hosted := range []bool{false, true} {
 		t.Run(fmt.Sprint("hosted=", hosted), func(t *testing.T) {
 			t.Parallel()
-			c := newCounting(t, rollup.Config{Project: "p", Counters: "stats/site", Fields: "visits,users=count(/users),comments=count(**/comments)", Hosted: hosted})
+			c := newCounting(t, rollup.Config{Place: rollup.Place{Project: "p", Counters: "stats/site", Fields: "visits,users=count(/users),comments=count(**/comments)", Hosted: hosted}})
 			r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
 			c.set("stats/site", map[string]any{})
 			c.set("stats/other", map[string]any{})

@@ -30,7 +30,7 @@ type shared struct {
 func underLoad(t *testing.T, fields string) (got shared) {
 	t.Helper()
 	inVirtualTime(t, func(w *world) {
-		client := w.openWith(rollup.Config{Project: "p", Counters: "posts/{post}", Fields: fields, Hosted: true})
+		client := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: fields, Hosted: true}})
 		post := w.fs.Doc("posts/p")
 		w.must(post.Set(w.ctx, map[string]any{"title": "Hello"}))
 		w.server.SetFaults(emulator.Faults{DocWriteRate: 1, CommitLatency: 20 * time.Millisecond})
@@ -114,7 +114,7 @@ func TestReconcileFindsCountersOfOddNames(t *testing.T) {
 		"pages/{page}":              {"counter_rollup", "ledger"},
 	} {
 		hosted := !strings.Contains(pattern, "teams")
-		client := w.openWith(rollup.Config{Project: "p", Counters: pattern, Hosted: hosted})
+		client := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Counters: pattern, Hosted: hosted}})
 		for _, id := range ids {
 			path := "pages/" + id
 			if !hosted {

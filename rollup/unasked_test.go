@@ -61,11 +61,11 @@ func TestFirstFlushAsks(t *testing.T) {
 					}))
 					w.must(nil, err)
 					w.t.Cleanup(func() { _ = conn.Close() })
-					c := w.counting(rollup.Config{Project: "p", Counters: "posts/{post}", Fields: fields})
+					c := w.counting(rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: fields}})
 					client, err := rollup.Open(w.ctx, c.cfg, option.WithGRPCConn(conn))
 					w.must(nil, err)
 					r := c.rollerOf(client, rollup.RollerOptions{})
-					writer, err := shards.Open(w.ctx, shards.Config{Project: "p", Counters: "posts/{post}", Fields: fields, AutoCreate: true}, option.WithGRPCConn(w.connect()))
+					writer, err := shards.Open(w.ctx, shards.Config{Place: shards.Place{Project: "p", Counters: "posts/{post}", Fields: fields}, AutoCreate: true}, option.WithGRPCConn(w.connect()))
 					w.must(nil, err)
 					w.t.Cleanup(func() { _ = writer.Close() })
 					var mu sync.Mutex
@@ -127,7 +127,7 @@ func TestFirstFlushAsksThoughItsAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create()
-	w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "total=count,comments=count(comments)"})
+	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,comments=count(comments)"}})
 	w.inc(0, 5)
 	states := w.arrived()
 	var commits atomic.Int64
@@ -149,7 +149,7 @@ func TestReconcileOfANewCounterFindsItRight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create()
-	w.rollup = w.openWith(rollup.Config{Project: "p", Fields: "total=count,comments=count(comments)"})
+	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,comments=count(comments)"}})
 	if r := w.reconcile(); !r.Right() || r.Shards != 0 {
 		t.Errorf("reconcile = %+v, want nothing to do", r)
 	}

@@ -122,7 +122,7 @@ func TestCommandsBeyondAnInt64(t *testing.T) {
 func TestShardsTimesFieldsFitALedger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	cfg := shards.Config{Fields: "a,b,c,d,e,f"}
+	cfg := shards.Config{Place: shards.Place{Fields: "a,b,c,d,e,f"}}
 	const most, each = 833, 6
 	client := w.open(t, cfg)
 	c := handle(t, client, "x")
@@ -142,7 +142,7 @@ func TestShardsTimesFieldsFitALedger(t *testing.T) {
 		}
 	}
 	all.End()
-	roll, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Fields: cfg.Fields}, option.WithGRPCConn(w.Conn(t)))
+	roll, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Fields: cfg.Fields}}, option.WithGRPCConn(w.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func BenchmarkGroupCommit(b *testing.B) {
 func BenchmarkManyCounters(b *testing.B) {
 	const counters = 1000
 	_, i := benchmarkCounter(b, shards.Config{})
-	client, err := shards.Open(context.Background(), shards.Config{Project: "p", AutoCreate: true, NumShards: 1}, option.WithGRPCConn(i.Conn(b)))
+	client, err := shards.Open(context.Background(), shards.Config{Place: shards.Place{Project: "p"}, AutoCreate: true, NumShards: 1}, option.WithGRPCConn(i.Conn(b)))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -17,18 +17,25 @@ const (
 	MaxShards = layout.MaxShards
 	// DefaultNumShards is how many shards a counter gets where nothing says otherwise.
 	DefaultNumShards = layout.DefaultNumShards
+	// MaxLimitedShards is how many shards a counter with a limit has at most.
+	MaxLimitedShards = 200
 )
+
+// Place says where the counters are. Zero values mean the defaults. It has the fields
+//
+//	Project  string // when empty GOOGLE_CLOUD_PROJECT's, or demo-counters with
+//	                // FIRESTORE_EMULATOR_HOST, else found from the credentials
+//	Database string // default "(default)"
+//	Counters string // path of the counters' documents; default "counters/{counter}"
+//	Fields   string // what the documents show, such as "likes,comments=count(comments)";
+//	                // default "total=count"
+//	Shards   string // id of the collection of a counter's shards; default "shards"
+//	Hosted   bool   // the counters' documents are the app's own: none is made or deleted
+type Place = layout.Place
 
 // Config says where the counters are and how they are written. Zero values mean the defaults.
 type Config struct {
-	// when empty GOOGLE_CLOUD_PROJECT's, or demo-counters with FIRESTORE_EMULATOR_HOST, else found
-	// from the credentials
-	Project  string
-	Database string // default "(default)"
-	Counters string // path of the counters' documents; default "counters/{counter}"
-	Fields   string // what the documents show, such as "likes,views"; default "total=count"
-	Shards   string // id of the collection of a counter's shards; default "shards"
-	Hosted   bool   // the counters' documents are the app's own: none is made or deleted
+	Place
 
 	// AutoCreate makes a counter of NumShards shards with its first increment, instead of
 	// returning [ErrNotFound]. It can't be with Hosted.

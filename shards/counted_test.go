@@ -17,7 +17,7 @@ import (
 func TestReadOfCountedFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Fields: "likes,comments=count(comments),stars=sum(ratings.stars)"})
+	client := w.open(t, shards.Config{Place: shards.Place{Fields: "likes,comments=count(comments),stars=sum(ratings.stars)"}})
 	c := w.counter(t, client, "a", 1)
 	doc := w.fs.Collection("counters").Doc("a")
 	for i := range 3 {
@@ -53,7 +53,7 @@ func TestReadOfCountedFields(t *testing.T) {
 func TestCountedFieldsAreNotIncremented(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{Fields: "likes,comments=count(comments)"}), "a", 1)
+	c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: "likes,comments=count(comments)"}}), "a", 1)
 	_, increment := c.AddFields(t.Context(), map[string]int64{"comments": 1}, shards.Key{})
 	_, member := c.Join(t.Context(), "comments", "u")
 	rebase := c.RebaseFields(t.Context(), map[string]int64{"comments": 7})
@@ -69,7 +69,7 @@ func TestCountedFieldsAreNotIncremented(t *testing.T) {
 func TestDocumentsAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.open(t, shards.Config{Counters: "stats/{of}", Fields: "users=count(/users where of=={of})"})
+	c := w.open(t, shards.Config{Place: shards.Place{Counters: "stats/{of}", Fields: "users=count(/users where of=={of})"}})
 	site, err := c.Counter("site")
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestDocumentsAlone(t *testing.T) {
 		t.Errorf("deleted: %v", err)
 	}
 	// Averages alone: there is no integer.
-	rated := w.open(t, shards.Config{Counters: "films/{film}", Fields: "rating=avg(ratings.stars)"})
+	rated := w.open(t, shards.Config{Place: shards.Place{Counters: "films/{film}", Fields: "rating=avg(ratings.stars)"}})
 	film, err := rated.Counter("f")
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestSumIsOfOneTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const fields = "likes,comments=count(comments),stars=sum(ratings.stars)"
-	w.counter(t, w.open(t, shards.Config{Fields: fields}), "a", 1)
+	w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a", 1)
 	doc := w.fs.Doc("counters/a")
 	more := func() {
 		for ref, data := range map[*firestore.DocumentRef]map[string]any{
@@ -165,7 +165,7 @@ func TestSumIsOfOneTime(t *testing.T) {
 		}
 	}
 	more()
-	client := w.asking(t, shards.Config{Fields: fields}, "RunAggregationQuery", more)
+	client := w.asking(t, shards.Config{Place: shards.Place{Fields: fields}}, "RunAggregationQuery", more)
 	s, err := handle(t, client, "a").Sum(t.Context())
 	if diff := cmp.Diff(map[string]int64{"likes": 1, "comments": 1, "stars": 1}, s.Totals); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)

@@ -110,7 +110,7 @@ func TestDelete(t *testing.T) {
 func TestDeleteHosted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Counters: "posts/{post}", Fields: "likes,views", Hosted: true})
+	client := w.open(t, shards.Config{Place: shards.Place{Counters: "posts/{post}", Fields: "likes,views", Hosted: true}})
 	post := w.fs.Doc("posts/p")
 	if _, err := post.Set(t.Context(), map[string]any{"title": "one"}); err != nil {
 		t.Fatal(err)
@@ -341,7 +341,7 @@ func TestShardMadeBesideADeletion(t *testing.T) {
 func TestProgressOfDeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{Fields: "likes"}), "a", 700)
+	c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: "likes"}}), "a", 700)
 	for i := range 300 {
 		if _, err := c.Join(t.Context(), "likes", fmt.Sprint("user-", i)); err != nil {
 			t.Fatal(err)
@@ -370,7 +370,7 @@ func TestProgressOfDeletion(t *testing.T) {
 func TestLeavingBesideAResetOfManyMembers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Fields: "likes"})
+	client := w.open(t, shards.Config{Place: shards.Place{Fields: "likes"}})
 	c := w.counter(t, client, "a", 3)
 	var joining sync.WaitGroup
 	for i := range 300 {
@@ -381,7 +381,7 @@ func TestLeavingBesideAResetOfManyMembers(t *testing.T) {
 		})
 	}
 	joining.Wait()
-	other := handle(t, w.open(t, shards.Config{Fields: "likes"}), "a")
+	other := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: "likes"}}), "a")
 	left := make(chan error, 1)
 	w.before(func() {
 		go func() {

@@ -71,7 +71,7 @@ func TestErrorsOfEveryMethod(t *testing.T) {
 			t.Errorf("%s of the zero Counter: %v", name, err)
 		}
 	}
-	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true, ReadCache: time.Hour}, option.WithGRPCConn(emulator.Start(t).Conn(t)))
+	client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}, AutoCreate: true, ReadCache: time.Hour}, option.WithGRPCConn(emulator.Start(t).Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func unheard(t *testing.T, timeout time.Duration) (addr string, calls map[string
 	if err := os.Setenv(variable, addr); err != nil {
 		t.Fatal(err)
 	}
-	client, err := shards.Open(t.Context(), shards.Config{Project: "p", AutoCreate: true, Timeout: timeout})
+	client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}, AutoCreate: true, Timeout: timeout})
 	if was {
 		err = errors.Join(err, os.Setenv(variable, before))
 	} else {
@@ -218,7 +218,7 @@ func TestSettingsBelowZero(t *testing.T) {
 func TestHostedCountersAreNotMadeByIncrements(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client, err := shards.Open(t.Context(), shards.Config{Project: "p", Hosted: true, AutoCreate: true}, option.WithGRPCConn(w.Conn(t)))
+	client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p", Hosted: true}, AutoCreate: true}, option.WithGRPCConn(w.Conn(t)))
 	if err == nil {
 		client.Close()
 	}

@@ -49,7 +49,7 @@ func ExampleCounter_SetLimit() {
 		log.Fatal(err)
 	}
 	defer conn.Close()
-	client, err := shards.Open(ctx, shards.Config{Project: "my-project"}, option.WithGRPCConn(conn))
+	client, err := shards.Open(ctx, shards.Config{Place: shards.Place{Project: "my-project"}}, option.WithGRPCConn(conn))
 	if err != nil {
 		log.Fatal(err)
 	}

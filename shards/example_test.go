@@ -25,7 +25,7 @@ func Example() {
 	}
 	defer conn.Close()
 	// in production, no option
-	client, err := shards.Open(ctx, shards.Config{Project: "my-project"}, option.WithGRPCConn(conn))
+	client, err := shards.Open(ctx, shards.Config{Place: shards.Place{Project: "my-project"}}, option.WithGRPCConn(conn))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func ExampleCounter_Hold() {
 		log.Fatal(err)
 	}
 	defer conn.Close()
-	client, err := shards.Open(ctx, shards.Config{Project: "my-project", Fields: "seats"}, option.WithGRPCConn(conn))
+	client, err := shards.Open(ctx, shards.Config{Place: shards.Place{Project: "my-project", Fields: "seats"}}, option.WithGRPCConn(conn))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func ExampleCounter_AddOnce() {
 		log.Fatal(err)
 	}
 	defer conn.Close()
-	client, err := shards.Open(ctx, shards.Config{Project: "my-project", AutoCreate: true}, option.WithGRPCConn(conn))
+	client, err := shards.Open(ctx, shards.Config{Place: shards.Place{Project: "my-project"}, AutoCreate: true}, option.WithGRPCConn(conn))
 	if err != nil {
 		log.Fatal(err)
 	}

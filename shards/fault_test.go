@@ -444,7 +444,7 @@ func TestCallThatEndsBeforeItsCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	client, err := shards.Open(t.Context(), shards.Config{Project: "p"}, option.WithGRPCConn(conn))
+	client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}}, option.WithGRPCConn(conn))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -481,7 +481,7 @@ func TestLookUpThatFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			client, err := shards.Open(t.Context(), shards.Config{Project: "p", Timeout: 300 * time.Millisecond}, option.WithGRPCConn(conn))
+			client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}, Timeout: 300 * time.Millisecond}, option.WithGRPCConn(conn))
 			if err != nil {
 				t.Fatal(err)
 			}

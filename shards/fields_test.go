@@ -21,7 +21,7 @@ import (
 func TestFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Fields: "likes,views"})
+	client := w.open(t, shards.Config{Place: shards.Place{Fields: "likes,views"}})
 	counter := w.counter(t, client, "a", 3)
 	writes := 0
 	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
@@ -83,7 +83,7 @@ func TestFields(t *testing.T) {
 func TestHosted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Counters: "posts/{post}", Fields: "likes,views", Hosted: true, NumShards: 3})
+	client := w.open(t, shards.Config{Place: shards.Place{Counters: "posts/{post}", Fields: "likes,views", Hosted: true}, NumShards: 3})
 	post, err := client.Counter("p1")
 	if err != nil {
 		t.Fatal(err)
@@ -148,9 +148,9 @@ func TestHosted(t *testing.T) {
 func TestHostedCopyOfADocument(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	cfg := shards.Config{Counters: "posts/{post}", Fields: "likes", Hosted: true}
+	cfg := shards.Config{Place: shards.Place{Counters: "posts/{post}", Fields: "likes", Hosted: true}}
 	client := w.open(t, cfg)
-	roll, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Counters: cfg.Counters, Fields: cfg.Fields, Hosted: true}, option.WithGRPCConn(w.Conn(t)))
+	roll, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Counters: cfg.Counters, Fields: cfg.Fields, Hosted: true}}, option.WithGRPCConn(w.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestHostedCopyOfADocument(t *testing.T) {
 func TestHostedResizeBeforeTheFirstIncrement(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Counters: "posts/{post}", Fields: "likes", Hosted: true})
+	client := w.open(t, shards.Config{Place: shards.Place{Counters: "posts/{post}", Fields: "likes", Hosted: true}})
 	post := w.fs.Doc("posts/p1")
 	if _, err := post.Set(t.Context(), map[string]any{"title": "one"}); err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestHostedResizeBeforeTheFirstIncrement(t *testing.T) {
 func TestMostIncrementsOfFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Fields: "likes,views"})
+	client := w.open(t, shards.Config{Place: shards.Place{Fields: "likes,views"}})
 	w.counter(t, client, "a", 1)
 	both := func(counters int) (all []shards.Increment) {
 		for n := range counters {
@@ -227,13 +227,13 @@ func TestShrinkingKeepsFieldsOfOtherRevisions(t *testing.T) {
 	t.Parallel()
 	for _, keep := range []bool{false, true} {
 		w := newWorld(t)
-		counter := w.counter(t, w.open(t, shards.Config{Fields: "likes,views"}), "a", 8)
+		counter := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: "likes,views"}}), "a", 8)
 		for range 30 {
 			if _, err := counter.AddFields(t.Context(), map[string]int64{"likes": 1, "views": 2}, shards.Key{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		older := handle(t, w.open(t, shards.Config{Fields: "likes"}), "a")
+		older := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: "likes"}}), "a")
 		if err := older.Resize(t.Context(), 1, shards.ResizeOptions{KeepShards: keep}); err != nil {
 			t.Fatal(err)
 		}
@@ -249,8 +249,8 @@ func TestShrinkingKeepsFieldsOfOtherRevisions(t *testing.T) {
 func TestMembersOfOtherRevisionsGoWithTheirCounter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	counter := handle(t, w.open(t, shards.Config{Fields: "likes,views", AutoCreate: true}), "a")
-	older := handle(t, w.open(t, shards.Config{Fields: "likes"}), "a")
+	counter := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: "likes,views"}, AutoCreate: true}), "a")
+	older := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: "likes"}}), "a")
 	for _, s := range []struct{ members, rolledUp, shards int }{{2, 0, 10}, {2, 1, 10}, {600, 0, 10}, {600, 1, 10}, {2, 1, 0}} {
 		for n := range s.members {
 			if counted, err := counter.Join(t.Context(), "views", fmt.Sprint(n)); err != nil || !counted {

@@ -230,12 +230,12 @@ func TestHoldEndsWhileItsFieldGetsALimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const fields = "total=count,likes"
-	c := w.counter(t, w.open(t, shards.Config{Fields: fields}), "a", 1)
+	c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a", 1)
 	if err := c.SetLimit(t.Context(), "likes", 5); err != nil {
 		t.Fatal(err)
 	}
 	heldBriefly(t, c, "u")
-	setter := handle(t, w.open(t, shards.Config{Fields: fields}), "a")
+	setter := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a")
 	var once sync.Once
 	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 		if isEnd(req) {

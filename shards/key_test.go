@@ -240,7 +240,7 @@ func TestKeysOfTwoDeployments(t *testing.T) {
 		if strings.Count(deployment.counters, "{") == 2 {
 			id = "red/a"
 		}
-		client := w.open(t, shards.Config{Counters: deployment.counters, Shards: deployment.shards, AutoCreate: true, NumShards: 1})
+		client := w.open(t, shards.Config{Place: shards.Place{Counters: deployment.counters, Shards: deployment.shards}, AutoCreate: true, NumShards: 1})
 		key := shards.Key{Caller: "alice", Value: "k"}
 		for n := range 2 {
 			again := n == 1
@@ -252,7 +252,7 @@ func TestKeysOfTwoDeployments(t *testing.T) {
 			}
 			// The names of wildcards say nothing of where counters are.
 			renamed := strings.NewReplacer("{counter}", "{c}", "{team}", "{t}", "{page}", "{p}").Replace(deployment.counters)
-			client = w.open(t, shards.Config{Counters: renamed, Shards: deployment.shards})
+			client = w.open(t, shards.Config{Place: shards.Place{Counters: renamed, Shards: deployment.shards}})
 		}
 		got, err := handle(t, client, id).Sum(t.Context())
 		if deployment.shards != "" { // what it would read, and delete, is in part the other's
@@ -276,7 +276,9 @@ func TestKeysOfTwoDeployments(t *testing.T) {
 func TestKeysAfterAChangeOfFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	open := func(fields string) *shards.Client { return w.open(t, shards.Config{Fields: fields, NumShards: 1}) }
+	open := func(fields string) *shards.Client {
+		return w.open(t, shards.Config{Place: shards.Place{Fields: fields}, NumShards: 1})
+	}
 	before := open("likes")
 	counter := w.counter(t, before, "a", 1)
 	if _, err := counter.AddOnce(t.Context(), 1, shards.Key{Value: "unnamed"}); err != nil {

@@ -14,9 +14,6 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// MaxLimitedShards is how many shards a counter with a limit has at most.
-const MaxLimitedShards = 200
-
 // maxMembersBefore is how many members a field may have when it gets a limit: they are read, to count
 // them.
 const maxMembersBefore = 1000

@@ -47,8 +47,8 @@ func TestLimitOfASecondField(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			stale := w.counter(t, w.open(t, shards.Config{Fields: fields}), "a", 2)
-			setter := handle(t, w.open(t, shards.Config{Fields: fields}), "a")
+			stale := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a", 2)
+			setter := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a")
 			limit(t, setter, 10)
 			add := func() error {
 				_, err := stale.AddFields(t.Context(), map[string]int64{"likes": 1}, shards.Key{})
@@ -79,7 +79,7 @@ func TestALateIncrementBesideALimit(t *testing.T) {
 	t.Parallel()
 	const fields = "total=count,likes"
 	w := newWorld(t)
-	dead := w.counter(t, w.open(t, shards.Config{Fields: fields, InexactWrites: true}), "a", 1)
+	dead := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}, InexactWrites: true}), "a", 1)
 	limit(t, dead, 10)
 	release := w.hold(t, addsToShard)
 	if _, err := dead.AddFields(t.Context(), map[string]int64{"likes": 1}, shards.Key{}); !errors.Is(err, shards.ErrUnknown) {
@@ -104,12 +104,12 @@ func TestLimitBesideAFraction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			c := w.counter(t, w.open(t, shards.Config{Fields: fields}), "a", 1)
+			c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a", 1)
 			if _, err := c.AddFields(t.Context(), map[string]int64{"likes": 7, "total": 1}, shards.Key{}); err != nil {
 				t.Fatal(err)
 			}
 			reconcile := func() int64 {
-				return w.reconcile(t, rollup.Config{Fields: fields}, "a", rollup.ReconcileOptions{}).Fields["likes"].After
+				return w.reconcile(t, rollup.Config{Place: rollup.Place{Fields: fields}}, "a", rollup.ReconcileOptions{}).Fields["likes"].After
 			}
 			reconcile()
 			w.put(t, "counters/a/shards/0", map[string]any{"count": 1, "likes": odd})
@@ -143,7 +143,7 @@ func TestLimitOfARenamedField(t *testing.T) {
 	w := newWorld(t)
 	before := w.counter(t, w.open(t, shards.Config{}), "a", 2)
 	limit(t, before, 3)
-	c := handle(t, w.open(t, shards.Config{Fields: "seats=count"}), "a")
+	c := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: "seats=count"}}), "a")
 	wantLimit(t, c.Add(t.Context(), 4), 3)
 	if err := c.SetLimit(t.Context(), "seats", 4); err != nil {
 		t.Fatal(err)
@@ -258,12 +258,12 @@ func TestAllKnownSharesAreOld(t *testing.T) {
 // and stays where it is.
 func TestSharesBesideAFraction(t *testing.T) {
 	t.Parallel()
-	cfg := rollup.Config{Fields: "total=count,likes"}
+	cfg := rollup.Config{Place: rollup.Place{Fields: "total=count,likes"}}
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{Fields: cfg.Fields}), "a", 1)
+	c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: cfg.Fields}}), "a", 1)
 	limit(t, c, 5)
 	w.put(t, "counters/a/shards/1", map[string]any{"likes": 7})
-	client, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Fields: cfg.Fields}, option.WithGRPCConn(w.Conn(t)))
+	client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Fields: cfg.Fields}}, option.WithGRPCConn(w.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +308,7 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 	t.Parallel()
 	const fields = "total=count,likes"
 	w := newWorld(t)
-	setter := w.counter(t, w.open(t, shards.Config{Fields: fields}), "a", 3)
+	setter := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a", 3)
 	limit(t, setter, 10)
 
 	now := map[string]map[string]*firestorepb.Value{} // :: shard or membership → its fields
@@ -378,7 +378,7 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 	}
 	names := []string{"total", "likes"}
 	for process := range 3 {
-		c := handle(t, w.open(t, shards.Config{Fields: fields}), "a")
+		c := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a")
 		for caller := range 6 {
 			group.Go(func() {
 				for range 10 {
@@ -423,7 +423,7 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 			time.Sleep(3 * time.Millisecond)
 		}
 	})
-	roller, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Fields: fields}, option.WithGRPCConn(w.Conn(t)))
+	roller, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Fields: fields}}, option.WithGRPCConn(w.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -310,7 +310,7 @@ func TestLimitsOfSeveralCounters(t *testing.T) {
 func TestLimitOfOneField(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{Fields: "total=count,likes"}), "a", 2)
+	c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: "total=count,likes"}}), "a", 2)
 	limit(t, c, 1)
 	add := func(by map[string]int64) error {
 		_, err := c.AddFields(t.Context(), by, shards.Key{})
@@ -443,7 +443,7 @@ func TestCommandsUnderALimit(t *testing.T) {
 	if err := based.SetLimit(ctx, "total", 9); !errors.Is(err, shards.ErrInvalidLimit) {
 		t.Errorf("a counter with a base: %v", err)
 	}
-	hosted := handle(t, w.open(t, shards.Config{Hosted: true}), "maker")
+	hosted := handle(t, w.open(t, shards.Config{Place: shards.Place{Hosted: true}}), "maker")
 	if err := hosted.SetLimit(ctx, "total", 9); !errors.Is(err, shards.ErrHosted) {
 		t.Errorf("a document of the app's: %v", err)
 	}

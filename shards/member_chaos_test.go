@@ -52,7 +52,7 @@ func (w *world) start(t *testing.T, seed uint64) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.client, err = shards.Open(t.Context(), shards.Config{Project: "p"}, option.WithGRPCConn(i.conn))
+	i.client, err = shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}}, option.WithGRPCConn(i.conn))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -407,7 +407,7 @@ func TestMembersMakeWhatIsMissing(t *testing.T) {
 func TestMembersOfAnAppsDocument(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Counters: "posts/{post}", Fields: "likes,bookmarks", Hosted: true, NumShards: 2})
+	client := w.open(t, shards.Config{Place: shards.Place{Counters: "posts/{post}", Fields: "likes,bookmarks", Hosted: true}, NumShards: 2})
 	post := handle(t, client, "p")
 	if _, err := post.Join(t.Context(), "likes", "u"); !errors.Is(err, shards.ErrNotFound) {
 		t.Errorf("join of a post that isn't there: %v, want ErrNotFound", err)

@@ -48,12 +48,12 @@ func newCrowded(t *testing.T, hosted bool) *crowded {
 		c.reconcile.CleanupAfter = 20 * time.Millisecond
 	}
 	for i := range 3 {
-		client := c.open(t, shards.Config{Counters: path, Fields: "likes,views", Hosted: hosted, NumShards: 3 + i, MaxShards: 8, AutoCreate: !hosted,
+		client := c.open(t, shards.Config{Place: shards.Place{Counters: path, Fields: "likes,views", Hosted: hosted}, NumShards: 3 + i, MaxShards: 8, AutoCreate: !hosted,
 			CacheTTL: time.Duration(1+i) * 100 * time.Millisecond, Timeout: 3 * time.Second})
 		c.instances = append(c.instances, handle(t, client, "a"))
 	}
 	var err error
-	c.rollup, err = rollup.Open(t.Context(), rollup.Config{Project: "p", Counters: path, Fields: "likes,views", Hosted: hosted}, option.WithGRPCConn(c.Conn(t)))
+	c.rollup, err = rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Counters: path, Fields: "likes,views", Hosted: hosted}}, option.WithGRPCConn(c.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/groupcommit"
-	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -24,9 +23,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
 	}
-	db, err := store.Open(ctx, layout.Place{
-		Project: cfg.Project, Database: cfg.Database, Counters: cfg.Counters, Fields: cfg.Fields, Shards: cfg.Shards, Hosted: cfg.Hosted,
-	}, opts...)
+	db, err := store.Open(ctx, cfg.Place, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
 	}

@@ -171,7 +171,7 @@ func TestAllFieldsOfADocumentMadeAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const fields = "total=count,likes,bookmarks"
-	c := w.counter(t, w.open(t, shards.Config{Fields: fields}), "a", 3)
+	c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a", 3)
 	for i := range 9 {
 		for _, field := range []string{"likes", "bookmarks"} {
 			if _, err := c.Join(t.Context(), field, fmt.Sprint(i)); err != nil {
@@ -182,7 +182,7 @@ func TestAllFieldsOfADocumentMadeAgain(t *testing.T) {
 	if err := c.Add(t.Context(), 1000); err != nil {
 		t.Fatal(err)
 	}
-	roll, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Fields: fields}, option.WithGRPCConn(w.Conn(t)))
+	roll, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Fields: fields}}, option.WithGRPCConn(w.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestAllFieldsOfADocumentMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	rollUp()
-	audits, err := handle(t, w.open(t, shards.Config{Fields: fields}), "a").Audit(t.Context())
+	audits, err := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a").Audit(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -166,7 +166,7 @@ func TestCachedIsNoOlderThanItsAge(t *testing.T) {
 				t.Fatal(err)
 			}
 			const kept = 20 * time.Millisecond
-			client, err := shards.Open(t.Context(), shards.Config{Project: "p", ReadCache: kept}, option.WithGRPCConn(conn))
+			client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}, ReadCache: kept}, option.WithGRPCConn(conn))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -218,7 +218,7 @@ func (s *slowStream) RecvMsg(m any) error {
 func TestNestedPath(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Counters: "teams/{team}/posts/{post}", Shards: "parts", AutoCreate: true, NumShards: 2})
+	client := w.open(t, shards.Config{Place: shards.Place{Counters: "teams/{team}/posts/{post}", Shards: "parts"}, AutoCreate: true, NumShards: 2})
 	var want []string
 	for _, team := range []string{"blue", "red"} {
 		for n := range 300 { // two pages

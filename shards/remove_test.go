@@ -98,7 +98,7 @@ func TestTheDocumentComesBackDuringARemoval(t *testing.T) {
 			w.populate(t, 600)
 			w.rollUp(t, "a")
 			w.deleteByHand(t)
-			c := handle(t, w.sending(t, shards.Config{Hosted: hosted}, "BeginTransaction", func(n int) {
+			c := handle(t, w.sending(t, shards.Config{Place: shards.Place{Hosted: hosted}}, "BeginTransaction", func(n int) {
 				if n == 2 {
 					if _, err := w.fs.Doc("counters/a").Set(t.Context(), map[string]any{"title": "back"}); err != nil {
 						t.Error(err)
@@ -155,8 +155,8 @@ func TestARemovalIsOffOnceSomethingIsCounted(t *testing.T) {
 			if s.back {
 				w.deleteByHand(t)
 			}
-			hosted := w.open(t, shards.Config{Hosted: true})
-			roll, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Hosted: true}, option.WithGRPCConn(w.Conn(t)))
+			hosted := w.open(t, shards.Config{Place: shards.Place{Hosted: true}})
+			roll, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Hosted: true}}, option.WithGRPCConn(w.Conn(t)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +209,7 @@ func TestAReconcileFinishesADeletionWithoutADocument(t *testing.T) {
 	w.populate(t, 600)
 	w.rollUp(t, "a")
 	w.deleteByHand(t)
-	roll, err := rollup.Open(t.Context(), rollup.Config{Project: "p"}, option.WithGRPCConn(w.Conn(t)))
+	roll, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func TestSharesInADryRun(t *testing.T) {
 func TestSharesProperties(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Fields: "seats,views"})
+	client := w.open(t, shards.Config{Place: shards.Place{Fields: "seats,views"}})
 	counters := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		counters++
@@ -164,7 +164,7 @@ func TestSharesProperties(t *testing.T) {
 		}
 		w.write(t, id, wrote)
 		reconcile := func() rollup.Report {
-			return w.reconcile(t, rollup.Config{Fields: "seats,views"}, id, rollup.ReconcileOptions{})
+			return w.reconcile(t, rollup.Config{Place: rollup.Place{Fields: "seats,views"}}, id, rollup.ReconcileOptions{})
 		}
 		r := reconcile()
 		if r.After != seats || r.Fields["views"].After != views {

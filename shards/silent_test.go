@@ -81,7 +81,7 @@ func TestSilentConnection(t *testing.T) {
 		}
 	})
 	w := &world{Instance: i, fs: i.Client(t, "p")}
-	client, err := shards.Open(context.Background(), shards.Config{Project: "p", Timeout: 5 * time.Second}, option.WithEndpoint(l.Addr().String()),
+	client, err := shards.Open(context.Background(), shards.Config{Place: shards.Place{Project: "p"}, Timeout: 5 * time.Second}, option.WithEndpoint(l.Addr().String()),
 		option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	if err != nil {
 		t.Fatal(err)

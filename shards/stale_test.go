@@ -88,7 +88,7 @@ func TestALedgerThatHasHeardOfNoMove(t *testing.T) {
 				c := w.counter(t, w.open(t, shards.Config{}), "a", 4)
 				want := move(t, w, c)
 				w.Server.SetInterceptor(nil)
-				client, err := rollup.Open(t.Context(), rollup.Config{Project: "p"}, option.WithGRPCConn(w.Conn(t)))
+				client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.Conn(t)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -231,7 +231,7 @@ func TestAResetOfATextThatIsHeardOfLater(t *testing.T) {
 	if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	client, err := rollup.Open(t.Context(), rollup.Config{Project: "p"}, option.WithGRPCConn(w.Conn(t)))
+	client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func TestSumsAreShared(t *testing.T) {
 func TestSumSaysItsReads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{Fields: "likes,views,comments=count(comments)"})
+	client := w.open(t, shards.Config{Place: shards.Place{Fields: "likes,views,comments=count(comments)"}})
 	c := w.counter(t, client, "a", 3)
 	for i := range 1001 {
 		if _, err := w.fs.Doc(fmt.Sprintf("counters/a/comments/%d", i)).Set(t.Context(), map[string]any{}); err != nil {

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/internal/extension"
-	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -194,7 +193,7 @@ func (w *world) takeOver(r *rand.Rand, id string) {
 				if err != nil {
 					return err
 				}
-				db, err := store.Open(ctx, layout.Place{Project: project, Counters: w.settings.Counters.String(), Fields: w.settings.Fields.String(), Hosted: w.plan.Hosted}, option.WithGRPCConn(conn))
+				db, err := store.Open(ctx, placeOf(w.settings), option.WithGRPCConn(conn))
 				if err != nil {
 					return err
 				}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/functions"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
@@ -85,7 +86,7 @@ func newIncrement(dial dialer, l *link, s settings.Settings) (*instance, error) 
 	}
 	log := slog.New(slog.DiscardHandler)
 	cfg := functions.ShardsConfig(s, log)
-	cfg.Project, cfg.Fields, cfg.Hosted = project, s.Fields.String(), s.Hosted
+	cfg.Place = placeOf(s)
 	client, err := shards.Open(context.Background(), cfg, option.WithGRPCConn(conn))
 	if err != nil {
 		return nil, err
@@ -96,13 +97,20 @@ func newIncrement(dial dialer, l *link, s settings.Settings) (*instance, error) 
 	}, nil
 }
 
+// placeOf says where the counters of an instance are.
+func placeOf(s settings.Settings) layout.Place {
+	place := s.Place()
+	place.Project = project
+	return place
+}
+
 func newRollup(dial dialer, l *link, s settings.Settings) (*instance, error) {
 	conn, err := l.connect(dial)
 	if err != nil {
 		return nil, err
 	}
 	log := slog.New(l.log)
-	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Counters: s.Counters.String(), Fields: s.Fields.String(), Hosted: s.Hosted, Ledgers: s.RollupLedgers, Logger: log}, option.WithGRPCConn(conn))
+	client, err := rollup.Open(context.Background(), rollup.Config{Place: placeOf(s), Ledgers: s.RollupLedgers, Logger: log}, option.WithGRPCConn(conn))
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +135,7 @@ func newReconcile(dial dialer, l *link, s settings.Settings) (*instance, error) 
 		return nil, err
 	}
 	log := slog.New(slog.DiscardHandler)
-	client, err := rollup.Open(context.Background(), rollup.Config{Project: project, Counters: s.Counters.String(), Fields: s.Fields.String(), Hosted: s.Hosted, Logger: log}, option.WithGRPCConn(conn))
+	client, err := rollup.Open(context.Background(), rollup.Config{Place: placeOf(s), Logger: log}, option.WithGRPCConn(conn))
 	if err != nil {
 		return nil, err
 	}

@@ -139,8 +139,10 @@ func runDev(cmd *cobra.Command, c dev.Config, faults *pflag.FlagSet) error {
 		return err
 	}
 	defer s.Close()
+	place := set.Place()
+	place.Project = s.Project
 	shown, err := demo.New(demo.Config{
-		Project: s.Project, Database: set.Database, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards, NumShards: set.NumShards, Hosted: set.Hosted, Members: s.NamesMembers(),
+		Place: place, NumShards: set.NumShards, Members: s.NamesMembers(),
 		Firestore: s.Firestore, NodeModules: "node_modules", System: s, Logger: s.Logger(),
 	})
 	if err != nil {

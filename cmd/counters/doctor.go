@@ -29,8 +29,8 @@ If FIRESTORE_EMULATOR_HOST is set, it only checks the counters there.`,
   counters doctor --project my-project --location nam5 --prefix likes --json`,
 		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if where.Counters < 0 {
-				return badUsage("--counters %d: want how many, or 0 for none", where.Counters)
+			if where.Most < 0 {
+				return badUsage("--counters %d: want how many, or 0 for none", where.Most)
 			}
 			if err := t.check(); err != nil {
 				return err
@@ -44,7 +44,7 @@ If FIRESTORE_EMULATOR_HOST is set, it only checks the counters there.`,
 				where.Database = t.Database
 			}
 			if asked(cmd, "counter-path", "COUNTERS") {
-				where.Path = t.Counters
+				where.Counters = t.Counters
 			}
 			if asked(cmd, "shards-name", "SHARDS") {
 				where.Shards = t.Shards
@@ -67,7 +67,7 @@ If FIRESTORE_EMULATOR_HOST is set, it only checks the counters there.`,
 	flags := cmd.Flags()
 	flags.StringVar(&where.Location, "location", "", "location of the database, or region of the functions (default: wherever they are)")
 	flags.StringVar(&where.Prefix, "prefix", "", `what the functions' names begin with (default "counters", and otherwise by their entry points)`)
-	flags.IntVar(&where.Counters, "counters", 100, "counters to check at most, in the order of their ids; each costs a read per shard, and one per 1,000 documents counted")
+	flags.IntVar(&where.Most, "counters", 100, "counters to check at most, in the order of their ids; each costs a read per shard, and one per 1,000 documents counted")
 	return cmd
 }
 

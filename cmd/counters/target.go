@@ -148,13 +148,11 @@ func (t *target) open(ctx context.Context) (*shards.Client, error) {
 
 // shardsConfig and rollupConfig say where the counters are.
 func (t *target) shardsConfig() shards.Config {
-	p := t.place()
-	return shards.Config{Project: p.Project, Database: p.Database, Counters: p.Counters, Fields: p.Fields, Shards: p.Shards, Hosted: p.Hosted}
+	return shards.Config{Place: t.place()}
 }
 
 func (t *target) rollupConfig() rollup.Config {
-	p := t.place()
-	return rollup.Config{Project: p.Project, Database: p.Database, Counters: p.Counters, Fields: p.Fields, Shards: p.Shards, Hosted: p.Hosted}
+	return rollup.Config{Place: t.place()}
 }
 
 // whereTo adds to an error of connecting what to do about it: without an emulator, credentials are

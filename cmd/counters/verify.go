@@ -20,6 +20,7 @@ import (
 	"github.com/firestore-counters/counters/cmd/counters/internal/verify"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/cmd/internal/terminal"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 func newVerifyCommand() *cobra.Command {
@@ -111,7 +112,7 @@ func runVerify(cmd *cobra.Command, trial *verify.Trial, yes, clean, asJSON bool,
 		return strings.TrimSpace(out.String()), nil
 	}
 	trial.Doctor = func(ctx context.Context) (int, []string, []string, error) {
-		d, err := new(doctor.Reader).Read(ctx, doctor.Target{Project: trial.Project, Location: trial.Location, Prefix: trial.Prefix, Counters: 10})
+		d, err := new(doctor.Reader).Read(ctx, doctor.Target{Place: layout.Place{Project: trial.Project}, Location: trial.Location, Prefix: trial.Prefix, Most: 10})
 		if err != nil {
 			return 0, nil, nil, err
 		}

@@ -56,8 +56,8 @@ func newWorld(t *testing.T, hosted bool) *world {
 	const fields = "likes,views"
 	var err, shardsErr, rollupErr error
 	w.db, err = store.Open(context.Background(), layout.Place{Project: "p", Fields: fields, Hosted: hosted}, conn)
-	w.shards, shardsErr = shards.Open(context.Background(), shards.Config{Project: "p", Fields: fields, Hosted: hosted}, conn)
-	w.rollup, rollupErr = rollup.Open(context.Background(), rollup.Config{Project: "p", Fields: fields, Hosted: hosted}, conn)
+	w.shards, shardsErr = shards.Open(context.Background(), shards.Config{Place: shards.Place{Project: "p", Fields: fields, Hosted: hosted}}, conn)
+	w.rollup, rollupErr = rollup.Open(context.Background(), rollup.Config{Place: rollup.Place{Project: "p", Fields: fields, Hosted: hosted}}, conn)
 	if err := errors.Join(err, shardsErr, rollupErr); err != nil {
 		t.Fatal(err)
 	}

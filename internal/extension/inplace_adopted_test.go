@@ -98,7 +98,7 @@ func TestImportInPlaceOfAFieldThatIsShownLater(t *testing.T) {
 			}
 		},
 		"an event": func(p *pages) {
-			client, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Counters: p.place.Counters, Fields: p.place.Fields, Hosted: true}, option.WithGRPCConn(p.Conn(t)))
+			client, err := rollup.Open(t.Context(), rollup.Config{Place: p.place}, option.WithGRPCConn(p.Conn(t)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -299,7 +299,7 @@ func TestImportInPlaceAfterTheLedgerWasMadeAgain(t *testing.T) {
 			}
 			p.rollUpAll()
 			p.set(p.page.Collection("counter_rollup").Doc("ledger"), map[string]any{c.spoiled: "none"})
-			client, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Counters: p.place.Counters, Fields: p.place.Fields, Hosted: true}, option.WithGRPCConn(p.Conn(t)))
+			client, err := rollup.Open(t.Context(), rollup.Config{Place: p.place}, option.WithGRPCConn(p.Conn(t)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -328,7 +328,7 @@ func TestImportInPlaceWhereNobodyKnowsWhatWasImported(t *testing.T) {
 	p.rollUpAll()
 	p.wantImport(visits, 1005, 1000)
 	p.set(p.page.Collection("counter_rollup").Doc("ledger"), map[string]any{"imported": "none"})
-	client, err := rollup.Open(t.Context(), rollup.Config{Project: "p", Counters: p.place.Counters, Fields: p.place.Fields, Hosted: true}, option.WithGRPCConn(p.Conn(t)))
+	client, err := rollup.Open(t.Context(), rollup.Config{Place: p.place}, option.WithGRPCConn(p.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func worldOf(t *testing.T, i *emulator.Instance, place layout.Place) *world {
 	w.db = w.open(t)
 	var err error
 	w.client, err = shards.Open(t.Context(), shards.Config{
-		Project: "p", Counters: place.Counters, Fields: place.Fields, Hosted: place.Hosted,
+		Place: place,
 	}, option.WithGRPCConn(i.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func (w *world) wantExact(t *testing.T, id, field string, want int64) {
 func (w *world) rollUp(t *testing.T, id string) rollup.Report {
 	t.Helper()
 	client, err := rollup.Open(t.Context(), rollup.Config{
-		Project: "p", Counters: w.place.Counters, Fields: w.place.Fields, Hosted: w.place.Hosted,
+		Place: w.place,
 	}, option.WithGRPCConn(w.Conn(t)))
 	if err != nil {
 		t.Fatal(err)

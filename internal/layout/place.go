@@ -9,7 +9,8 @@ import (
 // prefix demo-, Google's emulators and libraries know that it isn't a real project.
 const DefaultProject = "demo-counters"
 
-// Place says where the counters of a deployment are. The zero values are the defaults.
+// Place says where the counters of a deployment are. The zero values are the defaults. Packages shards and
+// rollup have it as their own, with these comments: their users see no other.
 type Place struct {
 	// by default GOOGLE_CLOUD_PROJECT's, or [DefaultProject] with an emulator, otherwise that of the
 	// credentials or the metadata server

@@ -82,7 +82,7 @@ func ForDeployment(given []string) (Deployment, error) {
 		}
 		values[i] = name + "=" + values[i]
 	}
-	layout, err := s.Store().Layout()
+	layout, err := s.Place().Layout()
 	if err != nil {
 		return Deployment{}, fmt.Errorf("settings: %w", err)
 	}

@@ -87,8 +87,8 @@ type Settings struct {
 	AuthEmulator string
 }
 
-// Store says where the counters are.
-func (s Settings) Store() layout.Place {
+// Place says where the counters are.
+func (s Settings) Place() layout.Place {
 	return layout.Place{Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted}
 }
 

@@ -72,15 +72,15 @@ type reader struct {
 
 // Open connects to a database, with the official client's options. If FIRESTORE_EMULATOR_HOST is set,
 // everything goes there, unless opts have a connection of their own. Open sends nothing yet.
-func Open(ctx context.Context, cfg layout.Place, opts ...option.ClientOption) (*DB, error) {
-	names, err := cfg.Layout()
+func Open(ctx context.Context, place layout.Place, opts ...option.ClientOption) (*DB, error) {
+	names, err := place.Layout()
 	if err != nil {
 		return nil, err
 	}
 	emulator := os.Getenv("FIRESTORE_EMULATOR_HOST")
 	db := &DB{Layout: names}
 	db.reader.db = db
-	project, database := cmp.Or(cfg.Project, os.Getenv("GOOGLE_CLOUD_PROJECT")), cmp.Or(cfg.Database, firestore.DefaultDatabaseID)
+	project, database := cmp.Or(place.Project, os.Getenv("GOOGLE_CLOUD_PROJECT")), cmp.Or(place.Database, firestore.DefaultDatabaseID)
 	if project == "" && emulator != "" {
 		project = layout.DefaultProject // otherwise the library takes one of its own
 	}

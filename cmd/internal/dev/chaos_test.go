@@ -275,7 +275,7 @@ func (c *chaosClients) live(ctx context.Context) {
 		c.t.Error(err)
 		return
 	}
-	client, err := shards.Open(ctx, shards.Config{Project: c.Project, Counters: c.layout.counters, Fields: c.layout.fields, Timeout: 2 * time.Second}, option.WithGRPCConn(conn))
+	client, err := shards.Open(ctx, shards.Config{Place: shards.Place{Project: c.Project, Counters: c.layout.counters, Fields: c.layout.fields}, Timeout: 2 * time.Second}, option.WithGRPCConn(conn))
 	if err != nil {
 		c.t.Error(err)
 		return

@@ -146,7 +146,7 @@ func TestDocumentsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	c, err := shards.Open(t.Context(), shards.Config{Project: s.Project, Counters: "stats/site", Fields: "users=count(/users)"}, option.WithGRPCConn(conn))
+	c, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: s.Project, Counters: "stats/site", Fields: "users=count(/users)"}}, option.WithGRPCConn(conn))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -177,7 +177,7 @@ func (r *recorder) seats(ctx context.Context, client int) {
 		r.t.Error(err)
 		return
 	}
-	maker, err := shards.Open(ctx, shards.Config{Project: r.Project}, option.WithGRPCConn(conn))
+	maker, err := shards.Open(ctx, shards.Config{Place: shards.Place{Project: r.Project}}, option.WithGRPCConn(conn))
 	if err != nil {
 		r.t.Error(err)
 		return

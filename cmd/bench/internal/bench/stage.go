@@ -84,7 +84,7 @@ func openStage(ctx context.Context, c contestant, s setup) (_ *stage, err error)
 	if err != nil {
 		return nil, err
 	}
-	st.counters, err = shards.Open(ctx, shards.Config{Project: project}, option.WithGRPCConn(conn))
+	st.counters, err = shards.Open(ctx, shards.Config{Place: shards.Place{Project: project}}, option.WithGRPCConn(conn))
 	return st, err
 }
 

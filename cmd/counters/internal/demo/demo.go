@@ -46,14 +46,9 @@ var views = template.Must(template.ParseFS(page, "page/*.html"))
 
 // Config says what the page shows, and where it finds it.
 type Config struct {
-	Project   string
-	Database  string        // "(default)" when empty.
-	Counters  layout.Path   // Of the counters' documents.
-	Fields    layout.Fields // That are counted; the page's plots and bars are of the first.
-	Shards    string        // Collection below each.
-	NumShards int           // That a counter gets, 10 when 0; at rest the page draws so many.
-	Hosted    bool          // The documents are the app's own.
-	Members   bool          // Whoever calls Increment may name members: the page has a like button.
+	layout.Place      // Of the fields that are counted, the page's plots and bars are of the first.
+	NumShards    int  // That a counter gets, 10 when 0; at rest the page draws so many.
+	Members      bool // Whoever calls Increment may name members: the page has a like button.
 
 	// Firestore is the host:port of a Firestore that is not the one in the cloud. Browsers reach it
 	// at the address of the page itself, which passes its web protocols on.
@@ -90,6 +85,10 @@ func New(c Config) (*Page, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	documents, err := c.Layout()
+	if err != nil {
+		return nil, err
+	}
 	conn, err := grpc.NewClient("passthrough:///"+c.Firestore, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return nil, fmt.Errorf("connect the page to Firestore at %s: %w", c.Firestore, err)
@@ -99,13 +98,10 @@ func New(c Config) (*Page, error) {
 		_ = conn.Close()
 		return nil, fmt.Errorf("connect the page to Firestore at %s: %w", c.Firestore, err)
 	}
-	documents := layout.Layout{
-		Database: "projects/" + c.Project + "/databases/" + c.Database, Path: c.Counters, Shards: c.Shards, Hosted: c.Hosted,
-	}
-	documents.Fields, documents.Counted = c.Fields.Split()
+	documents.Database = "projects/" + c.Project + "/databases/" + c.Database
 	p := &Page{config: c, conn: conn, client: client, layout: documents, mux: http.NewServeMux(), sdk: newSDK(c.NodeModules, c.CDN), started: time.Now()}
 	p.serveView("GET /{$}", "index.html")
-	if c.hasSeats() {
+	if p.hasSeats() {
 		p.serveView("GET /seats", "seats.html")
 		p.mux.HandleFunc("PUT /-/seats", p.serveSeats)
 	}
@@ -182,16 +178,16 @@ func (p *Page) serveView(pattern, name string) {
 func (p *Page) html(view string) []byte {
 	first := first(p.layout)
 	only := "" // or the id of the one counter that there is
-	if p.config.Counters.Whole() {
-		only, _ = p.config.Counters.ID(p.config.Counters.String())
+	if p.layout.Path.Whole() {
+		only, _ = p.layout.Path.ID(p.layout.Path.String())
 	}
 	config := map[string]any{
 		"project": p.config.Project, "database": p.config.Database,
-		"counters": p.config.Counters.String(), "only": only, "shards": p.config.Shards, "numShards": p.config.NumShards, "countField": first.Shard, "first": first.Name,
+		"counters": p.layout.Path.String(), "only": only, "shards": p.layout.Shards, "numShards": p.config.NumShards, "countField": first.Shard, "first": first.Name,
 		"fields": p.layout.Fields.Names(), "counted": p.layout.Counted.Names(), "queries": p.layout.Counted.String(), "hosted": p.config.Hosted, "members": p.config.Members, "faults": p.config.System != nil,
 	}
 	var html bytes.Buffer
-	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config, "Seats": p.config.hasSeats()}
+	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config, "Seats": p.hasSeats()}
 	if err := views.ExecuteTemplate(&html, view, data); err != nil {
 		panic(err) // Not possible: the template and what it is given are ours.
 	}
@@ -222,9 +218,9 @@ func (p *Page) serveCounters(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
 	defer cancel()
 	counters, more := []counter{}, false
-	all := p.client.Collection(p.config.Counters.Collection()).Query
-	if p.config.Counters.Nested() {
-		all = p.client.CollectionGroup(p.config.Counters.Collection()).Query
+	all := p.client.Collection(p.layout.Path.Collection()).Query
+	if p.layout.Path.Nested() {
+		all = p.client.CollectionGroup(p.layout.Path.Collection()).Query
 	}
 	total := first(p.layout)
 	docs := all.SelectPaths(firestore.FieldPath{total.Name}).Limit(listed + 1).Documents(ctx)
@@ -244,7 +240,7 @@ func (p *Page) serveCounters(w http.ResponseWriter, r *http.Request) {
 		}
 		_, name, _ := strings.Cut(doc.Ref.Path, "/documents/")
 		// Other collections of that name may be elsewhere.
-		if id, ok := p.config.Counters.ID(name); ok {
+		if id, ok := p.layout.Path.ID(name); ok {
 			n, rolledUp := doc.Data()[total.Name]
 			if _, whole := n.(int64); !rolledUp || total.Integer() && !whole {
 				n = 0
@@ -265,7 +261,7 @@ const maxTitle = 500
 // the app whose documents they are.
 func (p *Page) serveTitle(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("counter")
-	if err := p.config.Counters.Validate(id); err != nil {
+	if err := p.layout.Path.Validate(id); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -276,7 +272,7 @@ func (p *Page) serveTitle(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
 	defer cancel()
-	if _, err := p.client.Doc(p.config.Counters.Document(id)).Set(ctx, map[string]any{"title": string(title)}, firestore.MergeAll); err != nil {
+	if _, err := p.client.Doc(p.layout.Path.Document(id)).Set(ctx, map[string]any{"title": string(title)}, firestore.MergeAll); err != nil {
 		p.config.Logger.Warn("the page's title can't be written", "counter", id, "error", err)
 		http.Error(w, "the title can't be written", http.StatusServiceUnavailable)
 		return

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/web"
 )
 
@@ -32,11 +32,6 @@ func newPage(t *testing.T, c Config) *Page {
 	if c.Firestore == "" {
 		c.Firestore = "127.0.0.1:1"
 	}
-	s, err := settings.Parse(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Counters, c.Fields, c.Shards = s.Counters, s.Fields, s.Shards
 	p, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +69,7 @@ func TestSDKFromCDN(t *testing.T) {
 		want bool
 	}{{cdn.URL + "/", true}, {nowhere, false}, {missing.URL + "/", false}} {
 		for _, nodeModules := range []string{"", filepath.Join(t.TempDir(), "node_modules")} {
-			h := newPage(t, Config{Project: "p", CDN: test.cdn, NodeModules: nodeModules})
+			h := newPage(t, Config{Place: layout.Place{Project: "p"}, CDN: test.cdn, NodeModules: nodeModules})
 			var got struct {
 				Available bool
 				Version   string
@@ -116,7 +111,7 @@ func TestSDKFromNodeModules(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := newPage(t, Config{Project: "p", NodeModules: dir, CDN: nowhere})
+	h := newPage(t, Config{Place: layout.Place{Project: "p"}, NodeModules: dir, CDN: nowhere})
 	var m struct{ Imports map[string]string }
 	block(t, request(t, h, "/").Body.String(), `type="importmap"`, &m)
 	for _, name := range []string{"firebase/app", "https://www.gstatic.com/firebasejs/9.8.7/firebase-app.js"} {
@@ -136,7 +131,7 @@ func TestSeatsAreOffered(t *testing.T) {
 	for _, c := range []struct {
 		Config
 		status int
-	}{{Config{Project: "p", Members: true}, http.StatusOK}, {Config{Project: "p"}, http.StatusNotFound}, {Config{Project: "p", Members: true, Hosted: true}, http.StatusNotFound}} {
+	}{{Config{Place: layout.Place{Project: "p"}, Members: true}, http.StatusOK}, {Config{Place: layout.Place{Project: "p"}}, http.StatusNotFound}, {Config{Place: layout.Place{Project: "p", Hosted: true}, Members: true}, http.StatusNotFound}} {
 		h := newPage(t, c.Config)
 		if w := request(t, h, "/seats"); w.Code != c.status {
 			t.Errorf("%+v: /seats is %d, want %d", c.Config, w.Code, c.status)
@@ -146,7 +141,7 @@ func TestSeatsAreOffered(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	newPage(t, Config{Project: "p", Members: true}).ServeHTTP(w, httptest.NewRequest(http.MethodPut, "/-/seats?counter=a/b", nil))
+	newPage(t, Config{Place: layout.Place{Project: "p"}, Members: true}).ServeHTTP(w, httptest.NewRequest(http.MethodPut, "/-/seats?counter=a/b", nil))
 	if w.Code != http.StatusBadRequest {
 		t.Errorf("a counter that can't be is answered %d", w.Code)
 	}
@@ -154,7 +149,7 @@ func TestSeatsAreOffered(t *testing.T) {
 
 func TestPage(t *testing.T) {
 	t.Parallel()
-	h := newPage(t, Config{Project: "</script><b>", CDN: nowhere})
+	h := newPage(t, Config{Place: layout.Place{Project: "</script><b>"}, CDN: nowhere})
 	w := request(t, h, "/")
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Fatalf("/: %d %v", w.Code, w.Header())

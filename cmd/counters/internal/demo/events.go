@@ -45,7 +45,7 @@ type state struct {
 // has changed.
 func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("counter")
-	if err := p.config.Counters.Validate(id); err != nil {
+	if err := p.layout.Path.Validate(id); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"cloud.google.com/go/firestore"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // openEvents watches a counter as a page without the SDK does, and returns a function that waits
@@ -68,7 +69,7 @@ func TestEventsTellWhatThereIs(t *testing.T) {
 	t.Parallel()
 	server := emulator.Start(t)
 	client := server.Client(t, "p")
-	page := newPage(t, Config{Project: "p", Firestore: server.Addr, CDN: nowhere})
+	page := newPage(t, Config{Place: layout.Place{Project: "p"}, Firestore: server.Addr, CDN: nowhere})
 	until := openEvents(t, page, "a%20b")
 	none := func(v view) view {
 		if v.Shards == nil {
@@ -116,7 +117,7 @@ func TestEventsTellWhatThereIs(t *testing.T) {
 // TestEventsOfNoCounter holds that what can't be a counter is refused, and watches nothing.
 func TestEventsOfNoCounter(t *testing.T) {
 	t.Parallel()
-	page := newPage(t, Config{Project: "p", CDN: nowhere})
+	page := newPage(t, Config{Place: layout.Place{Project: "p"}, CDN: nowhere})
 	for _, id := range []string{"", "..", "a%2Fb", "__x__", "%ff"} {
 		if w := request(t, page, "/-/events?counter="+id); w.Code != http.StatusBadRequest {
 			t.Errorf("%q: %d, want 400", id, w.Code)
@@ -128,7 +129,7 @@ func TestCountersAreListed(t *testing.T) {
 	t.Parallel()
 	server := emulator.Start(t)
 	client := server.Client(t, "p")
-	page := newPage(t, Config{Project: "p", Firestore: server.Addr, CDN: nowhere})
+	page := newPage(t, Config{Place: layout.Place{Project: "p"}, Firestore: server.Addr, CDN: nowhere})
 	type list struct {
 		Counters []struct {
 			ID    string

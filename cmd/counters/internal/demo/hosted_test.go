@@ -152,15 +152,9 @@ func TestEventsOfAPost(t *testing.T) {
 	t.Parallel()
 	server := emulator.Start(t)
 	client := server.Client(t, "p")
-	path, err := layout.ParsePath("posts/{post}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields, err := layout.ParseFields("likes,views=seen")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := New(Config{Project: "p", Firestore: server.Addr, CDN: nowhere, Counters: path, Fields: fields, Shards: "shards", Hosted: true})
+	page, err := New(Config{
+		Place: layout.Place{Project: "p", Counters: "posts/{post}", Fields: "likes,views=seen", Hosted: true}, Firestore: server.Addr, CDN: nowhere,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +172,7 @@ func TestEventsOfAPost(t *testing.T) {
 			t.Errorf("the title %.9q of %q: %d, want 400", title, id, code)
 		}
 	}
-	if code := put(newPage(t, Config{Project: "p", Firestore: server.Addr, CDN: nowhere}), "p1", "x"); code != http.StatusNotFound && code != http.StatusMethodNotAllowed {
+	if code := put(newPage(t, Config{Place: layout.Place{Project: "p"}, Firestore: server.Addr, CDN: nowhere}), "p1", "x"); code != http.StatusNotFound && code != http.StatusMethodNotAllowed {
 		t.Errorf("a title where the documents are ours: %d", code)
 	}
 	post := client.Doc("posts/p1")

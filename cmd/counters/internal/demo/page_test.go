@@ -73,8 +73,10 @@ func startDev(t *testing.T, from feed, variables ...string) *dev.System {
 	if err != nil {
 		t.Fatal(err)
 	}
+	place := set.Place()
+	place.Project = layout.DefaultProject
 	c := Config{
-		Project: layout.DefaultProject, Counters: set.Counters, Fields: set.Fields, Shards: set.Shards, NumShards: set.NumShards, Hosted: set.Hosted, Members: s.NamesMembers(),
+		Place: place, NumShards: set.NumShards, Members: s.NamesMembers(),
 		Firestore: s.Firestore, CDN: nowhere, System: s, Logger: s.Logger(),
 	}
 	if from == withSDK {
@@ -99,7 +101,7 @@ func (s *system) counter(t *testing.T, id string) shards.Counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := shards.Open(t.Context(), shards.Config{Project: s.Project, AutoCreate: true}, option.WithGRPCConn(conn))
+	client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: s.Project}, AutoCreate: true}, option.WithGRPCConn(conn))
 	if err != nil {
 		t.Fatal(err)
 	}

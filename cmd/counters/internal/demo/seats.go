@@ -16,15 +16,15 @@ import (
 const seats = 500
 
 // hasSeats reports whether there is a second view: each buyer is a member, and the page makes the counter.
-func (c Config) hasSeats() bool {
-	sums, _ := c.Fields.Split()
-	return c.Members && !c.Hosted && len(sums) > 0 && c.Counters.Parts() == 1 && !c.Counters.Whole()
+func (p *Page) hasSeats() bool {
+	at := p.layout
+	return p.config.Members && !at.Hosted && len(at.Fields) > 0 && at.Path.Parts() == 1 && !at.Path.Whole()
 }
 
 // serveSeats makes a counter with a limit: PUT /-/seats?counter=ID.
 func (p *Page) serveSeats(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("counter")
-	if err := p.config.Counters.Validate(id); err != nil {
+	if err := p.layout.Path.Validate(id); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -42,10 +42,7 @@ func (p *Page) makeSeats(ctx context.Context, id string) (err error) {
 	if err != nil {
 		return err
 	}
-	client, err := shards.Open(ctx, shards.Config{
-		Project: p.config.Project, Database: p.config.Database, Counters: p.config.Counters.String(), Fields: p.config.Fields.String(), Shards: p.config.Shards,
-		NumShards: p.config.NumShards, Logger: p.config.Logger,
-	}, option.WithGRPCConn(conn))
+	client, err := shards.Open(ctx, shards.Config{Place: p.config.Place, NumShards: p.config.NumShards, Logger: p.config.Logger}, option.WithGRPCConn(conn))
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}

@@ -152,7 +152,7 @@ func (d *Deployment) deploy(flags ...string) string {
 		return d.again(there[0], flags...)
 	}
 	return d.script(map[string]string{
-		"DATABASE": d.Target.Database, "COUNTERS": d.Target.Path, "FIELDS": d.Target.Fields, "SHARDS": d.Target.Shards, "HOSTED": strconv.FormatBool(d.Target.Hosted),
+		"DATABASE": d.Target.Database, "COUNTERS": d.Target.Counters, "FIELDS": d.Target.Fields, "SHARDS": d.Target.Shards, "HOSTED": strconv.FormatBool(d.Target.Hosted),
 	}, "", flags...)
 }
 
@@ -299,7 +299,7 @@ func (d *Deployment) command(verb string, flags ...string) []string {
 	args := append([]string{"counters", verb, "--project=" + d.Target.Project}, flags...)
 	for _, flag := range []struct{ name, value, byDefault string }{
 		{"database", d.Target.Database, defaultDatabase},
-		{"counter-path", d.Target.Path, layout.DefaultPath},
+		{"counter-path", d.Target.Counters, layout.DefaultPath},
 		{"shards-name", d.Target.Shards, layout.DefaultShards},
 		{"fields", d.Target.Fields, layout.DefaultFields},
 	} {

@@ -409,7 +409,7 @@ func (d *Deployment) address(name string) string {
 }
 
 func (d *Deployment) layout() layout.Layout {
-	path, _ := layout.ParsePath(d.Target.Path) // whose counters have been read
+	path, _ := layout.ParsePath(d.Target.Counters) // whose counters have been read
 	names := layout.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Path: path, Shards: d.Target.Shards, Hosted: d.Target.Hosted}
 	names.Fields, names.Counted = d.Target.fields().Split()
 	return names

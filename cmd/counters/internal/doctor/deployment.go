@@ -5,13 +5,16 @@ import (
 
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Target says which deployment to read.
 type Target struct {
-	Project string // found from the credentials when empty
+	// Where the counters are. When a field is empty, the project is found from the credentials, and the rest is
+	// what the functions' settings say.
+	layout.Place
 
 	// Location of the Firestore database, or region of the functions. The functions are looked for
 	// everywhere when it is empty.
@@ -25,12 +28,8 @@ type Target struct {
 	// has no such name is known by its entry point.
 	Prefix string
 
-	// Where the counters are; what the functions' settings say when empty.
-	Database, Path, Fields, Shards string
-	Hosted                         bool
-
-	// Counters is how many counters are read at most, those with the first ids.
-	Counters int
+	// Most is how many counters are read at most, those with the first ids.
+	Most int
 }
 
 // Deployment is what was read of a deployment. A nil pointer is something that could not be read:

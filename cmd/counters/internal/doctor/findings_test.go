@@ -433,11 +433,11 @@ var brokenDeployments = []broken{
 		d.serves("counters/{counter}", fields, false)
 		delete(d.triggers, "counters-watch-ratings")
 		d.triggers["counters-watch-comments"].EventFilters[2].Value = "replies/{document}"
-		d.reconcileOf(t, rollup.Config{Fields: fields}, "visits")
-		if err := d.counterOf(t, shards.Config{Fields: fields}, longID).Create(t.Context(), shards.CreateOptions{Shards: 1}); err != nil {
+		d.reconcileOf(t, rollup.Config{Place: rollup.Place{Fields: fields}}, "visits")
+		if err := d.counterOf(t, shards.Config{Place: shards.Place{Fields: fields}}, longID).Create(t.Context(), shards.CreateOptions{Shards: 1}); err != nil {
 			t.Fatal(err)
 		}
-		d.reconcileOf(t, rollup.Config{Fields: fields}, longID)
+		d.reconcileOf(t, rollup.Config{Place: rollup.Place{Fields: fields}}, longID)
 	}, "recount-impossible", longID, ""},
 	{"a sum with a fraction", func(t *testing.T, d *deployment) {
 		d.count(t)

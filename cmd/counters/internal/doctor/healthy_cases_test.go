@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -69,7 +70,7 @@ func TestHealthy(t *testing.T) {
 		}},
 		{"several fields of nested counters", Target{}, func(t *testing.T, d *deployment) {
 			d.serves("teams/{team}/posts/{post}", "likes, total=count", false)
-			cfg := shards.Config{Counters: "teams/{team}/posts/{post}", Fields: "likes,total=count"}
+			cfg := shards.Config{Place: shards.Place{Counters: "teams/{team}/posts/{post}", Fields: "likes,total=count"}}
 			if err := d.counterOf(t, cfg, "red/a").Create(t.Context(), shards.CreateOptions{Shards: 2}); err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +86,7 @@ func TestHealthy(t *testing.T) {
 			if err := d.counterOf(t, usersConfig, "site").Create(t.Context(), shards.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			d.reconcileOf(t, rollup.Config{Counters: usersConfig.Counters, Fields: usersConfig.Fields}, "site")
+			d.reconcileOf(t, rollup.Config{Place: rollup.Place{Counters: usersConfig.Counters, Fields: usersConfig.Fields}}, "site")
 		}},
 		{"a sum that takes too long to be taken again", Target{}, func(t *testing.T, d *deployment) {
 			d.count(t)
@@ -103,7 +104,7 @@ func TestHealthy(t *testing.T) {
 		{"a sum of doubles that is whole", Target{}, func(t *testing.T, d *deployment) {
 			d.count(t)
 			d.set(t, "counters/visits/ratings/b", map[string]any{"of": map[string]any{"stars": 3.0}})
-			d.reconcileOf(t, rollup.Config{Fields: countedFields}, "visits")
+			d.reconcileOf(t, rollup.Config{Place: rollup.Place{Fields: countedFields}}, "visits")
 		}},
 		{"documents of the app's own, said otherwise", Target{}, func(t *testing.T, d *deployment) {
 			d.host(t)
@@ -163,7 +164,7 @@ func TestHealthy(t *testing.T) {
 		{"shards with a field of the clients' own beside the count", Target{}, func(t *testing.T, d *deployment) {
 			d.set(t, "counters/visits/shards/0", map[string]any{"clicks": 3})
 		}},
-		{"a counter beyond those that are read", Target{Counters: 1}, func(t *testing.T, d *deployment) {
+		{"a counter beyond those that are read", Target{Most: 1}, func(t *testing.T, d *deployment) {
 			d.set(t, "counters/zebra", map[string]any{"num_shards": 2})
 		}},
 	} {
@@ -188,7 +189,7 @@ func TestHealthy(t *testing.T) {
 // The settings of an explicit target are held against the functions'.
 func TestTargetIsHeldAgainstTheFunctions(t *testing.T) {
 	t.Parallel()
-	_, found := newDeployment(t).read(t, Target{Path: "likes/{like}"})
+	_, found := newDeployment(t).read(t, Target{Place: layout.Place{Counters: "likes/{like}"}})
 	layout := 0
 	for _, f := range found {
 		if f.Name == "layout-differs" {
@@ -213,7 +214,7 @@ func TestCountersAreBounded(t *testing.T) {
 		limit, read int
 		more        bool
 	}{{2, 2, true}, {4, 4, false}, {9, 4, false}} {
-		got, _ := d.read(t, Target{Counters: c.limit})
+		got, _ := d.read(t, Target{Most: c.limit})
 		if len(got.Counters.Read) != c.read || got.Counters.More != c.more {
 			t.Errorf("of 4 counters, at most %d: %d were read, more: %v", c.limit, len(got.Counters.Read), got.Counters.More)
 		}

@@ -122,8 +122,8 @@ func (d *deployment) read(t *testing.T, target Target) (*Deployment, []Finding) 
 	reader := d.serve(t)
 	reader.Firestore = []option.ClientOption{option.WithGRPCConn(d.conn(t))}
 	target.Project = testProject
-	if target.Counters == 0 {
-		target.Counters = 100
+	if target.Most == 0 {
+		target.Most = 100
 	}
 	read, err := reader.Read(t.Context(), target)
 	if err != nil {
@@ -228,7 +228,7 @@ func (d *deployment) count(t *testing.T) {
 	d.set(t, "counters/visits/comments/a", map[string]any{"text": "first"})
 	d.set(t, "counters/visits/comments/b", map[string]any{"text": "second"})
 	d.set(t, "counters/visits/ratings/a", map[string]any{"of": map[string]any{"stars": 4}, "public": true})
-	d.reconcileOf(t, rollup.Config{Fields: countedFields}, "visits")
+	d.reconcileOf(t, rollup.Config{Place: rollup.Place{Fields: countedFields}}, "visits")
 }
 
 // composite is an index that is there.
@@ -269,13 +269,13 @@ func (d *deployment) countUsers(t *testing.T) {
 	d.set(t, "users/ada", map[string]any{"name": "Ada"})
 }
 
-var usersConfig = shards.Config{Counters: "stats/site", Fields: "users=count(/users)"}
+var usersConfig = shards.Config{Place: shards.Place{Counters: "stats/site", Fields: "users=count(/users)"}}
 
-var hostedConfig = shards.Config{Counters: "posts/{post}", Fields: "likes,views", Hosted: true}
+var hostedConfig = shards.Config{Place: shards.Place{Counters: "posts/{post}", Fields: "likes,views", Hosted: true}}
 
 func (d *deployment) reconcileHosted(t *testing.T, id string) {
 	t.Helper()
-	d.reconcileOf(t, rollup.Config{Counters: hostedConfig.Counters, Fields: hostedConfig.Fields, Hosted: true}, id)
+	d.reconcileOf(t, rollup.Config{Place: rollup.Place{Counters: hostedConfig.Counters, Fields: hostedConfig.Fields, Hosted: true}}, id)
 }
 
 func (d *deployment) set(t *testing.T, path string, data map[string]any) {

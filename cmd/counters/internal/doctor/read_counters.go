@@ -27,20 +27,18 @@ const parallel = 8
 
 // counters reads the first counters, with their shards and ledgers.
 func (r *Reader) counters(ctx context.Context, d *Deployment) error {
-	if d.Database != nil && d.Database.Missing || d.Target.Counters <= 0 {
+	if d.Database != nil && d.Database.Missing || d.Target.Most <= 0 {
 		return nil
 	}
 	denied := func(err error) error {
 		return &unread{part: "counters", service: firestoreAPI, permission: "datastore.entities.list", role: "roles/datastore.viewer", err: err}
 	}
-	db, err := store.Open(ctx, layout.Place{
-		Project: d.Target.Project, Database: d.Target.Database, Counters: d.Target.Path, Fields: d.Target.Fields, Shards: d.Target.Shards, Hosted: d.Target.Hosted,
-	}, r.Firestore...)
+	db, err := store.Open(ctx, d.Target.Place, r.Firestore...)
 	if err != nil {
 		return denied(err)
 	}
 	defer db.Close()
-	ids, more, err := firstIDs(ctx, db, d.Target.Counters)
+	ids, more, err := firstIDs(ctx, db, d.Target.Most)
 	if err != nil {
 		return denied(err)
 	}

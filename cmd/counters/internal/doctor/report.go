@@ -25,7 +25,7 @@ type Report struct {
 // NewReport is the report of a deployment and what [Check] found of it.
 func NewReport(d *Deployment, found []Finding) Report {
 	r := Report{
-		Project: d.Target.Project, Emulator: d.Target.Emulator, Database: d.Target.Database, Path: d.Target.Path,
+		Project: d.Target.Project, Emulator: d.Target.Emulator, Database: d.Target.Database, Path: d.Target.Counters,
 		Functions: []string{}, Errors: Errors(found), Findings: append([]Finding{}, found...), NotChecked: append([]NotChecked{}, d.NotChecked...),
 	}
 	for _, f := range d.Functions.all() {

@@ -54,7 +54,7 @@ func parse(env map[string]string) (settings.Settings, error) {
 var layoutSettings = map[string]func(Target) string{
 	"GOOGLE_CLOUD_PROJECT": func(t Target) string { return t.Project },
 	"DATABASE":             func(t Target) string { return t.Database },
-	"COUNTERS":             func(t Target) string { return t.Path },
+	"COUNTERS":             func(t Target) string { return t.Counters },
 	"SHARDS":               func(t Target) string { return t.Shards },
 	"FIELDS":               func(t Target) string { return t.fields().String() },
 	"HOSTED":               func(t Target) string { return strconv.FormatBool(t.Hosted) },
@@ -75,7 +75,7 @@ func (t Target) resolve(f *Functions) Target {
 				continue
 			}
 			t.Database = cmp.Or(t.Database, function.Env["DATABASE"], defaultDatabase)
-			t.Path = cmp.Or(t.Path, function.Env["COUNTERS"], layout.DefaultPath)
+			t.Counters = cmp.Or(t.Counters, function.Env["COUNTERS"], layout.DefaultPath)
 			t.Shards = cmp.Or(t.Shards, function.Env["SHARDS"], layout.DefaultShards)
 			t.Fields = cmp.Or(t.Fields, function.Env["FIELDS"], layout.DefaultFields)
 			hosted, _ := strconv.ParseBool(function.Env["HOSTED"])
@@ -83,7 +83,7 @@ func (t Target) resolve(f *Functions) Target {
 		}
 	}
 	t.Database = cmp.Or(t.Database, defaultDatabase)
-	t.Path = cmp.Or(t.Path, layout.DefaultPath)
+	t.Counters = cmp.Or(t.Counters, layout.DefaultPath)
 	t.Shards = cmp.Or(t.Shards, layout.DefaultShards)
 	t.Fields = cmp.Or(t.Fields, layout.DefaultFields)
 	return t
@@ -112,9 +112,9 @@ func (t Target) counted() layout.Fields {
 
 // collection is the collection group that the counters' documents are in.
 func (t Target) collection() string {
-	path, err := layout.ParsePath(t.Path)
+	path, err := layout.ParsePath(t.Counters)
 	if err != nil {
-		return t.Path // which the functions don't start with either
+		return t.Counters // which the functions don't start with either
 	}
 	return path.Collection()
 }

@@ -18,7 +18,7 @@ const (
 
 // pattern is the path of the documents that Rollup is called for.
 func (d *Deployment) pattern() string {
-	return d.Target.Path + "/" + d.Target.Shards + "/{shard}"
+	return d.Target.Counters + "/" + d.Target.Shards + "/{shard}"
 }
 
 // anyID matches what a pattern has in the place of one id.
@@ -162,7 +162,7 @@ func (d *Deployment) watch(collection string) string {
 	if rollup.Trigger != nil && rollup.Trigger.Account != "" {
 		account = rollup.Trigger.Account
 	}
-	hash := sha256.Sum256([]byte(rollup.Region + "/" + d.Target.Database + "/" + d.Target.Path + "/" + collection))
+	hash := sha256.Sum256([]byte(rollup.Region + "/" + d.Target.Database + "/" + d.Target.Counters + "/" + collection))
 	name := fmt.Sprintf("%s-watch-%x", d.Target.Prefix, hash[:4])
 	where := []string{"--project=" + d.Target.Project, "--location=" + d.location()}
 	create := append([]string{"gcloud", "eventarc", "triggers", "create", name}, append(where,

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // What may not be read is listed with what would let it, and the rest is checked: in each
@@ -154,7 +156,7 @@ func TestCountersNotChecked(t *testing.T) {
 	c := healthyCloud()
 	c.refused["datastore.entities.list"] = codes.PermissionDenied
 	reader := c.serve(t)
-	read, err := reader.Read(t.Context(), Target{Project: testProject, Counters: 10})
+	read, err := reader.Read(t.Context(), Target{Place: layout.Place{Project: testProject}, Most: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +180,7 @@ func TestNothingCanBeRead(t *testing.T) {
 		c.refused[permission] = codes.PermissionDenied
 	}
 	reader := c.serve(t)
-	_, err := reader.Read(t.Context(), Target{Project: testProject, Location: "nam5", Counters: 10})
+	_, err := reader.Read(t.Context(), Target{Place: layout.Place{Project: testProject}, Location: "nam5", Most: 10})
 	if err == nil || !strings.Contains(err.Error(), "roles/cloudfunctions.viewer") || !strings.Contains(err.Error(), "roles/datastore.viewer") {
 		t.Errorf("error %v, want one that says what is missing", err)
 	}
@@ -210,7 +212,7 @@ func TestEmulator(t *testing.T) {
 	d.set(t, "counters/visits/shards/0", map[string]any{"count": 4.0})
 	d.set(t, "counters/go/shards/0", map[string]any{"Count": 4})
 	reader := Reader{Firestore: []option.ClientOption{option.WithGRPCConn(d.store.Conn(t))}}
-	read, err := reader.Read(t.Context(), Target{Project: testProject, Emulator: "127.0.0.1:8080", Counters: 10})
+	read, err := reader.Read(t.Context(), Target{Place: layout.Place{Project: testProject}, Emulator: "127.0.0.1:8080", Most: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
