@@ -11,7 +11,7 @@ import (
 // A tag of an action can be moved to other code, which would run with what the workflow may do. A
 // commit can't.
 func TestActionsArePinnedByCommit(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	workflows, err := filepath.Glob(".github/workflows/*.y*ml")
 	if err != nil || len(workflows) == 0 {
 		t.Fatalf("no workflows: %v", err)
@@ -34,7 +34,7 @@ func TestActionsArePinnedByCommit(t *testing.T) {
 // What a workflow runs finds no credentials: neither those of the checkout, which anything later in
 // the job could read, nor a token that outlives the run.
 func TestWorkflowsKeepNoCredentials(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	workflows, err := filepath.Glob(".github/workflows/*.y*ml")
 	if err != nil || len(workflows) == 0 {
 		t.Fatalf("no workflows: %v", err)

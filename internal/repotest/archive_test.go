@@ -72,7 +72,7 @@ func zipped(t *testing.T, root string) (files []string) {
 
 // gcloud uploaded an archive without a file once, by a list that was right for git.
 func TestTheFunctionsAreUploaded(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	files := zipped(t, ".")
 	for _, name := range []string{"function.go", "go.mod", "go.sum", "functions/increment.go", "rollup/flush.go", "shards/client.go"} {
 		if !slices.Contains(files, name) {
@@ -84,7 +84,7 @@ func TestTheFunctionsAreUploaded(t *testing.T) {
 // What a program carries is uploaded as it is from a checkout, file by file, and it carries nothing else: with tests in it, each
 // edit of one would have every program linked again.
 func TestSource(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, counters.Source); err != nil {
 		t.Fatal(err)

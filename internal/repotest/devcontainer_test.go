@@ -11,7 +11,7 @@ import (
 // The container for contributors has this module's Go, Node.js of CI's, and every package that CI
 // would install; what it is made of is pinned.
 func TestDevcontainer(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	read := func(name string) string {
 		t.Helper()
 		text, err := os.ReadFile(name)

@@ -64,7 +64,7 @@ func anchor(heading string) string {
 
 // Every link of a page leads somewhere, and every file and test that a page names is there.
 func TestPages(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	texts := pages(t)
 	anchors := map[string]bool{}
 	for page, text := range texts {
@@ -104,7 +104,7 @@ func TestPages(t *testing.T) {
 // Who looks for a page finds it in the index, and reads it in one sitting: 120 lines, tables and
 // blank lines aside.
 func TestIndex(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	texts := pages(t)
 	index := texts["docs/README.md"]
 	for page, text := range texts {
@@ -126,7 +126,7 @@ func TestIndex(t *testing.T) {
 
 // Whoever gets an alert finds by its name what to do.
 func TestAlertsAreExplained(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	operations := pages(t)["docs/operations.md"]
 	files, err := filepath.Glob("terraform/monitoring/alerts/*.json")
 	if err != nil || len(files) < 5 {
@@ -146,7 +146,7 @@ func TestAlertsAreExplained(t *testing.T) {
 
 // What the README shows of the library compiles.
 func TestReadmeInGo(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	shown := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(pages(t)["README.md"])
 	if shown == nil {
 		t.Fatal("README.md shows no Go")
@@ -174,7 +174,7 @@ func _() {
 
 // The test that testing.md shows passes.
 func TestTestInGo(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	shown := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(pages(t)["docs/testing.md"])
 	if shown == nil {
 		t.Fatal("docs/testing.md shows no Go")
@@ -188,7 +188,7 @@ func TestTestInGo(t *testing.T) {
 
 // The first run downloads as many modules as the README says.
 func TestModulesOfTheFirstRun(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/counters").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestModulesOfTheFirstRun(t *testing.T) {
 
 // Whoever follows an increment from file to file finds each, and in it the functions that are named with it.
 func TestWayOfAnIncrement(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	text, err := os.ReadFile("docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ var badge = regexp.MustCompile(`/actions/workflows/([\w.-]+)/badge\.svg|img\.shi
 
 // The first screen is for whoever has a minute: 900 words, and badges of what is there.
 func TestFirstScreen(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	readme := pages(t)["README.md"]
 	if n := len(words(readme)); n > 900 {
 		t.Errorf("README.md has %d words, want 900 at most", n)
@@ -299,7 +299,7 @@ var otherNames = regexp.MustCompile(`go run \./cmd/counters|(?:scripts/)?(?:depl
 // A reader meets one name of the program. What is for contributors says what is what in the tree, and
 // where a page clones the repository, its program is there without an installation.
 func TestOneNameOfTheProgram(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	forContributors := map[string]bool{"CONTRIBUTING.md": true, "CHANGELOG.md": true, "docs/architecture.md": true, "docs/installing.md": true}
 	for page, text := range pages(t) {
 		if forContributors[page] {
@@ -357,7 +357,7 @@ var retired = []struct{ phrase, reason string }{
 // A page is read once: paragraphs of six lines at most, cells of 40 words at most, and no phrase
 // that has been retired.
 func TestVoice(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	for page, text := range pages(t) {
 		for _, what := range unvoiced(text) {
 			t.Errorf("%s has %s", page, what)

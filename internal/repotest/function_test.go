@@ -24,7 +24,7 @@ import (
 
 // What is uploaded builds as the Go buildpack builds it, and serves all three functions.
 func TestBuildpack(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	dir := upload(t)
 
 	program := filepath.Join(t.TempDir(), "main")

@@ -86,7 +86,7 @@ print(source_util.CreateSourcesZipFile(folder, source))`
 
 // gcloud's own code takes what we believe it takes.
 func TestGcloudUploadsTheFunctions(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	want := zipped(t, ".")
 	dir := upload(t)
 	var got []string

@@ -12,7 +12,7 @@ import (
 // What is deployed and what programs import stays small, and the rooms apart: no package may lead,
 // by however many steps, to one that its room knows nothing of. Tests of a package may.
 func TestImports(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	const module = "github.com/firestore-counters/counters"
 	for room, unknown := range map[string][]string{
 		".":                      {module + "/cmd", module + "/emulator", "github.com/spf13", "net/http/pprof", "testing"},
@@ -53,7 +53,7 @@ func TestImports(t *testing.T) {
 // and an increment that is sent twice counts twice. Everything else that is deployed goes through
 // it.
 func TestOneWayToFirestore(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`,
 		".", "./functions", "./shards", "./rollup", "./internal/book", "./internal/layout", "./internal/ledger", "./internal/escrow", "./internal/hold", "./internal/groupcommit", "./internal/settings").Output()
 	if err != nil {
@@ -71,7 +71,7 @@ func TestOneWayToFirestore(t *testing.T) {
 
 // Few files of the core know what a document is on the wire: the others are handed what it says.
 func TestFewFilesKnowTheWire(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	var know []string
 	for _, dir := range []string{"shards", "rollup"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -95,7 +95,7 @@ func TestFewFilesKnowTheWire(t *testing.T) {
 
 // What godoc shows of a public package fits on a screen.
 func TestGodocFitsOnAScreen(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	const screen = 48 // lines
 	for _, pkg := range []string{"./shards", "./rollup", "./functions", "./emulator", "./emulator/eventarc", "./counterstest"} {
 		out, err := exec.CommandContext(t.Context(), "go", "doc", pkg).Output()

@@ -110,7 +110,7 @@ func goEnv(t *testing.T, name string) string {
 // What docs/installing.md tells people to type installs the program, which runs the whole system, from a folder that has
 // nothing to do with this one.
 func TestInstall(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	environ, version := proxy(t)
 	bin, elsewhere := t.TempDir(), t.TempDir()
 	install := exec.CommandContext(t.Context(), "go", "install", modulePath+"/cmd/counters@latest")

@@ -15,7 +15,7 @@ import (
 // What the functions log is in docs/operations.md, each message with what it means, and nothing
 // else is.
 func TestLogMessagesInDocs(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	page, err := os.ReadFile("docs/operations.md")
 	if err != nil {
 		t.Fatal(err)

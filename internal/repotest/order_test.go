@@ -29,7 +29,7 @@ var arrowsUp = map[string]int{
 }
 
 func TestFilesReadFromTopToBottom(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	for dir, p := range checked(t, slices.Sorted(maps.Keys(arrowsUp))...) {
 		order := p.order(t)
 		var up []string
@@ -48,7 +48,7 @@ func TestFilesReadFromTopToBottom(t *testing.T) {
 // What calls itself may not end, and hides how much it does: it returns what is needed, and the caller
 // does that.
 func TestNoFunctionCallsItself(t *testing.T) {
-	t.Parallel()
+	atRoot(t)
 	for dir, p := range checked(t, slices.Sorted(maps.Keys(arrowsUp))...) {
 		for _, file := range p.files {
 			for _, decl := range file.Decls {
