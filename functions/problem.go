@@ -145,8 +145,10 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusServiceUnavailable, Detail: "too busy; nothing was changed", retryAfter: time.Second}
 	case errors.As(err, &full) && errors.Is(err, errSetLimit):
 		return problem{Status: http.StatusConflict, Detail: full.Error() + "; nothing was changed", Reason: "taken", Counter: full.Counter, Field: full.Field, Taken: &full.Taken}
-	case errors.Is(err, errSetLimit) && (errors.Is(err, shards.ErrInvalidLimit) || errors.Is(err, shards.ErrInvalidShards) || errors.Is(err, shards.ErrNotInteger) || errors.Is(err, shards.ErrHosted)):
+	case errors.Is(err, errSetLimit) && (errors.Is(err, shards.ErrInvalidLimit) || errors.Is(err, shards.ErrInvalidShards) || errors.Is(err, shards.ErrNotInteger)):
 		return problem{Status: http.StatusConflict, Detail: err.Error() + "; nothing was changed"}
+	case errors.Is(err, errSetLimit) && errors.Is(err, shards.ErrFull):
+		return problem{Status: http.StatusConflict, Detail: shards.ErrFull.Error() + "; nothing was changed"}
 	case errors.Is(err, shards.ErrUnknown) && errors.Is(err, errReset):
 		return problem{Status: http.StatusGatewayTimeout, Detail: "whether this was set back is unknown; asked again, it is set back again"}
 	case errors.Is(err, shards.ErrBusy) && errors.Is(err, errReset):

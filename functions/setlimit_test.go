@@ -83,3 +83,40 @@ func TestWhoSetsLimits(t *testing.T) {
 		}
 	}
 }
+
+// A document of the app's own gets a limit, seats and holds, and shows the limit in our map. One that is full says
+// what to do.
+func TestHostedLimit(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "Increment", "COUNTERS=shows/{show}", "HOSTED=true", "LIMIT=any", "MEMBERS=any", "FIELDS=seats,waiting", "READ_CACHE=0s")
+	full := map[string]any{"text": strings.Repeat("x", 1<<19), "more": strings.Repeat("x", 1<<19-90)}
+	for id, data := range map[string]map[string]any{"tosca": {"title": "Tosca"}, "full": full} {
+		if _, err := p.fs.Doc("shows/"+id).Set(t.Context(), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name, method, path, body string
+		status                   int
+		want                     string // a part of the answer
+	}{
+		{"unknown", "PUT", "/aida/limit", `{"limit": 2}`, 404, ""},
+		{"full", "PUT", "/full/limit", `{"limit": 2}`, 409, "make room in it; nothing was changed"},
+		{"set", "PUT", "/tosca/limit", `{"limit": 2}`, 200, `{"counter":"tosca","field":"seats","limit":2}`},
+		{"a seat", "PUT", "/tosca/seats/alice", "", 200, `"counted":true`},
+		{"held", "PUT", "/tosca/seats/bob?hold=10m", "", 200, `"until"`},
+		{"sold out", "PUT", "/tosca/seats/carol", "", 409, `"reason":"limit-reached","counter":"tosca","field":"seats","left":0`},
+		{"confirmed", "POST", "/tosca/seats/bob/confirm", "", 200, `"confirmed":true`},
+		{"given back", "DELETE", "/tosca/seats/alice", "", 200, `"counted":true`},
+		{"too many", "POST", "/tosca", `{"by": {"seats": 2, "waiting": 1}}`, 409, `"left":1`},
+		{"the last one", "POST", "/tosca", `{"by": {"seats": 1, "waiting": 1}}`, 200, ""},
+		{"shown", "GET", "/tosca", "", 200, `"limits":{"seats":2},`},
+		{"less than is taken", "PUT", "/tosca/limit", `{"limit": 1}`, 409, `"reason":"taken"`},
+		{"removed", "PUT", "/tosca/limit", `{"limit": null}`, 200, `"limit":null`},
+		{"shown no more", "GET", "/tosca?exact=true", "", 200, `"totals":{"seats":2,"waiting":1},"num`},
+	} {
+		if a := p.do(t, c.method, c.path, c.body); a.status != c.status || !strings.Contains(a.text, c.want) {
+			t.Errorf("%s: %d %s, want %d with %s", c.name, a.status, a.text, c.status, c.want)
+		}
+	}
+}

@@ -16,7 +16,7 @@ import (
 // holding is a counter by a client as another process has it.
 func (w *world) holding(cfg shards.Config, id string) shards.Counter {
 	w.t.Helper()
-	cfg.Project, cfg.AutoCreate = "p", true
+	cfg.Project, cfg.AutoCreate = "p", !cfg.Hosted
 	client, err := shards.Open(w.ctx, cfg, option.WithGRPCConn(w.connect()))
 	w.must(client, err)
 	w.t.Cleanup(func() { client.Close() })
@@ -171,6 +171,30 @@ func TestHoldsThatNothingEnds(t *testing.T) {
 		}
 		if holds, left := w.entries(); holds != 501 || left != 1 {
 			w.t.Errorf("%d entries name a time, and %d don't; want 501 and 1", holds, left)
+		}
+	})
+}
+
+// The entries of holds are lost, as where documents were restored without them: a reconcile ends the holds that
+// are over all the same.
+func TestHoldsWithoutEntriesEnd(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		c := w.holding(shards.Config{}, "c")
+		w.must(c.Join(w.ctx, "total", "joined"))
+		w.must(nil, c.SetLimit(w.ctx, "total", 3))
+		_, _, err := c.Hold(w.ctx, "total", "held", time.Minute)
+		w.must(nil, err)
+		w.reconcile() // so that the walk after it finds the counter right, and only glances at it
+		entries, err := w.fs.CollectionGroup("counter_requests").OrderBy("until", firestore.Asc).Documents(w.ctx).GetAll()
+		w.must(entries, err)
+		for _, entry := range entries {
+			w.must(entry.Ref.Delete(w.ctx))
+		}
+		time.Sleep(time.Minute + time.Second)
+		w.walk()
+		if got := w.members(c, "total"); !slices.Equal(got, []string{"joined"}) {
+			w.t.Errorf("%q, want that the hold is over", got)
 		}
 	})
 }

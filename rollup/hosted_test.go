@@ -15,6 +15,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
 )
 
 // likesAndViews counts two fields on documents of the app's own.
@@ -616,4 +617,64 @@ func TestAFieldIsRenamed(t *testing.T) {
 	w.inc(1, 1)
 	w.apply(w.arrived()...)
 	w.field("likes", int64(106))
+}
+
+// A flush shows the limits that the ledger has, and no others, in our map: the app may have made its document
+// again, or copied what another shows, though no number is wrong. What only the map tells, a reconcile finds.
+func TestHostedShowsLimits(t *testing.T) {
+	t.Parallel()
+	const none, old = "none", "old"
+	for _, c := range []struct {
+		limit       bool   // the field has one
+		shows       string // the app's document
+		byReconcile bool
+	}{
+		{true, none, false}, {true, old, false}, {true, none, true}, {true, old, true}, {false, old, true},
+	} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).hosted()
+			counter := w.holding(shards.Config{Place: shards.Place{Fields: "likes,views", Hosted: true}}, w.id)
+			w.post(map[string]any{"title": "x"})
+			want := map[string]any{}
+			if c.limit {
+				w.must(nil, counter.SetLimit(w.ctx, "likes", 9))
+				want["likes"] = int64(9)
+			}
+			shows := func() map[string]any {
+				snap, err := w.counter().Get(w.ctx)
+				w.must(snap, err)
+				own, _ := snap.Data()["counter_rollup"].(map[string]any)
+				limits, _ := own["limits"].(map[string]any)
+				return limits
+			}
+			add := func() {
+				_, err := counter.AddFields(w.ctx, map[string]int64{"likes": 1, "views": 1}, shards.Key{})
+				w.must(nil, err)
+			}
+			add()
+			w.apply(w.arrived()...)
+			if r := w.reconcile(); r.Problem != "" || !maps.Equal(shows(), want) {
+				t.Fatalf("%+v; the document shows %v, want %v", r, shows(), want)
+			}
+			data := map[string]any{"title": "x", "likes": 1, "views": 1}
+			if c.shows == old {
+				data["counter_rollup"] = map[string]any{"limits": map[string]any{"likes": 8, "views": 7}}
+			}
+			w.must(w.counter().Delete(w.ctx))
+			w.post(data)
+			if c.byReconcile {
+				w.walk()
+			} else {
+				add()
+				w.apply(w.arrived()...)
+			}
+			if got := shows(); !maps.Equal(got, want) {
+				t.Errorf("the document shows %v, want %v", got, want)
+			}
+			if r := w.reconcile(); !r.Right() {
+				t.Errorf("%+v, want nothing to do", r)
+			}
+		})
+	}
 }

@@ -166,8 +166,13 @@ func (r *removal) step(ctx context.Context, tx *store.Tx, k *book.Book, shards b
 		k.Mark(tx)
 		return 0, true, nil
 	case large && len(members) > 0:
-		members = members[:min(len(members), atOnce)]
-		tx.Write(r.takeOff(members, r.fields)...)
+		limited := shards.Limited()
+		members = members[:min(len(members), max(atOnce-len(limited), 1))]
+		if len(limited) > 0 || k.Limited() { // of which none is made
+			tx.Write(r.giveBack(members, r.fields, limited)...)
+		} else {
+			tx.Write(r.takeOff(members, r.fields)...)
+		}
 		k.Uneven(tx)
 		return len(members), true, nil
 	case large:

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"path"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
@@ -92,18 +94,71 @@ const atOnce = maxWrites - 5
 // takeOff deletes memberships that a transaction has read, and takes as many off shard 0. It doesn't
 // matter where they were counted: a field is what its shards add up to.
 func (c Counter) takeOff(members []*firestorepb.Document, fields layout.Fields) (writes []*firestorepb.Write) {
-	of := map[string]int64{} // :: collection of memberships → how many of it go
-	for _, m := range members {
-		writes = append(writes, store.Delete(m.GetName()))
-		of[path.Dir(m.GetName())]++
-	}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
-	for _, field := range fields {
-		if n := of[c.client.db.Layout.MembersOf(c.id, field.Name)]; n > 0 {
-			transforms = append(transforms, store.Increment(layout.FieldPath(field.Shard), -n))
+	for field, n := range c.countMembers(members, fields) {
+		transforms = append(transforms, store.Increment(layout.FieldPath(field), -n))
+	}
+	return append(deleteAll(members), store.Update(c.shardName(layout.ShardID(0)), nil, nil, nil, transforms...))
+}
+
+// giveBack is [Counter.takeOff] of a counter with a limit, whose shards the transaction has read: each gives
+// what its members took. If something else wrote them, they may hold fewer; then callers' seats go, too, and
+// no shard ever counts less than nothing.
+func (c Counter) giveBack(members []*firestorepb.Document, fields layout.Fields, shards book.Shards) (writes []*firestorepb.Write) {
+	if writes = deleteAll(members); len(shards) == 0 {
+		return writes
+	}
+	limits := book.LimitsIn(shards)
+	changed := map[int]*book.HeldWrite{} // :: index of a shard
+	of := func(shard int) *book.HeldWrite {
+		if changed[shard] == nil {
+			changed[shard] = &book.HeldWrite{}
+		}
+		return changed[shard]
+	}
+	for field, n := range c.countMembers(members, fields) {
+		if _, has := limits[field]; !has {
+			of(0).Add(field, -n)
+			continue
+		}
+		held := make([]escrow.Held, len(shards))
+		for i, doc := range shards {
+			held[i], _ = book.HeldOf(doc, field)
+		}
+		all := escrow.Sum(held...)
+		net := escrow.Net{Leave: min(n, all.Members)}
+		net.Give = min(n-net.Leave, all.Own())
+		for _, change := range escrow.Spread(held, net, rand.IntN) {
+			before := held[change.Shard]
+			of(change.Shard).Change(field, before, change.Of(before))
 		}
 	}
-	return append(writes, store.Update(c.shardName(layout.ShardID(0)), nil, nil, nil, transforms...))
+	for at, w := range changed {
+		writes = append(writes, w.Update(shards[at].GetName(), store.Exists(true)))
+	}
+	return writes
+}
+
+// countMembers is how many of the memberships are of each field, by its name in the shards.
+func (c Counter) countMembers(members []*firestorepb.Document, fields layout.Fields) map[string]int64 {
+	of := map[string]int64{} // :: collection of memberships
+	for _, m := range members {
+		of[path.Dir(m.GetName())]++
+	}
+	counts := map[string]int64{}
+	for _, field := range fields {
+		if n := of[c.client.db.Layout.MembersOf(c.id, field.Name)]; n > 0 {
+			counts[field.Shard] += n
+		}
+	}
+	return counts
+}
+
+func deleteAll(docs []*firestorepb.Document) (writes []*firestorepb.Write) {
+	for _, doc := range docs {
+		writes = append(writes, store.Delete(doc.GetName()))
+	}
+	return writes
 }
 
 // zero is the document of a shard that holds nothing.

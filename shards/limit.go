@@ -28,7 +28,7 @@ const maxMembersBefore = 1000
 // [MaxLimitedShards] shards, is not resized and doesn't grow, is not reset, rebased or imported into.
 //
 // Errors: [ErrLimit] if more is taken, or the total is below 0; [ErrInvalidField]; [ErrInvalidLimit];
-// [ErrInvalidShards]; [ErrNotInteger]; [ErrHosted]; [ErrNotFound]; [ErrBusy]; [ErrUnknown]; or the client
+// [ErrInvalidShards]; [ErrNotInteger]; [ErrFull]; [ErrNotFound]; [ErrBusy]; [ErrUnknown]; or the client
 // library's.
 func (c Counter) SetLimit(ctx context.Context, field string, limit int64) error {
 	return c.call("limit "+field+" of", func() error {
@@ -52,9 +52,6 @@ func (c Counter) setLimit(ctx context.Context, name string, limit *int64) error 
 	if err := c.client.db.Layout.CheckField(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidField, err)
 	}
-	if c.client.db.Layout.Hosted {
-		return fmt.Errorf("%w: limits are for counters that have documents of their own", ErrHosted)
-	}
 	field, _ := c.client.db.Layout.Field(name)
 	defer func() {
 		c.client.known.Remove(c.id)
@@ -62,13 +59,15 @@ func (c Counter) setLimit(ctx context.Context, name string, limit *int64) error 
 	}()
 	body := func(ctx context.Context, tx *store.Tx, _ int) error { return c.planLimit(ctx, tx, field, limit) }
 	err := c.client.once(ctx, body)
-	if !errors.Is(err, errNoLedger) {
-		return err
+	if errors.Is(err, errNoLedger) {
+		if _, _, err = c.client.books.Adopt(ctx, c.id, false); err == nil || errors.Is(err, book.ErrNothing) {
+			err = c.client.once(ctx, body)
+		}
 	}
-	if _, _, err := c.client.books.Adopt(ctx, c.id, false); err != nil && !errors.Is(err, book.ErrNothing) {
-		return err
+	if store.IsTooLarge(err) && c.client.db.Layout.Hosted {
+		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
-	return c.client.once(ctx, body)
+	return err
 }
 
 // planLimit writes what it takes for a field to have another limit, or none.

@@ -443,10 +443,6 @@ func TestCommandsUnderALimit(t *testing.T) {
 	if err := based.SetLimit(ctx, "total", 9); !errors.Is(err, shards.ErrInvalidLimit) {
 		t.Errorf("a counter with a base: %v", err)
 	}
-	hosted := handle(t, w.open(t, shards.Config{Place: shards.Place{Hosted: true}}), "maker")
-	if err := hosted.SetLimit(ctx, "total", 9); !errors.Is(err, shards.ErrHosted) {
-		t.Errorf("a document of the app's: %v", err)
-	}
 }
 
 // A counter that Google's snippet has made gets a ledger, and counts below 0 in some shards are evened out.

@@ -97,6 +97,11 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 		if k.Doc == nil || c.db.Layout.Hosted { // that may never have been counted
 			group.Go(func() (err error) {
 				missing[i], err = Counter{c, k.Counter}.size(reading, tx, k, n[i], 0, k.At.Add(-time.Microsecond))
+				if s, is := c.snapshotOf(k.Counter, k.Doc); errors.Is(err, ErrLimited) && is == nil { // by its shards: the ledger is lost
+					s.limited = true
+					c.known.put(s, began)
+					return errHasLimit
+				}
 				return err
 			})
 		}

@@ -2,6 +2,7 @@ package book
 
 import (
 	"cmp"
+	"maps"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/protobuf/proto"
@@ -58,8 +59,59 @@ func view(names layout.Layout, l *ledger.Ledger, totals map[string]int64) map[st
 	return fields
 }
 
-// agrees reports whether the shown fields of a counter's document are what its ledger has.
+// LimitsOf are the limits that a document shows, by field names; nil if it shows none.
+func LimitsOf(names layout.Layout, counter *firestorepb.Document) map[string]int64 {
+	var limits map[string]int64
+	for name, value := range Own(names, counter)[layout.Limits].GetMapValue().GetFields() {
+		if n, ok := store.Integer(value); ok {
+			ledger.Put(&limits, name, n)
+		}
+	}
+	return limits
+}
+
+// shownLimits are what the document should show of the ledger's limits. A field that isn't shown has the
+// shards' name there.
+func shownLimits(names layout.Layout, limits ledger.Counts) map[string]int64 {
+	shown := map[string]int64(maps.Clone(limits))
+	for _, field := range names.Fields {
+		delete(shown, field.Shard)
+	}
+	for _, field := range names.Fields {
+		if n, has := limits[field.Shard]; has {
+			shown[field.Name] = n
+		}
+	}
+	return shown
+}
+
+// ownsLimits reports whether [layout.Limits] of the document is ours to set, or to take away: a counter
+// that never had a limit may have a field of the user's there.
+func ownsLimits(names layout.Layout, limits ledger.Counts) bool {
+	return names.Hosted || len(limits) > 0
+}
+
+// showLimits has a write of the document set the limits that it shows, all of them at once: it may show
+// what another one's ledger has, which the app has copied.
+func showLimits(names layout.Layout, w *firestorepb.Write, limits ledger.Counts) {
+	own := map[string]*firestorepb.Value{}
+	setIntegers(own, layout.Limits, shownLimits(names, limits))
+	if names.Hosted {
+		own = map[string]*firestorepb.Value{layout.Rollup: store.Map(own)}
+	}
+	fields := w.GetUpdate()
+	if fields.Fields == nil {
+		fields.Fields = map[string]*firestorepb.Value{}
+	}
+	maps.Copy(fields.Fields, own)
+	w.UpdateMask.FieldPaths = append(w.UpdateMask.FieldPaths, names.OwnPath(layout.Limits))
+}
+
+// agrees reports whether the shown fields of a counter's document are what its ledger has, and its limits.
 func agrees(names layout.Layout, counter *firestorepb.Document, l *ledger.Ledger) bool {
+	if ownsLimits(names, l.Limits) && !maps.Equal(LimitsOf(names, counter), shownLimits(names, l.Limits)) {
+		return false
+	}
 	for name, value := range view(names, l, l.Totals(names.Shown()...)) {
 		if !proto.Equal(counter.GetFields()[name], value) { // of which NaN equals itself
 			return false

@@ -74,8 +74,12 @@ func (k *Book) begin(ctx context.Context, tx *store.Tx, total int64, floor time.
 			return nil, err
 		}
 	}
-	if k.Limited() { // no shard is made beside those that have one
+	switch { // no shard is made beside those that have one
+	case !k.Limited():
+	case k.Doc == nil:
 		return nil, fmt.Errorf("%w; its document is gone: delete what is left of it, and make it again", ErrLimited)
+	default:
+		return nil, ErrLimited
 	}
 	if total != 0 {
 		first := names.Fields[0].Shard

@@ -2,7 +2,6 @@ package book
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,43 +17,35 @@ import (
 var ErrLimited = errors.New("a field of the counter has a limit: remove the limit first")
 
 // Limited reports whether the ledger, or without one the document, says that a field has a limit. Then
-// shards have other ids, so whoever makes a shard asks this in the same transaction.
+// shards have other ids, so whoever makes a shard asks this in the same transaction. What a document of the
+// app's own says may be copied from another: without a ledger, [Book.Make] makes one, and refuses.
 func (k *Book) Limited() bool {
 	switch {
 	case k.Ledger != nil:
 		return len(k.Ledger.Limits) > 0
 	case k.raw != nil: // and it can't be used
 		return len(k.raw.GetFields()[LedgerLimits].GetMapValue().GetFields()) > 0
+	case k.names().Hosted:
+		return false
 	}
 	return len(LimitsOf(k.names(), k.Doc)) > 0
 }
 
 // SetLimits has a transaction say in the counter's ledger and in its document, both of which are there, which
-// fields of the shards have what limits, and that no other has one. A field that isn't shown has the shards' name
-// in the document.
+// fields of the shards have what limits, and that no other has one.
 func (k *Book) SetLimits(tx *store.Tx, limits ledger.Counts) {
-	shown := maps.Clone(limits)
-	for _, field := range k.names().Fields {
-		delete(shown, field.Shard)
-	}
-	for _, field := range k.names().Fields {
-		if n, has := limits[field.Shard]; has {
-			shown[field.Name] = n
+	fields, removed := map[string]*firestorepb.Value{}, []string(nil)
+	setIntegers(fields, LedgerLimits, limits)
+	for field := range k.Ledger.Limits {
+		if _, has := limits[field]; !has {
+			removed = append(removed, layout.FieldPath(LedgerLimits, field))
 		}
-	}
-	write := func(doc *firestorepb.Document, limits ledger.Counts, transforms ...*firestorepb.DocumentTransform_FieldTransform) {
-		fields, removed := map[string]*firestorepb.Value{}, []string(nil)
-		setIntegers(fields, layout.Limits, limits)
-		for entry := range doc.GetFields()[layout.Limits].GetMapValue().GetFields() {
-			if _, has := limits[entry]; !has { // FIELDS may have called the field so before
-				removed = append(removed, layout.FieldPath(layout.Limits, entry))
-			}
-		}
-		tx.Write(store.Update(doc.GetName(), store.Exists(true), fields, removed, transforms...))
 	}
 	// Counts go from shard to shard: see [ledger.Ledger.Uneven].
-	write(k.raw, limits, store.ServerTime(LedgerUneven))
-	write(k.Doc, shown)
+	tx.Write(store.Update(k.raw.GetName(), store.Exists(true), fields, removed, store.ServerTime(LedgerUneven)))
+	document := store.Update(k.Doc.GetName(), store.Exists(true), nil, nil)
+	showLimits(k.names(), document, limits)
+	tx.Write(document)
 }
 
 // HeldOf is what a shard's document holds of a field with a limit, by the field's name in the shards. It
@@ -129,17 +120,6 @@ func LimitsIn(shards Shards) (limits ledger.Counts) {
 			if n, integer := store.Integer(value); ok && integer {
 				ledger.Put(&limits, field, ledger.Add(limits[field], n))
 			}
-		}
-	}
-	return limits
-}
-
-// LimitsOf are the limits that a document shows, by field names; nil if it shows none.
-func LimitsOf(names layout.Layout, counter *firestorepb.Document) map[string]int64 {
-	var limits map[string]int64
-	for name, value := range Own(names, counter)[layout.Limits].GetMapValue().GetFields() {
-		if n, ok := store.Integer(value); ok {
-			ledger.Put(&limits, name, n)
 		}
 	}
 	return limits

@@ -232,6 +232,11 @@ func Movable(fields layout.Fields, shard *firestorepb.Document) error {
 	return nil
 }
 
+// Limited are those of the shards that have the id of one with a limit.
+func (s Shards) Limited() Shards {
+	return slices.DeleteFunc(slices.Clone(s), func(doc *firestorepb.Document) bool { return !layout.IsLimited(store.IDOf(doc.GetName())) })
+}
+
 // Plain reports whether one of the shards has the id of one without a limit.
 func (s Shards) Plain() bool {
 	return slices.ContainsFunc(s, func(doc *firestorepb.Document) bool { return !layout.IsLimited(store.IDOf(doc.GetName())) })

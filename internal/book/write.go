@@ -169,7 +169,11 @@ func (k *Book) document(totals map[string]int64) *firestorepb.Write {
 	default:
 		return nil
 	}
-	return store.Update(name, condition, set, nil, append(transforms, store.ServerTime(k.names().OwnPath(layout.UpdatedAt)))...)
+	w := store.Update(name, condition, set, nil, append(transforms, store.ServerTime(k.names().OwnPath(layout.UpdatedAt)))...)
+	if limits := k.Ledger.Limits; len(limits) > 0 || k.names().Hosted && LimitsOf(k.names(), k.Doc) != nil { // it may have been made again
+		showLimits(k.names(), w, limits)
+	}
+	return w
 }
 
 // increments are those of a flush, of fields that it then doesn't set. A field that doesn't grow is
@@ -227,9 +231,13 @@ func (k *Book) Seen() (agrees bool, drift int64) {
 // Mend sets the counter's document to what the ledger has, if the ledger is still as it was committed.
 func (k *Book) Mend(ctx context.Context) error {
 	names := k.names()
+	document := store.Update(names.Counter(k.Counter), store.Exists(true), view(names, k.Ledger, k.Ledger.Totals(names.Shown()...)), nil, store.ServerTime(names.OwnPath(layout.UpdatedAt)))
+	if ownsLimits(names, k.Ledger.Limits) {
+		showLimits(names, document, k.Ledger.Limits)
+	}
 	_, err := k.books.db.Commit(ctx,
 		store.Update(names.LedgerOf(k.Counter), store.UpdatedAtTime(k.Ledger.Updated), nil, nil), // it is there for its condition
-		store.Update(names.Counter(k.Counter), store.Exists(true), view(names, k.Ledger, k.Ledger.Totals(names.Shown()...)), nil, store.ServerTime(names.OwnPath(layout.UpdatedAt))),
+		document,
 	)
 	return err
 }

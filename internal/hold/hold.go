@@ -213,9 +213,7 @@ func (h Holds) ending(ctx context.Context, counter string, field layout.Field, o
 // of a counter with a limit are on condition of what they hold, and give only what members took. If there
 // are no shards, or something else wrote them, that is less.
 func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorepb.Write) {
-	limited := slices.DeleteFunc(slices.Clone(shards), func(doc *firestorepb.Document) bool {
-		return !layout.IsLimited(store.IDOf(doc.GetName()))
-	})
+	limited := shards.Limited()
 	if len(limited) > 0 {
 		shards = limited // what is beside them something else made
 	}

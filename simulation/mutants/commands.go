@@ -48,7 +48,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"a deletion takes members off twice", "shards",
-		"store.Increment(layout.FieldPath(field.Shard), -n)", "store.Increment(layout.FieldPath(field.Shard), -2*n)", test("TestDeletionCutShortAnywhere|TestRemove"),
+		"append(transforms, store.Increment(layout.FieldPath(field), -n))", "append(transforms, store.Increment(layout.FieldPath(field), -2*n))", test("TestDeletionCutShortAnywhere|TestRemove"),
 	},
 	{
 		"a command goes on with the next life", "internal/book",

@@ -49,11 +49,51 @@ var ofLimits = []mutant{
 	},
 	{
 		"a counter is made beside shards that have a limit", "internal/book",
-		"if k.Limited() { // no shard", "if false { // no shard", testIn("shards", "TestLimitWithoutALedger"),
+		"case !k.Limited():", "case true:", testIn("shards", "TestLimitWithoutALedger"),
 	},
 	{
 		"a limit that was set under another name stays in the document", "internal/book",
-		"if _, has := limits[entry]; !has {", "if _, has := limits[entry]; !has && false {", testIn("shards", "TestLimitOfARenamedField"),
+		"names.OwnPath(layout.Limits))\n}", "names.OwnPath(layout.Limits)+\".total\")\n}", testIn("shards", "TestLimitOfARenamedField"),
+	},
+	{
+		"a document that is made again shows no limits", "internal/book",
+		"limits := k.Ledger.Limits; len(limits) > 0 ||", "limits := k.Ledger.Limits; false ||", testIn("rollup", "TestHostedShowsLimits"),
+	},
+	{
+		"a document shows the limits that another had", "internal/book",
+		"if ownsLimits(names, l.Limits) && !maps.Equal", "if false && !maps.Equal", testIn("rollup", "TestHostedShowsLimits"),
+	},
+	{
+		"limits are in the app's document, and not in our map", "internal/book",
+		"if names.Hosted {\n\t\town = ", "if false {\n\t\town = ", testIn("shards", "TestHostedLimit"),
+	},
+	{
+		"what the app's document says of limits is believed", "internal/book",
+		"case k.names().Hosted:\n\t\treturn false", "case false:\n\t\treturn false", testIn("shards", "TestHostedCopyOfALimit"),
+	},
+	{
+		"shards with a limit are not seen where the ledger is lost", "shards",
+		"errors.Is(err, ErrLimited) && is == nil {", "false && is == nil {", testIn("shards", "TestHostedLimitOutlivesItsLedger"),
+	},
+	{
+		"members are reset beside a limit where the ledger is lost", "shards",
+		"if !k.HasLedger() { // which", "if false { // which", testIn("shards", "TestHostedLimitOutlivesItsLedger"),
+	},
+	{
+		"a removal takes members off a shard beside those of a limit", "shards",
+		"if len(limited) > 0 || k.Limited() {", "if false {", testIn("shards", "TestTheDocumentComesBackDuringARemovalBelowALimit"),
+	},
+	{
+		"a removal leaves the members' part of the shards", "shards",
+		"of(change.Shard).Change(field, before, change.Of(before))", "of(change.Shard).Add(field, change.Count)", testIn("shards", "TestTheDocumentComesBackDuringARemovalBelowALimit"),
+	},
+	{
+		"a removal takes more off shards than they hold", "shards",
+		"net := escrow.Net{Leave: min(n, all.Members)}", "net := escrow.Net{Leave: n}", testIn("shards", "TestRemovalBelowALimitThatSomethingBroke"),
+	},
+	{
+		"a walk sees no limits", "internal/book",
+		"LedgerUneven, LedgerLimits, LedgerFloor, LedgerFormat", "LedgerUneven, LedgerFloor, LedgerFormat", testIn("rollup", "TestHoldsWithoutEntriesEnd"),
 	},
 	{
 		"a shard is made for a counter with a limit", "shards",
