@@ -93,7 +93,7 @@ func (r *Report) readme() string {
 	}.String() + "\n" + r.taken() + ". Each function is [billed](docs/cost.md#two-ways-to-pay) in the way that costs less. " +
 		fmt.Sprintf("Over a day blind costs less, a `sum()` per read %s, plain `increment()` from the page %s. ",
 			dollars(onPaper(cost.SumOnRead, aDay)), dollars(priced("us-central1").Bill(cost.Usage{Writes: 1e6}, cost.Cheaper).Total())) +
-		"Where it doesn't win, and what exactness costs: [docs/benchmarks.md](docs/benchmarks.md).\n"
+		"Where it loses, and what exactness costs: [docs/benchmarks.md](docs/benchmarks.md).\n"
 }
 
 // measured are the figures beside what people build today.
