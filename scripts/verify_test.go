@@ -104,7 +104,7 @@ func TestVerify(t *testing.T) {
 		t.Errorf("the report is %s, %v", out.String(), err)
 	}
 	text := readFile(t, report)
-	for _, want := range []string{"# counters verify: passed", "each total is 400, what was acknowledged", "24 are counted", "| a limit: 80 want 50 seats | ok |", "nothing is left", "Google Cloud a fake", "no error, nothing unchecked; noted: alerts-none, budget-missing", "Pub/Sub's window | 5 |", `"push_window":`,
+	for _, want := range []string{"# counters verify: passed", "each total is 400, what was acknowledged", "24 are counted", "| a limit: 80 want 50 seats | ok |", "50 are taken, 30 requests were refused", "nothing is left", "Google Cloud a fake", "no error, nothing unchecked; noted: alerts-none, budget-missing", "Pub/Sub's window | 5 |", `"push_window":`,
 		"| Service accounts |", "- the TTL policy of counter_requests.expire_at\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q", want)

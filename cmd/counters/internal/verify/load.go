@@ -94,31 +94,31 @@ func (l *load) send(ctx context.Context, method, path, key, body string) (int, [
 // errSoldOut says that a limit left no room, and nothing was counted.
 var errSoldOut = errors.New("the limit is reached")
 
-// limit gives a counter a limit. Where a deployment's counters can't have one, it returns why.
-func (l *load) limit(ctx context.Context, counter string, most int) (cannot string, err error) {
+// limit gives a counter a limit.
+func (l *load) limit(ctx context.Context, counter string, most int) (err error) {
 	pause := gax.Backoff{Initial: 200 * time.Millisecond, Max: 5 * time.Second, Multiplier: 2}
 	for range tries {
 		l.meter.add(cost.Usage{Reads: 30, Writes: 30, Deletes: 20, Increment: cost.Function{Requests: 1, Busy: 1}}) // its shards are made anew
 		var status int
 		var text []byte
 		status, text, err = l.send(ctx, http.MethodPut, counter+"/limit", "", fmt.Sprintf(`{"limit": %d}`, most))
-		var problem struct{ Detail string }
 		switch {
 		case ctx.Err() != nil:
-			return "", ctx.Err()
+			return ctx.Err()
 		case err != nil:
 		case status == http.StatusOK:
-			return "", nil
-		case status == http.StatusConflict && json.Unmarshal(text, &problem) == nil:
-			return problem.Detail, nil
+			return nil
 		default:
 			err = fmt.Errorf("PUT %s/%s/limit: %d %.200s", l.uri, counter, status, text)
+			if status != http.StatusTooManyRequests && status < 500 {
+				return err
+			}
 		}
 		if err := gax.Sleep(ctx, pause.Pause()); err != nil {
-			return "", err
+			return err
 		}
 	}
-	return "", fmt.Errorf("after %d tries: %w", tries, err)
+	return fmt.Errorf("after %d tries: %w", tries, err)
 }
 
 // refuse sends a request that Increment refuses before it does anything, and returns how long that took.

@@ -196,12 +196,8 @@ func (t *Trial) limited(ctx context.Context, _ *Report) (string, error) {
 	if err := t.make(ctx, "seats"); err != nil {
 		return "", err
 	}
-	cannot, err := t.load.limit(ctx, "seats", seats)
-	switch {
-	case err != nil:
+	if err := t.load.limit(ctx, "seats", seats); err != nil {
 		return "", err
-	case cannot != "":
-		return "not tried: " + cannot, nil
 	}
 	var taken, refused atomic.Int64
 	group, gctx := errgroup.WithContext(ctx)

@@ -82,7 +82,7 @@ func TestLimited(t *testing.T) {
 		{"exact", 200, seats, "50 are taken, 30 requests were refused", false},
 		{"one too many", 200, seats + 1, "", true},
 		{"one is left", 200, seats - 1, "", true},
-		{"no limits here", 409, 0, "not tried: no limits", false},
+		{"no limits here", 409, 0, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
