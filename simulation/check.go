@@ -247,6 +247,9 @@ func (c *checker) quiet(reconciled bool) {
 		if there && heard && !k.agrees() {
 			c.fail("long after everything, reconciled: %v, the total of %q is %d, and its ledger has %s", reconciled, id, k.doc.Total, k.ledger)
 		}
+		if there && reconciled && k.ledger != nil && !k.limits.loose && !k.showsLimit() {
+			c.fail("after a reconcile the document of %q shows a limit of %d (%v), and its ledger has %d (%v)", id, k.doc.Limit, k.doc.Limited, k.ledger.Limit, k.ledger.Limited)
+		}
 		if there && !k.shrinks && (c.exact(k) < k.acked || c.exact(k) > k.attempted) {
 			c.fail("%q holds %d; %d were acknowledged, %d attempted", id, c.exact(k), k.acked, k.attempted)
 		}

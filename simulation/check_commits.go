@@ -97,7 +97,7 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	c.agreed(id, k)
 	c.viewed(id, k, d, before, was)
 	c.stated(id, k, was)
-	c.limited(id, k, d, was)
+	c.limited(id, k, d, before, was)
 	if d.made {
 		k.made++
 	}

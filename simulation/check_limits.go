@@ -12,6 +12,7 @@ type limits struct {
 	asked    map[int64]*limitCall // :: limit → the call that sets it: no other sets the same
 	removals int                  // that were asked for and not refused, and those that are applied taken off
 	loose    bool                 // somebody deletes documents one by one, or makes shards, as no rule has it
+	stale    bool                 // the app has written another one into its document since that was last right
 }
 
 // limitCall is a call that is to set a limit.
@@ -53,8 +54,9 @@ func (c *checker) endLimit(k *call, e End) {
 }
 
 // limited checks what a commit has left of a field's limit: no shard counts more than its share, each says
-// whether it counts less, and the shares add up to the limit. was is the ledger as it was before.
-func (c *checker) limited(id string, k *counter, d deed, was *Document) {
+// whether it counts less, and the shares add up to the limit. before and was are the document and the ledger as
+// they were before.
+func (c *checker) limited(id string, k *counter, d deed, before, was *Document) {
 	if k.limits.loose {
 		k.tightened()
 		return
@@ -83,13 +85,13 @@ func (c *checker) limited(id string, k *counter, d deed, was *Document) {
 		c.fail("the shares of %q are %d together, and its limit is %d", id, share, is.Limit)
 	case is.Limited && joined != int64(len(k.members)):
 		c.fail("the shards of %q say that %d are members', and it has %d members", id, joined, len(k.members))
-	case k.doc != nil && !k.doc.Deleting && (k.doc.Limited != is.Limited || k.doc.Limit != is.Limit):
-		c.fail("the document of %q shows a limit of %d (%v), and its ledger has %d (%v)", id, k.doc.Limit, k.doc.Limited, is.Limit, is.Limited)
 	}
+	c.shown(id, k, before, was)
 	if was == nil {
 		was = &Document{}
 	}
-	if was.Limits > 0 && is.Limits > 0 && (d.command || d.resized) {
+	resized := d.resized && before.Title == k.doc.Title // or else the app has written its document whole
+	if was.Limits > 0 && is.Limits > 0 && (d.command || resized) {
 		c.fail("a commit resets, rebases, resizes or imports into %q, which has a limit", id)
 	}
 	switch {
@@ -104,6 +106,25 @@ func (c *checker) limited(id string, k *counter, d deed, was *Document) {
 			c.fail("a commit removes the limit of %q, which nobody asks for (any more)", id)
 		}
 	}
+}
+
+// shown checks that the document shows the limit that its ledger has. The app may write back what it has read before,
+// or make its document again: that is right with the next commit to both that has a limit to show, or a reconcile.
+func (c *checker) shown(id string, k *counter, before, was *Document) {
+	switch {
+	case k.doc == nil || k.doc.Deleting:
+	case k.showsLimit():
+		k.limits.stale = false
+	case c.hosted != nil && (k.ledger == was || was == nil):
+		k.limits.stale = true
+	case !k.limits.stale || k.ledger.Limits > 0 && k.doc != before && k.ledger != was:
+		c.fail("the document of %q shows a limit of %d (%v), and its ledger has %d (%v)", id, k.doc.Limit, k.doc.Limited, k.ledger.Limit, k.ledger.Limited)
+	}
+}
+
+// showsLimit reports whether the document shows the limit that its ledger has.
+func (k *counter) showsLimit() bool {
+	return k.doc.Limited == k.ledger.Limited && k.doc.Limit == k.ledger.Limit
 }
 
 // tightened has the rules hold again once nothing is left of what was deleted one by one.

@@ -150,6 +150,78 @@ func storiesOfHosted() []story {
 	}
 }
 
+// TestCheckHostedLimits tells right histories of limits on documents of the app's own from wrong ones.
+func TestCheckHostedLimits(t *testing.T) {
+	t.Parallel()
+	judge(t, Check, storiesOfHostedLimits())
+}
+
+func storiesOfHostedLimits() []story {
+	shows := func(d Document, limit int64) *Document {
+		d.Limits, d.Limited, d.Limit = 1, true, limit
+		return &d
+	}
+	host := func(s *script) {
+		s.host()
+		s.add(Begin{Call: 50, Kind: Limit, Counter: named, To: 3})
+		s.commit(map[Doc]*Document{
+			counterDoc(): shows(Document{Title: 1}, 3), ledgerDoc(): shows(Document{}, 3), shardDoc("0"): nil, shardDoc("1"): nil,
+			shardDoc("limited-0"): seat(0, 0, 2), shardDoc("limited-1"): seat(0, 0, 1),
+		})
+		s.end(50, OK)
+	}
+	app := func(s *script, title int64, what *Document) { // writes all of its document
+		s.add(AppWrites{Counter: named, Title: title})
+		s.add(Foreign{Counter: named})
+		what.Title = title
+		s.commit(map[Doc]*Document{counterDoc(): what})
+	}
+	flush := func(s *script, doc *Document) {
+		s.begin(1, 1, 1)
+		s.commit(map[Doc]*Document{shardDoc("limited-0"): seat(1, 0, 2)})
+		at := s.docs[shardDoc("limited-0")].Updated
+		doc.Title, doc.Total = 2, 1
+		s.commit(map[Doc]*Document{counterDoc(): doc, ledgerDoc(): shows(Document{States: map[string]State{"limited-0": {1, at}}}, 3)})
+	}
+	return []story{
+		{"the app makes its document again, and a flush shows the limit", "", func(s *script) {
+			host(s)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			app(s, 2, &Document{})
+			flush(s, shows(Document{}, 3))
+		}},
+		{"a flush leaves what the app wrote back", "shows a limit of 9", func(s *script) {
+			host(s)
+			app(s, 2, shows(Document{}, 9))
+			flush(s, shows(Document{}, 9))
+		}},
+		{"a flush leaves a document without the limit", "shows a limit of 0", func(s *script) {
+			host(s)
+			app(s, 2, &Document{})
+			flush(s, &Document{})
+		}},
+		{"a reconcile leaves what the app wrote back", "after a reconcile the document", func(s *script) {
+			host(s)
+			app(s, 2, shows(Document{}, 9))
+			s.add(Settled{})
+		}},
+		{"a reconcile puts it right", "", func(s *script) {
+			host(s)
+			app(s, 2, shows(Document{}, 9))
+			s.commit(map[Doc]*Document{counterDoc(): shows(Document{Title: 2}, 3)})
+			s.add(Settled{})
+		}},
+		{"a counter with a limit is resized", "which has a limit", func(s *script) {
+			host(s)
+			s.commit(map[Doc]*Document{counterDoc(): shows(Document{Title: 1, NumShards: 5}, 3)})
+		}},
+		{"the app leaves the number of shards away", "", func(s *script) {
+			host(s)
+			app(s, 2, shows(Document{NumShards: 5}, 3))
+		}},
+	}
+}
+
 // The history of a field has what is about the field, as if there were no other.
 func TestHistoryOfAField(t *testing.T) {
 	t.Parallel()

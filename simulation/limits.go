@@ -23,7 +23,7 @@ import (
 func (p *Plan) drawLimits() {
 	r := dice(p.Seed, "limits", 0)
 	on, often := r.IntN(2) == 0, between(r, 3.0, 30)
-	if !on || p.Hosted || p.Mix.Odd > 0 { // whoever writes to shards what is no integer can break a limit
+	if !on || p.Mix.Odd > 0 { // whoever writes to shards what is no integer can break a limit
 		return
 	}
 	if p.Limits, p.Mix.Limit = true, often; !p.Auth {

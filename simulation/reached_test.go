@@ -151,6 +151,24 @@ func TestReached(t *testing.T) {
 				return outcome(what, func(b Begin) bool { return b.Kind == Resize }, Refused)
 			},
 		}},
+		{"limits of the app's documents", func(p Plan) bool { return p.Limits && p.Hosted && p.Mix.Limit > 15 && !p.Auth }, map[string]func(any) bool{
+			"the app leaves a limit away": func(what any) bool {
+				return changed(what, func(ch Change) bool {
+					return ch.Doc.Kind == "counter" && documentOr(ch.Before).Limited && ch.After != nil && !ch.After.Limited && ch.Before.Title != ch.After.Title
+				})
+			},
+			"and it is shown again": func(what any) bool {
+				shown := changed(what, func(ch Change) bool {
+					return ch.Doc.Kind == "counter" && ch.Before != nil && !ch.Before.Limited && documentOr(ch.After).Limited && ch.Before.Title == ch.After.Title
+				})
+				return shown && !changed(what, func(ch Change) bool { return ch.Doc.Kind == "ledger" && !documentOr(ch.Before).Limited })
+			},
+			"a life with a limit ends": func(what any) bool {
+				return changed(what, func(ch Change) bool {
+					return ch.Doc.Kind == "ledger" && documentOr(ch.Before).Limited && ch.After == nil
+				})
+			},
+		}},
 		{"holds", func(p Plan) bool { return p.Holds && p.Mix.Member > 40 && !p.Auth }, map[string]func(any) bool{
 			"a seat is held": func(what any) bool {
 				return changed(what, func(ch Change) bool {

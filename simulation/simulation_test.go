@@ -35,7 +35,7 @@ var (
 	trace      = flag.Int("sim.trace", 0, "print so many entries of the history before each violation")
 	step       = flag.Uint64("sim.step", 1, "every so many seeds one is run")
 	without    = flag.String("sim.without", "", "parts of the plan that are left out, with commas between them")
-	with       = flag.String("sim.with", "", "a part that plans have: other seeds are left out")
+	with       = flag.String("sim.with", "", "parts that plans have, with commas between them: other seeds are left out")
 	only       = flag.String("sim.only", "", "operations that are begun, as 3,7-9, or none; all unless set")
 	histories  = flag.String("sim.histories", "", "a directory that each history is written into, as SEED.txt")
 	order      = flag.Uint64("sim.order", 0, "another order of goroutines")
@@ -80,14 +80,19 @@ func planned(t *testing.T, seed uint64) Plan {
 	return p
 }
 
-// has reports whether the plan of a seed has a part.
-func has(t *testing.T, seed uint64, part string) bool {
-	p := PlanOf(seed)
-	less, err := p.Less(Less{Without: []string{part}})
-	if err != nil {
-		t.Fatal(err)
+// has reports whether the plan of a seed has all of these parts, with commas between them.
+func has(t *testing.T, seed uint64, parts string) bool {
+	for part := range strings.SplitSeq(parts, ",") {
+		p := PlanOf(seed)
+		less, err := p.Less(Less{Without: []string{part}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reflect.DeepEqual(p, less) {
+			return false
+		}
 	}
-	return !reflect.DeepEqual(p, less)
+	return true
 }
 
 // TestSimulation runs the worlds of a few seeds.

@@ -53,7 +53,7 @@ type killer struct {
 // simulation is seeds until one is wrong.
 var simulation = killer{what: "simulation", pkg: "simulation", run: "^TestSimulation$", args: []string{"-sim.operations=200", "-sim.seeds=100000"}}
 
-// simulationOf is seeds whose plans have a part, until one is wrong.
+// simulationOf is seeds whose plans have some parts, with commas between them, until one is wrong.
 func simulationOf(part string) killer {
 	k := simulation
 	k.args = append(slices.Clone(k.args), "-sim.with="+part)

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/web"
 )
@@ -131,7 +132,7 @@ func TestSeatsAreOffered(t *testing.T) {
 	for _, c := range []struct {
 		Config
 		status int
-	}{{Config{Place: layout.Place{Project: "p"}, Members: true}, http.StatusOK}, {Config{Place: layout.Place{Project: "p"}}, http.StatusNotFound}, {Config{Place: layout.Place{Project: "p", Hosted: true}, Members: true}, http.StatusNotFound}} {
+	}{{Config{Place: layout.Place{Project: "p"}, Members: true}, http.StatusOK}, {Config{Place: layout.Place{Project: "p"}}, http.StatusNotFound}, {Config{Place: layout.Place{Project: "p", Hosted: true}, Members: true}, http.StatusOK}} {
 		h := newPage(t, c.Config)
 		if w := request(t, h, "/seats"); w.Code != c.status {
 			t.Errorf("%+v: /seats is %d, want %d", c.Config, w.Code, c.status)
@@ -144,6 +145,32 @@ func TestSeatsAreOffered(t *testing.T) {
 	newPage(t, Config{Place: layout.Place{Project: "p"}, Members: true}).ServeHTTP(w, httptest.NewRequest(http.MethodPut, "/-/seats?counter=a/b", nil))
 	if w.Code != http.StatusBadRequest {
 		t.Errorf("a counter that can't be is answered %d", w.Code)
+	}
+}
+
+// The page makes the counter of the second view, also where that is a document of an app's own: once.
+func TestSeatsAreMade(t *testing.T) {
+	t.Parallel()
+	for _, hosted := range []bool{false, true} {
+		firestore := emulator.Start(t)
+		p := newPage(t, Config{Place: layout.Place{Project: "p", Database: "(default)", Hosted: hosted}, Members: true, Firestore: firestore.Addr, NumShards: 3})
+		for range 2 {
+			w := httptest.NewRecorder()
+			if p.ServeHTTP(w, httptest.NewRequest(http.MethodPut, "/-/seats?counter=a", nil)); w.Code != http.StatusNoContent {
+				t.Fatalf("hosted %t: %d %s", hosted, w.Code, w.Body)
+			}
+		}
+		snap, err := firestore.Client(t, "p").Doc("counters/a").Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := snap.Data()
+		if hosted {
+			own, _ = own["counter_rollup"].(map[string]any)
+		}
+		if limits, _ := own["limits"].(map[string]any); limits["total"] != int64(seats) {
+			t.Errorf("hosted %t: the document is %v", hosted, snap.Data())
+		}
 	}
 }
 

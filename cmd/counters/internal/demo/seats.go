@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"cloud.google.com/go/firestore"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -18,7 +19,7 @@ const seats = 500
 // hasSeats reports whether there is a second view: each buyer is a member, and the page makes the counter.
 func (p *Page) hasSeats() bool {
 	at := p.layout
-	return p.config.Members && !at.Hosted && len(at.Fields) > 0 && at.Path.Parts() == 1 && !at.Path.Whole()
+	return p.config.Members && len(at.Fields) > 0 && at.Path.Parts() == 1 && !at.Path.Whole()
 }
 
 // serveSeats makes a counter with a limit: PUT /-/seats?counter=ID.
@@ -51,7 +52,12 @@ func (p *Page) makeSeats(ctx context.Context, id string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := counter.Create(ctx, shards.CreateOptions{}); err != nil && !errors.Is(err, shards.ErrExists) {
+	if p.layout.Hosted { // the page is the app whose documents they are
+		_, err = p.client.Doc(p.layout.Path.Document(id)).Set(ctx, map[string]any{"title": "500 seats"}, firestore.MergeAll)
+	} else if err = counter.Create(ctx, shards.CreateOptions{}); errors.Is(err, shards.ErrExists) {
+		err = nil
+	}
+	if err != nil {
 		return err
 	}
 	return counter.SetLimit(ctx, first(p.layout).Name, seats)
