@@ -50,24 +50,29 @@ func (c *Client) note(ctx context.Context, counter string, why error) error {
 	return nil
 }
 
-// begin begins a reconcile for a note that was read at a time. It reports false if another was faster,
-// or if only another revision's queries are left.
-func (c *Client) begin(ctx context.Context, n *store.Note, now time.Time) (begun store.Note, ok bool, err error) {
+// begin begins a reconcile for the note of a counter; with due, only if the note is. It returns nil if
+// there is no note, or another was faster, or only another revision's queries are left. With an error it
+// may return the note.
+func (c *Client) begin(ctx context.Context, counter string, due bool) (begun *store.Note, err error) {
+	n, now, err := c.db.NoteOf(ctx, counter)
+	if err != nil || n == nil || due && !n.Left && n.Due.After(now) {
+		return nil, err
+	}
 	if _, unknown := c.db.Unasked(*n); n.Left && len(unknown) > 0 && now.Sub(n.LeftAt) < besideFor {
-		return begun, false, nil
+		return nil, nil
 	}
 	return c.db.BeginNote(ctx, *n, now.Add(min(noteDue<<min(n.Tries, 10), longestDue)))
 }
 
 // reconcileNoted reconciles a counter for a note, and removes the note. If another revision has to ask
 // queries, it leaves the note to that one, for a while.
-func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, now time.Time, opts ReconcileOptions) (Report, error) {
+func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, opts ReconcileOptions) (Report, error) {
 	opts.noted = true
 	r, err := c.reconcile(ctx, begun.Counter, opts)
 	switch _, unknown := c.db.Unasked(begun); {
 	case err != nil || ctx.Err() != nil:
 	case len(unknown) > 0 && !begun.Left:
-		err = c.db.LeaveNote(ctx, begun, unknown, now, now.Add(besideFor))
+		err = c.db.LeaveNote(ctx, begun, unknown, begun.At.Add(besideFor))
 	default:
 		err = c.db.RemoveNote(ctx, begun)
 	}
@@ -99,7 +104,7 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, cmp.Or(opts.limit, notedLimit))
 			defer cancel()
-			total.Add(c.reconcileOneDue(ctx, n.Counter, until, opts))
+			total.Add(c.reconcileOneDue(ctx, n.Counter, !until.IsZero(), opts))
 			return nil
 		})
 	}
@@ -107,28 +112,22 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 	return len(notes), total.Load(), nil
 }
 
-// reconcileOneDue reconciles a counter whose note was due a moment ago, unless another instance has.
-func (c *Client) reconcileOneDue(ctx context.Context, counter string, until time.Time, opts ReconcileOptions) (reads int64) {
-	n, now, err := c.db.NoteOf(ctx, counter)
-	if err == nil && (n == nil || !until.IsZero() && !n.Left && n.Due.After(now)) {
+// reconcileOneDue reconciles a counter whose note was read a moment ago, unless another instance has.
+func (c *Client) reconcileOneDue(ctx context.Context, counter string, due bool, opts ReconcileOptions) (reads int64) {
+	begun, err := c.begin(ctx, counter, due)
+	if err == nil && begun == nil {
 		return 0
 	}
 	var r Report
 	if err == nil {
-		begun, ok := store.Note{}, false
-		if begun, ok, err = c.begin(ctx, n, now); err == nil && !ok {
-			return 0
-		}
-		if err == nil {
-			r, err = c.reconcileNoted(ctx, begun, now, opts)
-		}
+		r, err = c.reconcileNoted(ctx, *begun, opts)
 	}
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 		return r.Reads // this process ends
 	}
 	attrs := []slog.Attr{slog.String("counter", counter)}
-	if n != nil {
-		attrs = append(attrs, slog.Float64("age_s", now.Sub(n.Since).Seconds()))
+	if begun != nil {
+		attrs = append(attrs, slog.Float64("age_s", begun.At.Sub(begun.Since).Seconds()))
 	}
 	if err == nil {
 		c.log.LogAttrs(ctx, slog.LevelInfo, logNotedDone, attrs...)

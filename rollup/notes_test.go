@@ -564,11 +564,11 @@ func TestNotesThatAreLeftHideNoOther(t *testing.T) {
 			w.must(db.EnsureNote(w.ctx, counter, "", 0))
 			n, _, err := db.NoteOf(w.ctx, counter)
 			w.must(n, err)
-			begun, ok, err := db.BeginNote(w.ctx, *n, now)
-			if w.must(begun, err); !ok {
+			begun, err := db.BeginNote(w.ctx, *n, now)
+			if w.must(begun, err); begun == nil {
 				w.t.Fatal("another has begun")
 			}
-			w.must(nil, db.LeaveNote(w.ctx, begun, begun.Asked, now, now.Add(24*time.Hour)))
+			w.must(nil, db.LeaveNote(w.ctx, *begun, begun.Asked, now.Add(24*time.Hour)))
 		}
 		for i := range 1001 {
 			leave(fmt.Sprint("other", i))

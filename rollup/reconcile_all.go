@@ -28,21 +28,18 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 		return Report{Counter: counter}, fmt.Errorf("reconcile: %w: %w", ErrInvalidID, err)
 	}
 	opts.each = opts.budget == nil || c.looks()
-	reconcile := func() (Report, error) { return c.reconcile(ctx, counter, opts) }
+	var noted *store.Note
 	var err error
 	if opts.budget == nil && !opts.DryRun { // a walk has looked at all notes before
-		var n *store.Note
-		var now time.Time
-		if n, now, err = c.db.NoteOf(ctx, counter); n != nil {
-			begun, ok := store.Note{}, false
-			if begun, ok, err = c.begin(ctx, n, now); ok {
-				reconcile = func() (Report, error) { return c.reconcileNoted(ctx, begun, now, opts) }
-			}
-		}
+		noted, err = c.begin(ctx, counter, false)
 	}
 	r := Report{Counter: counter}
-	if err == nil {
-		r, err = reconcile()
+	switch {
+	case err != nil:
+	case noted != nil:
+		r, err = c.reconcileNoted(ctx, *noted, opts)
+	default:
+		r, err = c.reconcile(ctx, counter, opts)
 	}
 	if errors.Is(err, errUnfinished) {
 		err = nil // which is its problem; and the note stays

@@ -32,6 +32,7 @@ type Note struct {
 	LeftAt time.Time
 	// Begun says that a reconcile has begun. Nobody may rely on the note before taking this back.
 	Begun bool
+	At    time.Time // when it was read
 
 	version time.Time // of its document
 }
@@ -59,6 +60,7 @@ func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, err
 		return nil, now, err
 	}
 	n := noteOf(docs[0])
+	n.At = now
 	return &n, now, nil
 }
 
@@ -156,9 +158,9 @@ func texts(list []string) *firestorepb.Value {
 	return Array(values...)
 }
 
-// BeginNote marks that a reconcile begins, and when the note is due again if that fails. It reports
-// false if somebody else has changed the note.
-func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note, ok bool, err error) {
+// BeginNote marks that a reconcile begins, and when the note is due again if that fails. It returns
+// nil if somebody else has changed the note, and with other errors the note.
+func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun *Note, err error) {
 	n.Tries, n.Due, n.Begun = n.Tries+1, due, true
 	resp, err := db.Commit(ctx, Update(db.Layout.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
 		noteTries: Int(n.Tries), noteDue: Time(due), noteBegun: Bool(true),
@@ -166,19 +168,19 @@ func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun Note,
 	switch {
 	case err == nil:
 		n.version = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
-		return n, true, nil
+		return &n, nil
 	case KindOf(err) == Conflict:
-		return n, false, nil
+		return nil, nil
 	}
-	return n, false, fmt.Errorf("begin with a note: %w", err)
+	return &n, fmt.Errorf("begin with a note: %w", err)
 }
 
 // LeaveNote leaves a begun note, which is covered except for the queries in asked, to a revision that
-// has their fields. Such a revision may take it from the time at on; any may when it is due. LeaveNote
-// does nothing if others rely on the note by now.
-func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, at, due time.Time) error {
+// has their fields. Such a revision may take it at once; any may when it is due. LeaveNote does nothing
+// if others rely on the note by now.
+func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, due time.Time) error {
 	_, err := db.Commit(ctx, Update(db.Layout.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
-		noteAsked: texts(asked), noteLeft: Time(at), noteDue: Time(due),
+		noteAsked: texts(asked), noteLeft: Time(n.At), noteDue: Time(due),
 	}, []string{noteBegun}))
 	if err == nil || KindOf(err) == Conflict {
 		return nil

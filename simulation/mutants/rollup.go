@@ -64,7 +64,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"notes that are left hide others", "internal/store",
-		"noteDue: Time(due),\n\t}, []string{noteBegun}))", "noteDue: Time(at),\n\t}, []string{noteBegun}))", testIn("rollup", "TestNotesThatAreLeftHideNoOther"),
+		"noteDue: Time(due),\n\t}, []string{noteBegun}))", "noteDue: Time(n.At),\n\t}, []string{noteBegun}))", testIn("rollup", "TestNotesThatAreLeftHideNoOther"),
 	},
 	{
 		"nobody looks for notes that are left", "rollup",
