@@ -37,7 +37,9 @@ func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 			committed, err = c.books.Update(ctx, patience, f.change)
 		}
 	}
-	f.keepDeltas()
+	if f.book != nil {
+		f.deltas = f.book.Deltas // even if the commit's answer was lost
+	}
 	if err != nil {
 		if store.IsTooLarge(err) {
 			// Its document is beyond a megabyte, whatever made it so large.
@@ -72,7 +74,7 @@ func (f *flushing) look(ctx context.Context) {
 			return
 		}
 	}
-	c.put(counter, f.copy())
+	c.put(counter, f.copyOf(f.book))
 }
 
 // logFlush writes the one log line per flush that metrics are made from.
@@ -122,7 +124,7 @@ type flushing struct {
 	known  *ledgerCopy // this client's copy; nil once it was of no use
 	last   *ledgerCopy // as of this client's last flush
 	full   bool        // entries of shards that are gone were removed already
-	book   *book.Book  // that was to be committed last; nil before that
+	book   *book.Book  // that was to be committed last; nil before the first was
 	snap   *ledger.Snapshot
 	mute   bool // no snapshot is taken any more
 	again  bool // another attempt: others were faster, most likely
@@ -132,7 +134,6 @@ type flushing struct {
 
 // change is the counter's book with what is new in the batch.
 func (f *flushing) change(ctx context.Context) (*book.Book, error) {
-	f.keepDeltas()
 	k := f.fromMemory()
 	remembered := k != nil
 	if f.left {
@@ -152,22 +153,14 @@ func (f *flushing) change(ctx context.Context) (*book.Book, error) {
 			return nil, errNoRoom
 		}
 	}
-	f.book = k
 	if !k.Changed() && (remembered || k.Missing() || k.Agrees()) {
-		f.client.put(f.batch.counter, f.copy())
+		f.client.put(f.batch.counter, f.copyOf(k))
 		return nil, nil
 	}
 	f.speak(ctx, k)
-	f.again = true
+	f.book, f.again = k, true
 	k.Flush()
 	return k, nil
-}
-
-// keepDeltas keeps what the last commit was to add, even if its answer was lost.
-func (f *flushing) keepDeltas() {
-	if f.book != nil && f.book.Deltas != nil {
-		f.deltas = f.book.Deltas
-	}
 }
 
 // fromMemory is the book with this client's copy of the ledger, once; nil if that is of no use.
@@ -214,7 +207,7 @@ func (f *flushing) noticeOthers(k *book.Book) (spoken bool) {
 	return spoken
 }
 
-// copy is what this client keeps of the book.
-func (f *flushing) copy() *ledgerCopy {
-	return &ledgerCopy{Ledger: f.book.Ledger, shared: f.otherFlushes > 0}
+// copyOf is what this client keeps of a book.
+func (f *flushing) copyOf(k *book.Book) *ledgerCopy {
+	return &ledgerCopy{Ledger: k.Ledger, shared: f.otherFlushes > 0}
 }
