@@ -27,16 +27,14 @@ type coalescer[W any] struct {
 	least, most time.Duration // in which a flush is earned
 	burst       int           // flushes that a full bucket holds, at least 1
 	maxWaiting  int           // events, those in flight included
-	maxFlushes  int           // in flight at a time
 	// from the first of a row of failures until a counter's events are noted, or answered with an error
 	patience time.Duration
 	spread   func() float64 // at random, from 0 to 1
 	purse    purse          // for snapshots
 
-	backlogs map[string]*backlog[W] // :: counter id → what waits, and when it may go
-	queue    schedule[*backlog[W]]  // those without a flush in flight, by the time they may go
+	runs[string, *backlog[W]] // flushes, by their counters
+
 	waiting  int
-	flushes  int  // in flight
 	draining bool // nothing waits for its interval any more
 }
 
@@ -62,8 +60,8 @@ type backlog[W any] struct {
 	slot
 }
 
-// busyFlushes in flight make an instance busy. At 10 to 40 ms a commit they are 200 to 800 flushes a
-// second, about what a core makes.
+// busyFlushes in flight, beside one that ends, make an instance busy. At 10 to 40 ms a commit they are 200
+// to 800 flushes a second, about what a core makes.
 const busyFlushes = 8
 
 // slowFlush is how long a flush takes at least that had to wait for its document.
@@ -80,6 +78,7 @@ func (b *backlog[W]) due() time.Time {
 	return b.earliest
 }
 
+func (b *backlog[W]) key() string { return b.counter }
 func (b *backlog[W]) empty() bool { return len(b.next) == 0 && len(b.answered) == 0 }
 
 // ahead is how long it takes to earn all flushes of a bucket but one.
@@ -154,7 +153,7 @@ func (a answered[W]) counts() bool {
 // add takes an event of a state, and returns the events that are done: older ones of the shard, or this
 // one. It reports false if too many wait already.
 func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event W) (superseded []W, ok bool) {
-	b := c.backlogs[counter]
+	b := c.tasks[counter]
 	if b != nil {
 		b.earn(&c.purse)
 	}
@@ -204,7 +203,7 @@ func (c *coalescer[W]) add(now time.Time, counter string, s ledger.State, event 
 // speak, the counter's next flush is at once: Pub/Sub sends more once these events are done. That
 // happens once until the counter has been quiet.
 func (c *coalescer[W]) late(now time.Time, counter string) {
-	if b := c.backlogs[counter]; b != nil {
+	if b := c.tasks[counter]; b != nil {
 		b.asked()
 		b.hurries = c.least > time.Second && !b.hurried && !c.shared(b, now)
 		c.queue.fix(b)
@@ -222,12 +221,11 @@ func (c *coalescer[W]) answer(now time.Time, counter string, a answered[W]) {
 
 // backlog is a counter's, made if there is none.
 func (c *coalescer[W]) backlog(now time.Time, counter string) *backlog[W] {
-	b := c.backlogs[counter]
+	b := c.tasks[counter]
 	if b == nil {
 		b = &backlog[W]{counter: counter, next: map[string]*waitingState[W]{}, interval: c.least}
 		c.wait(b, now.Add(-c.ahead()))
-		c.backlogs[counter] = b
-		c.queue.push(b)
+		c.put(b)
 	}
 	return b
 }
@@ -244,45 +242,32 @@ func (b *backlog[W]) newest(shard string) *waitingState[W] {
 
 // start returns a flush that may start now, if there is one.
 func (c *coalescer[W]) start(now time.Time) (batch, bool) {
-	for c.flushes < c.maxFlushes && len(c.queue) > 0 && !c.queue[0].due().After(now) {
-		b := c.queue.pop()
-		if b.empty() { // and its bucket is full: forgotten
-			delete(c.backlogs, b.counter)
-			continue
-		}
-		if b.hurries {
-			b.hurries, b.hurried = false, true
-			b.earliest = slices.MinFunc([]time.Time{b.earliest, now}, time.Time.Compare)
-		}
-		flush := batch{counter: b.counter, states: make([]ledger.State, 0, len(b.next)), events: b.events, started: now}
-		flush.mine, flush.floor = b.mine, b.floor
-		flush.speaks, flush.reads = b.flushed && b.worth > 0, b.reads(c.purse)
-		flush.follows, flush.least = len(b.answered) == 0 && !c.draining, c.least
-		flush.shared = c.shared(b, now)
-		for _, h := range b.next {
-			slices.SortFunc(h.older, func(a, b ledger.State) int { return a.AsOf.Compare(b.AsOf) })
-			flush.states = append(append(flush.states, h.older...), h.state)
-			flush.adopts = flush.adopts || !h.state.Gone
-		}
-		for _, a := range b.answered {
-			flush.answer(a.answers)
-			flush.counts = flush.counts || a.counts()
-			flush.adopts = flush.adopts || slices.ContainsFunc(a.events, func(e waitingEvent[W]) bool { return !e.gone })
-		}
-		b.inFlight, b.next, b.events = b.next, make(map[string]*waitingState[W], len(b.next)), 0
-		b.flying, b.answered = b.answered, nil
-		c.flushes++
-		return flush, true
+	b, ok := c.next(now)
+	if !ok {
+		return batch{}, false
 	}
-	return batch{}, false
-}
-
-// wake is when to ask start again. It reports false if only done or add can change its answer.
-func (c *coalescer[W]) wake() (time.Time, bool) {
-	if c.flushes >= c.maxFlushes || len(c.queue) == 0 {
-		return time.Time{}, false
+	if b.hurries {
+		b.hurries, b.hurried = false, true
+		b.earliest = slices.MinFunc([]time.Time{b.earliest, now}, time.Time.Compare)
 	}
-	return c.queue[0].due(), true
+	flush := batch{counter: b.counter, states: make([]ledger.State, 0, len(b.next)), events: b.events, started: now}
+	flush.mine, flush.floor = b.mine, b.floor
+	flush.speaks, flush.reads = b.flushed && b.worth > 0, b.reads(c.purse)
+	flush.follows, flush.least = len(b.answered) == 0 && !c.draining, c.least
+	flush.shared = c.shared(b, now)
+	for _, h := range b.next {
+		slices.SortFunc(h.older, func(a, b ledger.State) int { return a.AsOf.Compare(b.AsOf) })
+		flush.states = append(append(flush.states, h.older...), h.state)
+		flush.adopts = flush.adopts || !h.state.Gone
+	}
+	for _, a := range b.answered {
+		flush.answer(a.answers)
+		flush.counts = flush.counts || a.counts()
+		flush.adopts = flush.adopts || slices.ContainsFunc(a.events, func(e waitingEvent[W]) bool { return !e.gone })
+	}
+	b.inFlight, b.next, b.events = b.next, make(map[string]*waitingState[W], len(b.next)), 0
+	b.flying, b.answered = b.answered, nil
+	return flush, true
 }
 
 // released is what becomes of the events of a flush that need not wait any longer.
@@ -325,8 +310,7 @@ func (s *released[W]) add(f fate, events []W) {
 // done takes a flush back. What a failed flush held goes again, with what has come meanwhile, until its
 // patience is over.
 func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s released[W]) {
-	c.flushes--
-	b := c.backlogs[flush.counter]
+	b := c.tasks[flush.counter]
 	b.flushed = true
 	b.pay(&c.purse, f.reads)
 	if !f.version.IsZero() {
@@ -371,7 +355,7 @@ func (c *coalescer[W]) done(now time.Time, flush batch, o outcome, f flushed) (s
 	b.events += len(f.open)
 	b.inFlight, b.flying = nil, nil
 	c.waiting -= len(s.counted) + len(s.noted) + len(s.refused)
-	c.queue.push(b)
+	c.ended(b)
 	return s
 }
 
@@ -392,7 +376,7 @@ func (c *coalescer[W]) pace(now time.Time, b *backlog[W], flush batch, o outcome
 		if full := flush.started.Add(c.least - c.ahead()); next.Before(full) {
 			next = full // the bucket was: it holds no more for a longer quiet
 		}
-		if c.flushes >= busyFlushes {
+		if c.running > busyFlushes {
 			next = slices.MaxFunc([]time.Time{next, flush.started.Add(b.interval)}, time.Time.Compare)
 		}
 		last := next.After(flush.started) // that the bucket held
@@ -466,7 +450,7 @@ func (c *coalescer[W]) drain(now time.Time) {
 
 // left are the events that wait for a flush that has not begun.
 func (c *coalescer[W]) left() (left []W) {
-	for _, b := range c.backlogs {
+	for _, b := range c.tasks {
 		for _, h := range b.next {
 			left = append(left, h.events...)
 			h.events = nil

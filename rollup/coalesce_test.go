@@ -16,8 +16,8 @@ import (
 func newCoalescer(maxWaiting, maxFlushes int) *coalescer[int] {
 	return &coalescer[int]{
 		least: time.Second, most: 5 * time.Second, burst: 1,
-		maxWaiting: maxWaiting, maxFlushes: maxFlushes, patience: 15 * time.Second, spread: func() float64 { return 0.5 },
-		backlogs: map[string]*backlog[int]{},
+		maxWaiting: maxWaiting, patience: 15 * time.Second, spread: func() float64 { return 0.5 },
+		runs: runs[string, *backlog[int]]{atOnce: maxFlushes},
 	}
 }
 
@@ -51,8 +51,8 @@ func TestCoalescerQuietCounterIsFlushedAtOnce(t *testing.T) {
 	c.done(after(0), b, committed, flushed{})
 	// It stays quiet for an interval, and is forgotten.
 	mustNotStart(t, c, after(2*time.Second))
-	if len(c.backlogs) != 0 {
-		t.Errorf("%d counters remembered, want 0", len(c.backlogs))
+	if len(c.tasks) != 0 {
+		t.Errorf("%d counters remembered, want 0", len(c.tasks))
 	}
 	c.add(after(3*time.Second), "a", ledger.State{Shard: "0", Counts: ledger.Counts{"count": 2}, AsOf: at(2)}, 2)
 	mustStart(t, c, after(3*time.Second), 1)

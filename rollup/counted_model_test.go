@@ -58,8 +58,8 @@ type countedInstance struct {
 
 func newCountedInstance() *countedInstance {
 	return &countedInstance{pending: recounts[*countedMessage]{
-		least: time.Second, most: time.Minute, longest: 5 * time.Second, maxWaiting: 50, maxRunning: 1, maxFailures: 2,
-		tasks: map[collection]*recountTask[*countedMessage]{},
+		least: time.Second, most: time.Minute, longest: 5 * time.Second, maxWaiting: 50, maxFailures: 2,
+		runs: runs[collection, *recountTask[*countedMessage]]{atOnce: 1},
 	}}
 }
 

@@ -45,7 +45,7 @@ package rollup
 //	coalesce.go       which states are flushed together, and when
 //	recounts.go       which queries are asked, and when
 //	speaker.go        when a flush takes a snapshot, and who pays
-//	schedule.go       what is due first
+//	schedule.go       what is due starts, so many at a time
 //	batch.go          what a flush is handed, and what becomes of it
 //	log.go            messages that metrics look for
 //	errors.go         what a call returns

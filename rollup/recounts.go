@@ -20,13 +20,11 @@ type recounts[W any] struct {
 	least, most time.Duration // between two recounts of a collection, and how late one may be
 	longest     time.Duration // what failures stretch least to
 	maxWaiting  int           // events, those in flight included
-	maxRunning  int           // recounts
 	maxFailures int           // in a row, before events are answered
 
-	tasks   map[collection]*recountTask[W]
-	queue   schedule[*recountTask[W]] // tasks without a recount in flight, by the time they may go
+	runs[collection, *recountTask[W]]
+
 	waiting int
-	running int
 }
 
 // collection is one of a counter's.
@@ -77,8 +75,7 @@ func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patie
 			return nil, false
 		}
 		t = &recountTask[W]{of: of, interval: r.least, earliest: now}
-		r.tasks[of] = t
-		r.queue.push(t)
+		r.put(t)
 	}
 	waited := len(t.next) > 0 // the first event's deadline holds, whatever follows it
 	for _, list := range []*[]waitingEvent[W]{&t.next, &t.inFlight} {
@@ -106,6 +103,9 @@ func (r *recounts[W]) add(now time.Time, of collection, e waitingEvent[W], patie
 	return superseded, true
 }
 
+func (t *recountTask[W]) key() collection { return t.of }
+func (t *recountTask[W]) empty() bool     { return len(t.next) == 0 }
+
 // due is when the next recount may start, or the task is forgotten.
 func (t *recountTask[W]) due() time.Time {
 	if len(t.next) == 0 || t.events < t.reads && t.latest.After(t.earliest) {
@@ -116,33 +116,19 @@ func (t *recountTask[W]) due() time.Time {
 
 // start returns a recount that may start now, if there is one.
 func (r *recounts[W]) start(now time.Time) (recount, bool) {
-	for r.running < r.maxRunning && len(r.queue) > 0 && !r.queue[0].due().After(now) {
-		t := r.queue.pop()
-		if len(t.next) == 0 {
-			delete(r.tasks, t.of)
-			continue
-		}
-		begun := recount{of: t.of, events: t.events, started: now}
-		t.inFlight, t.next, t.events = t.next, nil, 0
-		r.running++
-		return begun, true
+	t, ok := r.next(now)
+	if !ok {
+		return recount{}, false
 	}
-	return recount{}, false
-}
-
-// wake is when to ask start again. It reports false if only done or add can change its answer.
-func (r *recounts[W]) wake() (time.Time, bool) {
-	if r.running >= r.maxRunning || len(r.queue) == 0 {
-		return time.Time{}, false
-	}
-	return r.queue[0].due(), true
+	begun := recount{of: t.of, events: t.events, started: now}
+	t.inFlight, t.next, t.events = t.next, nil, 0
+	return begun, true
 }
 
 // done takes a recount back, with the reads of its largest query. It returns the events that are
 // covered, and those to be delivered again. After a failure events wait on, until too many fail in a
 // row.
 func (r *recounts[W]) done(now time.Time, begun recount, o outcome, reads int64) (covered []waitingEvent[W], refused []W) {
-	r.running--
 	t := r.tasks[begun.of]
 	goesAgain := o == failed || o == contended
 	if t.failures++; !goesAgain {
@@ -172,7 +158,7 @@ func (r *recounts[W]) done(now time.Time, begun recount, o outcome, reads int64)
 		t.latest = now.Add(max(t.interval, r.most)) // how much it takes is remembered until then
 	}
 	r.waiting -= len(covered) + len(refused)
-	r.queue.push(t)
+	r.ended(t)
 	return covered, refused
 }
 

@@ -23,8 +23,8 @@ type recounting struct {
 
 func newRecounting(t *testing.T) *recounting {
 	return &recounting{T: t, clock: time.Unix(1000, 0), recounts: recounts[string]{
-		least: time.Second, most: time.Minute, longest: 5 * time.Second, maxWaiting: 5, maxRunning: 2, maxFailures: 1,
-		tasks: map[collection]*recountTask[string]{},
+		least: time.Second, most: time.Minute, longest: 5 * time.Second, maxWaiting: 5, maxFailures: 1,
+		runs: runs[collection, *recountTask[string]]{atOnce: 2},
 	}}
 }
 

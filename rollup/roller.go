@@ -47,7 +47,6 @@ const maxFailures = 2
 // concurrent use.
 type Roller struct {
 	client *Client
-	log    *slog.Logger
 
 	mu       sync.Mutex
 	pending  coalescer[chan<- error]
@@ -64,25 +63,23 @@ type Roller struct {
 
 // NewRoller starts a roller, to be ended by [Roller.Close]. The client stays open.
 func NewRoller(client *Client, opts RollerOptions) *Roller {
-	opts.Interval = cmp.Or(opts.Interval, time.Second)
+	least := cmp.Or(opts.Interval, time.Second)
+	longest := max(least, cmp.Or(opts.MaxInterval, 5*time.Second))
+	waiting, atOnce := cmp.Or(opts.MaxPending, 5000), cmp.Or(opts.MaxFlushes, 64)
 	r := &Roller{
 		client: client,
-		log:    client.log,
 		pending: coalescer[chan<- error]{
-			least: opts.Interval, most: max(opts.Interval, cmp.Or(opts.MaxInterval, 5*time.Second)),
-			burst: max(1, cmp.Or(opts.Burst, 5)), maxWaiting: cmp.Or(opts.MaxPending, 5000), maxFlushes: cmp.Or(opts.MaxFlushes, 64), patience: cmp.Or(opts.Patience, 15*time.Second), spread: rand.Float64,
-			purse:    2 * fullPurse,
-			backlogs: map[string]*backlog[chan<- error]{},
+			least: least, most: longest, burst: max(1, cmp.Or(opts.Burst, 5)), maxWaiting: waiting,
+			patience: cmp.Or(opts.Patience, 15*time.Second), spread: rand.Float64, purse: 2 * fullPurse,
 		},
 		recounts: recounts[chan<- error]{
-			least: opts.Interval, most: cmp.Or(opts.RecountMax, time.Minute), longest: max(opts.Interval, cmp.Or(opts.MaxInterval, 5*time.Second)),
-			maxWaiting: cmp.Or(opts.MaxPending, 5000), maxRunning: cmp.Or(opts.MaxFlushes, 64), maxFailures: maxFailures,
-			tasks: map[collection]*recountTask[chan<- error]{},
+			least: least, most: cmp.Or(opts.RecountMax, time.Minute), longest: longest, maxWaiting: waiting, maxFailures: maxFailures,
 		},
 		looked: time.Now(),
 		kick:   make(chan struct{}, 1),
 		idle:   make(chan struct{}),
 	}
+	r.pending.atOnce, r.recounts.atOnce = atOnce, atOnce
 	r.running, r.stop = context.WithCancel(context.Background())
 	r.all.Go(r.run)
 	return r
@@ -328,7 +325,7 @@ func (r *Roller) recount(b recount) {
 	}
 	r.mu.Unlock()
 	if got.unanswered && len(covered) > 0 {
-		r.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, slog.String("counter", b.of.counter), slog.String("collection", b.of.id),
+		r.client.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, slog.String("counter", b.of.counter), slog.String("collection", b.of.id),
 			slog.Int("acknowledged", len(covered)), slog.String("problem", "its queries take too long, so its events are acknowledged"))
 	}
 	for _, event := range refused {
@@ -340,9 +337,9 @@ func (r *Roller) recount(b recount) {
 // reconcileDue looks for notes that are due, and for holds that are over.
 func (r *Roller) reconcileDue() {
 	if err := hold.In(r.client.db).EndAll(r.running); err != nil && r.running.Err() == nil {
-		r.log.LogAttrs(r.running, slog.LevelWarn, logHoldsNotEnded, slog.Any("error", err))
+		r.client.log.LogAttrs(r.running, slog.LevelWarn, logHoldsNotEnded, slog.Any("error", err))
 	}
 	if _, _, err := r.client.reconcileDue(r.running, r.client.db.Now(), ReconcileOptions{}); err != nil && r.running.Err() == nil {
-		r.log.LogAttrs(r.running, slog.LevelWarn, logNotesUnread, slog.Any("error", err))
+		r.client.log.LogAttrs(r.running, slog.LevelWarn, logNotesUnread, slog.Any("error", err))
 	}
 }
