@@ -38,20 +38,13 @@ func (c Counter) cached(ctx context.Context) (Snapshot, time.Duration, error) {
 		if known, ok := c.client.known.within(c.client.cfg.ReadCache, c.id); ok {
 			return known.Snapshot, time.Since(known.read), c.client.countsAny(known.Snapshot)
 		}
-		read := c.client.reads.DoChan(c.id, func() (any, error) {
+		r, err := share(ctx, &c.client.reads, c.id, func(ctx context.Context) (cached, error) {
 			began := time.Now()
-			// Whoever asked first may go away, and the others still wait.
-			s, err := c.get(context.WithoutCancel(ctx))
+			s, err := c.get(ctx)
 			return cached{s, began}, err
 		})
-		select {
-		case result := <-read:
-			r, _ := result.Val.(cached)
-			if asked.Sub(r.read) > max(c.client.cfg.ReadCache, 0) {
-				continue // a slow read, which others asked for too long ago
-			}
-			return r.Snapshot, time.Since(r.read), result.Err
-		case <-ctx.Done():
+		if asked.Sub(r.read) <= max(c.client.cfg.ReadCache, 0) { // or else a slow read, which others asked for too long ago
+			return r.Snapshot, time.Since(r.read), err
 		}
 	}
 	return Snapshot{}, 0, ctx.Err()

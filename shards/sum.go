@@ -26,8 +26,7 @@ func (c Counter) shared(ctx context.Context) (Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return Snapshot{}, err
 	}
-	next := c.client.exact.DoChan(c.id, func() (any, error) {
-		ctx := context.WithoutCancel(ctx) // whoever asked first may go away, and the others still wait
+	return share(ctx, &c.client.exact, c.id, func(ctx context.Context) (Snapshot, error) {
 		over, err := c.client.turns.take(ctx, c.client.db.Layout.Counter(c.id))
 		if err != nil {
 			return Snapshot{}, err
@@ -36,13 +35,6 @@ func (c Counter) shared(ctx context.Context) (Snapshot, error) {
 		c.client.exact.Forget(c.id)
 		return c.sum(ctx)
 	})
-	select {
-	case sum := <-next:
-		s, _ := sum.Val.(Snapshot)
-		return s, sum.Err
-	case <-ctx.Done():
-		return Snapshot{}, ctx.Err()
-	}
 }
 
 func (c Counter) sum(ctx context.Context) (Snapshot, error) {
