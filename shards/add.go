@@ -66,16 +66,10 @@ func (c *Client) add(ctx context.Context, increments []Increment, key Key, scope
 // has a limit.
 func (c *Client) perform(ctx context.Context, r *request) outcome {
 	r.ended = c.patience.end(ctx)
-	counters := make([]string, 0, 1)
-	for _, sum := range r.sums {
-		counters = append(counters, sum.counter)
-	}
-	missing, err := c.resolve(ctx, counters...)
+	missing, err := c.resolve(ctx, r.sums.counters()...)
 	switch {
-	case err != nil && store.FromFirestore(err) && mayPass(store.KindOf(err)):
-		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, err)}
 	case err != nil:
-		return outcome{err: err}
+		return outcome{err: c.uncertain(err)}
 	case len(missing) > 0 && !c.cfg.AutoCreate:
 		return outcome{err: notFound(r, missing[0])}
 	}
@@ -105,7 +99,7 @@ func (c *Client) plainly(err error) error {
 
 // uncertain is [Client.plainly] for an error of a read, or of a commit on a condition.
 func (c *Client) uncertain(err error) error {
-	if err != nil && !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrBusy) && store.FromFirestore(err) && mayPass(store.KindOf(err)) {
+	if err != nil && !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrBusy) && mayPass(err) {
 		err = fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return c.plainly(err)

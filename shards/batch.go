@@ -204,7 +204,7 @@ func (f *batch) missed(err error) step {
 
 // notLooked says that a read failed on which a plan depends.
 func (f *batch) notLooked(err error) step {
-	if !store.FromFirestore(err) || !mayPass(store.KindOf(err)) {
+	if !mayPass(err) {
 		return f.giveUp(nil, err)
 	}
 	return f.failure(err)

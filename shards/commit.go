@@ -27,9 +27,7 @@ func (c *Client) run(begun *flight) {
 	for next := c.send(ctx, f); next != leave && (next != finished || f.next()); {
 		c.queue.slow(begun)
 		switch next {
-		case finished: // those that have found no room beside these are left
-			next = c.send(ctx, f)
-		case sendCommit:
+		case sendCommit, finished: // with those left that have found no room beside these
 			next = c.send(ctx, f)
 		case makeMissing:
 			if f.failures > 1 && gax.Sleep(ctx, pauses.Pause()) != nil { // it was of no use the last time

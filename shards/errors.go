@@ -104,4 +104,7 @@ func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
 // mayPass reports whether a read that failed may succeed later. A read has no preconditions: a Conflict
 // says that the database isn't there, or is of another mode.
-func mayPass(kind store.Kind) bool { return kind == store.Doubtful || kind == store.Contention }
+func mayPass(err error) bool {
+	kind := store.KindOf(err)
+	return store.FromFirestore(err) && (kind == store.Doubtful || kind == store.Contention)
+}

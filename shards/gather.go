@@ -23,8 +23,8 @@ type gathering struct {
 // place is a field of a counter.
 type place struct{ counter, field string }
 
-func newGathering(most int) *gathering {
-	return &gathering{batch: &batch{id: newID()}, most: most}
+func newGathering(most int) gathering {
+	return gathering{batch: &batch{id: newID()}, most: most}
 }
 
 func (g *gathering) full() bool {

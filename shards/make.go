@@ -57,12 +57,8 @@ func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 // floor before the commit, which may add to the shards.
 func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[string]bool, partly []string, err error) {
 	sums := f.sums()
-	var counters []string
-	for _, sum := range sums {
-		counters = append(counters, sum.counter)
-	}
 	began := time.Now()
-	books, _, err := c.books.Get(ctx, tx, counters)
+	books, _, err := c.books.Get(ctx, tx, sums.counters())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -55,7 +55,7 @@ type line struct {
 
 // flight is a batch that was begun, and who waits for it.
 type flight struct {
-	*batch
+	gathering
 	lines    []*line // that wait for it
 	counted  bool    // among the few commits beyond which others are shared
 	reserved int     // how many of its requests count as waiting
@@ -66,6 +66,8 @@ func newQueue(l limits, run func(*flight)) *queue {
 	q.open, q.end = context.WithCancel(context.Background())
 	return q
 }
+
+func (q *queue) newFlight() *flight { return &flight{gathering: newGathering(q.limits.batch)} }
 
 // add waits for the request's outcome, or until its call ends. If that is before its commit
 // has begun, it is never counted; a commit that has begun goes on.
@@ -187,9 +189,8 @@ func (q *queue) isAlone(l *line) bool {
 func (q *queue) consider(l *line) {
 	next := q.turnOf(l)
 	for ; next == sends; next = q.turnOf(l) {
-		g, alone := newGathering(q.limits.batch), q.isAlone(l)
-		f := &flight{batch: g.batch}
-		if q.take(f, g, l); alone { // they may be tried for a while, and be many
+		f, alone := q.newFlight(), q.isAlone(l)
+		if q.take(f, l); alone { // they may be tried for a while, and be many
 			f.reserved = len(f.requests)
 			q.waiting += f.reserved
 		}
@@ -249,11 +250,10 @@ func (q *queue) waited() {
 
 // gather makes a batch of ready lines, which are not ready any more.
 func (q *queue) gather() *flight {
-	g := newGathering(q.limits.batch)
-	f := &flight{batch: g.batch}
-	for len(q.ready) > 0 && !g.full() {
+	f := q.newFlight()
+	for len(q.ready) > 0 && !f.full() {
 		l := q.ready[0]
-		if len(l.requests) > 0 && !q.take(f, g, l) {
+		if len(l.requests) > 0 && !q.take(f, l) {
 			break // nothing of it fits
 		}
 		q.ready, l.ready = q.ready[1:], false
@@ -263,9 +263,9 @@ func (q *queue) gather() *flight {
 }
 
 // take moves requests from a line into a batch, and reports whether any fits.
-func (q *queue) take(f *flight, g *gathering, l *line) bool {
+func (q *queue) take(f *flight, l *line) bool {
 	before := len(l.requests)
-	l.requests = g.take(l.requests)
+	l.requests = f.take(l.requests)
 	taken := before - len(l.requests)
 	q.waiting -= taken
 	if taken > 0 {

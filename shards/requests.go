@@ -103,6 +103,14 @@ type amount struct {
 // sums are those of several counters, one each.
 type sums []sum
 
+func (s sums) counters() []string {
+	counters := make([]string, len(s))
+	for i, sum := range s {
+		counters[i] = sum.counter
+	}
+	return counters
+}
+
 // add adds to a counter's sum, whose place the index tells, and reports whether that fits into an
 // int64.
 func (s *sums) add(index map[string]int, counter string, what amount) (fits bool) {
