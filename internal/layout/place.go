@@ -10,7 +10,7 @@ import (
 const DefaultProject = "demo-counters"
 
 // Place says where the counters of a deployment are. The zero values are the defaults. Packages shards and
-// rollup have it as their own, with these comments: their users see no other.
+// rollup have it as their own. Godoc shows their users no internal type, so shards.Place says the fields again.
 type Place struct {
 	// by default GOOGLE_CLOUD_PROJECT's, or [DefaultProject] with an emulator, otherwise that of the
 	// credentials or the metadata server

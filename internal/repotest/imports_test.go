@@ -1,12 +1,16 @@
 package repotest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // What is deployed and what programs import stays small, and the rooms apart: no package may lead,
@@ -104,6 +108,21 @@ func TestGodocFitsOnAScreen(t *testing.T) {
 		}
 		if n := strings.Count(string(out), "\n"); n == 0 || n > screen {
 			t.Errorf("go doc %s prints %d lines, want 1 to %d", pkg, n, screen)
+		}
+	}
+}
+
+// Godoc shows none of the fields of a type that is internal. So the comment on shards.Place has them, each.
+func TestGodocHasTheFieldsOfAPlace(t *testing.T) {
+	atRoot(t)
+	out, err := exec.CommandContext(t.Context(), "go", "doc", "./shards", "Place").Output()
+	if err != nil {
+		t.Fatalf("go doc ./shards Place: %v", err)
+	}
+	said := strings.Join(strings.Fields(string(out)), " ")
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[layout.Place]()) {
+		if want := fmt.Sprintf("%s %v //", f.Name, f.Type); !strings.Contains(said, want) {
+			t.Errorf("go doc ./shards Place lacks %q", want)
 		}
 	}
 }
