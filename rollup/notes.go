@@ -31,6 +31,9 @@ const (
 	notesAtOnce = 1000
 	// notedLimit is how long a counter may take, its queries included.
 	notedLimit = aggregationTimeout + 10*time.Second
+	// unansweredTries is how many reconciles begin for a note whose queries get no answer. The next may get
+	// one; after so many the queries take too long, and their fields stay as they are.
+	unansweredTries = 5
 	// noteTimeout bounds what noting takes: it is beside what an event has waited for already.
 	noteTimeout = 5 * time.Second
 )
@@ -69,6 +72,9 @@ func (c *Client) begin(ctx context.Context, counter string, due bool) (begun *st
 func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, opts ReconcileOptions) (Report, error) {
 	opts.noted = true
 	r, err := c.reconcile(ctx, begun.Counter, opts)
+	if errors.Is(err, errUnanswered) && begun.Tries >= unansweredTries {
+		err = nil
+	}
 	switch _, unknown := c.db.Unasked(begun); {
 	case err != nil || ctx.Err() != nil:
 	case len(unknown) > 0 && !begun.Left:

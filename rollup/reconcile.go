@@ -22,6 +22,9 @@ var thorough = store.Patience{Conflicts: 18, Doubts: 12}
 // errUnfinished: the counter's deletion is to be finished, and then its note goes with it.
 var errUnfinished = errors.New("its deletion was not finished")
 
+// errUnanswered: queries got no answer in time, so events that were acknowledged for a note may be in none.
+var errUnanswered = errors.New("its queries got no answer in time")
+
 // reconcile is [Client.Reconcile] with options of its own.
 func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
 	r := reconciling{client: c, opts: opts, report: Report{Counter: counter}}
@@ -30,6 +33,9 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 		opts.Remove = nil
 		r = reconciling{client: c, opts: opts, report: Report{Counter: counter}}
 		_, err = r.run(ctx)
+	}
+	if err == nil && opts.noted && r.asked != nil && r.asked.unanswered {
+		err = errUnanswered
 	}
 	return r.report, err
 }

@@ -41,7 +41,7 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 	default:
 		r, err = c.reconcile(ctx, counter, opts)
 	}
-	if errors.Is(err, errUnfinished) {
+	if errors.Is(err, errUnfinished) || errors.Is(err, errUnanswered) {
 		err = nil // which is its problem; and the note stays
 	}
 	if err != nil {

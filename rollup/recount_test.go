@@ -23,6 +23,7 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
 	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -626,6 +627,26 @@ func TestReconcileCountsAgain(t *testing.T) {
 
 var recountOperations = flag.Int("recount.operations", 1000, "creations, edits and deletions of TestCountedFieldsThroughFaults")
 
+// withoutAnswers is a connection over which so many of the next queries get no answer, and that counts all.
+func (w *world) withoutAnswers(silent, asked *atomic.Int64) *grpc.ClientConn {
+	w.t.Helper()
+	conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		if strings.HasSuffix(method, "/RunAggregationQuery") {
+			asked.Add(1)
+			if silent.Add(-1) >= 0 {
+				<-ctx.Done()
+				return nil, status.FromContextError(ctx.Err()).Err()
+			}
+		}
+		return streamer(ctx, desc, cc, method, opts...)
+	}))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
 // A query gets no answer. The connection may have been silent, so it is asked again over another.
 // Where that gets none either until its time is over, it takes too long: the event is acknowledged,
 // and the log says so.
@@ -633,20 +654,7 @@ func TestQueryWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
 		var silent, asked atomic.Int64
-		conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			if strings.HasSuffix(method, "/RunAggregationQuery") {
-				asked.Add(1)
-				if silent.Add(-1) >= 0 {
-					<-ctx.Done()
-					return nil, status.FromContextError(ctx.Err()).Err()
-				}
-			}
-			return streamer(ctx, desc, cc, method, opts...)
-		}))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		w.t.Cleanup(func() { _ = conn.Close() })
+		conn := w.withoutAnswers(&silent, &asked)
 		cfg := rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: "likes,comments=count(comments)", Hosted: true}}
 		var log strings.Builder
 		logged := cfg
@@ -684,6 +692,52 @@ func TestQueryWithoutAnAnswer(t *testing.T) {
 		c.set("posts/p/comments/last", map[string]any{})
 		c.deliver(r, c.happened()...)
 		c.holds("posts/p", map[string]any{"comments": int64(8)})
+	})
+}
+
+// A reconcile for a note, for which events were acknowledged, gets no answer to its queries. The note stays until
+// they have one; queries that never get one take too long.
+func TestNoteStaysUntilItsQueriesAreAnswered(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		var silent, asked atomic.Int64
+		cfg := rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: "likes,comments=count(comments)", Hosted: true}}
+		client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(w.withoutAnswers(&silent, &asked)))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		db, err := store.Open(w.ctx, cfg.Place, option.WithGRPCConn(w.withoutAnswers(&silent, &asked)))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		c := w.counting(cfg)
+		reconcile := func() {
+			w.t.Helper()
+			if _, err := client.Reconcile(w.ctx, "p", rollup.ReconcileOptions{}); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		c.set("posts/p", map[string]any{})
+		reconcile()
+		for _, unanswered := range []int{1, 4, 5} { // reconciles
+			c.set(fmt.Sprint("posts/p/comments/", unanswered), map[string]any{})
+			if _, err := db.EnsureNote(w.ctx, "p", "", 0); err != nil {
+				w.t.Fatal(err)
+			}
+			silent.Store(1_000_000)
+			for n := range unanswered {
+				reconcile()
+				if note, _, err := db.NoteOf(w.ctx, "p"); err != nil || (note == nil) != (n == 4) {
+					w.t.Errorf("after %d reconciles without an answer the note is %v, %v", n+1, note, err)
+				}
+			}
+			silent.Store(0)
+			reconcile()
+			if note, _, err := db.NoteOf(w.ctx, "p"); note != nil || err != nil {
+				w.t.Errorf("after an answer the note is %v, %v", note, err)
+			}
+		}
+		c.holds("posts/p", map[string]any{"comments": int64(3)})
 	})
 }
 

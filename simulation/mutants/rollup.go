@@ -51,6 +51,9 @@ var ofRollup = []mutant{
 		"n.Begun || n.Left || len(unasked) > 0 {", "n.Left || len(unasked) > 0 {", testIn("rollup", "TestAnEventBesideTheReconcileOfANote"),
 	},
 	{
+		"a note goes though its queries got no answer", "rollup",
+		"errors.Is(err, errUnanswered) && begun.Tries >= unansweredTries", "errors.Is(err, errUnanswered)", test("TestNoteStaysUntilItsQueriesAreAnswered"),
+	}, {
 		"a revision takes a note away without asking for fields that it doesn't know", "rollup",
 		"case len(unknown) > 0 && !begun.Left:", "case false:", test("TestANoteOfANewerRevision"),
 	},
