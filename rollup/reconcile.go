@@ -292,7 +292,7 @@ func (r *reconciling) agrees(ctx context.Context, k *book.Book) (bool, error) {
 	db, shards := r.client.db, r.client.db.Layout.ShardsOf(k.Counter)
 	sums, all := map[string]int64{}, int64(-1)
 	for _, field := range db.Layout.Fields {
-		sum, numbers, err := db.SumNumbers(ctx, shards, field.Shard, k.At)
+		sum, numbers, _, err := db.SumNumbers(ctx, shards, field.Shard, k.At)
 		if err != nil {
 			return false, fmt.Errorf("sum shards: %w", err)
 		}

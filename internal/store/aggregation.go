@@ -23,13 +23,14 @@ func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (
 	return sum[0], err
 }
 
-// SumNumbers is [DB.Sum] that also counts the documents with a number in the field, for the same price.
-func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.Time) (sum *firestorepb.Value, numbers int64, err error) {
+// SumNumbers is [DB.Sum] that also counts the documents with a number in the field, for the same price, and says
+// as of when.
+func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
 	path := layout.FieldPath(field)
 	// a range matches values of one type only
 	all := where(path, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, Double(math.Inf(-1)))
-	values, _, err := aggregation{collection: collection, where: all, at: at}.ask(ctx, db, sumOf(path), count())
-	return values[0], values[1].GetIntegerValue(), err
+	values, read, err := aggregation{collection: collection, where: all, at: at}.ask(ctx, db, sumOf(path), count())
+	return values[0], values[1].GetIntegerValue(), read, err
 }
 
 // Count is the number of a collection's documents at a time. It costs as much as [DB.Sum].

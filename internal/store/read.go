@@ -30,6 +30,7 @@ type Query struct {
 	Fields     []string  // only the fields at these paths; none is all
 	By         string    // a field that holds a time; only documents that have it
 	Until      time.Time // only those whose By is no later; the zero time is all
+	True       string    // the path of a field; only documents in which it is true
 }
 
 // Get reads the named documents, in the order of the names, all at the time that it returns. A missing
@@ -93,6 +94,9 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 				FieldFilter: &firestorepb.StructuredQuery_FieldFilter{Field: by, Op: firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL, Value: Time(q.Until)},
 			}}
 		}
+	}
+	if q.True != "" {
+		query.Where = where(q.True, firestorepb.StructuredQuery_FieldFilter_EQUAL, Bool(true))
 	}
 	if q.After != "" {
 		query.StartAt = &firestorepb.Cursor{Values: []*firestorepb.Value{{ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: q.After}}}}
