@@ -91,7 +91,8 @@ type Client struct {
 	turns turns // of members, and of sums
 	log   *slog.Logger
 
-	shardsOf *knownShards // of counters with limits
+	shardsOf  *knownShards // of counters with limits
+	foundNone lately       // of these: a look for further shards with room found only some that are known
 
 	logged, doubled lately // counters whose contention was logged, and whose shards were doubled
 

@@ -37,6 +37,8 @@ package shards
 //	add.go        call: an increment, whose counters are looked up
 //	commit.go     commit: to a shard of each counter of a batch, until each request has its outcome
 //	limited.go    the same of a counter that has a limit
+//	room.go       shards of it that have room are looked for
+//	decide.go     what is decided about its requests by what is known of shards
 //	grow.go       a counter that meets contention gets more shards
 //	make.go       shards and counters that are missing are made
 //	documents.go  what transactions do to the documents of a counter

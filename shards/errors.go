@@ -84,7 +84,7 @@ type LimitError struct {
 	Limit   int64
 	Left    int64 // below the limit
 	Taken   int64 // of the limit
-	Members int64 // of Taken, which only they give back
+	Members int64 // of Taken, which only they give back; 0 if By is more than 0
 }
 
 func (e *LimitError) Error() string {

@@ -1,6 +1,8 @@
 package shards
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +28,15 @@ func (h holdings) newer(of holding) {
 	}
 }
 
+// sorted are they in the order of their names.
+func (h holdings) sorted() []holding {
+	all := make([]holding, 0, len(h))
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		all = append(all, h[name])
+	}
+	return all
+}
+
 // knownShards remembers shards of counters with limits. Whoever plans a commit takes out the shards
 // that it touches, so that others take other ones, and puts them back as the commit has left them.
 type knownShards struct {
@@ -40,6 +51,10 @@ const limitedCounters = 1000
 func (k *knownShards) put(counter string, shards ...holding) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.add(counter, shards...)
+}
+
+func (k *knownShards) add(counter string, shards ...holding) {
 	known, ok := k.of.Get(counter)
 	if !ok {
 		known = make(holdings, len(shards))
@@ -58,6 +73,14 @@ func (k *knownShards) forget(counter string, but ...holding) {
 	if len(but) > 0 {
 		k.put(counter, but...)
 	}
+}
+
+// len is how many shards of a counter are known, but for those that commits touch now.
+func (k *knownShards) len(counter string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, _ := k.of.Get(counter)
+	return len(known)
 }
 
 // drop forgets a shard.

@@ -13,109 +13,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/book"
-	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
 // A batch of a counter that has a limit is committed on condition of the shards that it counts in: see
-// package escrow. What the client knows of them is from its last commit there, or from a look at all of
-// them. An increment of such a counter shares commits with others of that counter alone.
-
-// limitedPlan is what a batch commits to counters with limits.
-type limitedPlan struct {
-	escrow.Decision[place]
-	shards map[string][]holding // :: counter with a limit → its shards, as they are known
-}
-
-// held is what all shards hold of a field with a limit, as they are known. It reports false for others.
-func (p limitedPlan) held(where place) (all escrow.Held, limited bool) {
-	for _, h := range p.shards[where.counter] {
-		of, has := h.fields[where.field]
-		all, limited = escrow.Sum(all, of), limited || has
-	}
-	return all, limited
-}
-
-// touches are the shards of a counter that the plan is on condition of, by their indexes.
-func (p limitedPlan) touches(counter string) map[int]bool {
-	at := map[int]bool{}
-	for place, changes := range p.Plan {
-		for _, c := range changes {
-			if place.counter == counter {
-				at[c.Shard] = true
-			}
-		}
-	}
-	return at
-}
-
-// decide decides about requests by what is known of shards.
-func decide(shards map[string][]holding, looked bool, requests []*request) limitedPlan {
-	known := map[place][]escrow.Held{}
-	for counter, of := range shards {
-		fields := map[string]bool{}
-		for _, h := range of {
-			for field := range h.fields {
-				fields[field] = true
-			}
-		}
-		for field := range fields {
-			held := make([]escrow.Held, len(of))
-			for i, h := range of {
-				held[i] = h.fields[field]
-			}
-			known[place{counter, field}] = held
-		}
-	}
-	asked := make([]escrow.Request[place], len(requests))
-	for i, r := range requests {
-		asked[i] = escrow.Request[place]{}
-		for _, sum := range r.sums {
-			for _, a := range sum.amounts {
-				if at := (place{sum.counter, a.field}); known[at] != nil {
-					asked[i][at] = escrow.By(a.by, r.member != nil)
-				}
-			}
-		}
-	}
-	return limitedPlan{Decision: escrow.Decide(known, looked, asked, rand.IntN), shards: shards}
-}
-
-// fromKnown plans a batch by what is known of the shards of counters with limits. It reports false where that
-// takes a look at them.
-func (k *knownShards) fromKnown(counters []string, requests []*request) (limitedPlan, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	shards := map[string][]holding{}
-	for _, counter := range counters {
-		known, _ := k.of.Get(counter)
-		if len(known) == 0 {
-			return limitedPlan{}, false
-		}
-		for _, name := range slices.Sorted(maps.Keys(known)) {
-			shards[counter] = append(shards[counter], known[name])
-		}
-	}
-	p := decide(shards, false, requests)
-	if p.Look {
-		return limitedPlan{}, false
-	}
-	k.takeOut(p)
-	return p, true
-}
-
-// takeOut takes those out that a plan touches.
-func (k *knownShards) takeOut(p limitedPlan) {
-	for counter, shards := range p.shards {
-		known, _ := k.of.Get(counter)
-		for at := range p.touches(counter) {
-			delete(known, shards[at].shard)
-		}
-	}
-}
+// package escrow. What the client knows of them is from its last commit there, from a look for room, or from a
+// look at all of them. An increment of such a counter shares commits with others of that counter alone.
 
 // sendLimited is [Client.send] of a batch that touches counters with limits. It refuses what there is no
 // room for, and leaves for a further commit what finds none beside the others.
@@ -124,12 +29,23 @@ func (c *Client) sendLimited(ctx context.Context, f *batch, limited []string) st
 	var p limitedPlan
 	known := f.misses == 0 || f.misses%4 > 0 // or else what is known of all shards is old, most likely
 	if known {
-		p, known = c.shardsOf.fromKnown(limited, f.requests)
+		var busy bool
+		if p, busy, known = c.shardsOf.fromKnown(limited, f.requests, c.db.Now().Add(-shardRests)); busy {
+			c.findMore(ctx, p)
+		}
 	}
 	if !known {
 		var err error
 		var gone string
-		if p, gone, err = c.look(ctx, limited, f.requests); err != nil {
+		takers, others, places := c.takers(f.requests)
+		if len(takers) > 0 {
+			f.requests, f.rest = takers, append(f.rest, others...)
+			p, known, err = c.lookForRoom(ctx, takers, places)
+		}
+		if err == nil && !known {
+			p, gone, err = c.look(ctx, limited, f.requests)
+		}
+		if err != nil {
 			return f.notLooked(err)
 		}
 		if gone != "" { // its limit was removed, or the counter was
@@ -184,7 +100,7 @@ func (c *Client) look(ctx context.Context, counters []string, requests []*reques
 		}
 		c.shardsOf.forget(counter, shards[counter]...)
 	}
-	p = decide(shards, true, requests)
+	p = decide(shards, true, requests, nil)
 	c.shardsOf.mu.Lock()
 	defer c.shardsOf.mu.Unlock()
 	c.shardsOf.takeOut(p)
@@ -202,7 +118,7 @@ func (c *Client) endHolds(ctx context.Context, requests []*request, p limitedPla
 		for _, sum := range requests[at].sums {
 			for _, a := range sum.amounts {
 				where := place{sum.counter, a.field}
-				if held, limited := p.held(where); limited && a.by > 0 && held.Members > 0 {
+				if held, limited := p.held(where); limited && a.by > 0 && (held.Members > 0 || p.sums != nil) {
 					places[where] = true
 				}
 			}
@@ -248,29 +164,6 @@ func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
 		r.done <- o
 	}
 	return sendCommit
-}
-
-// noRoom says why a request is refused by a plan.
-func (c *Client) noRoom(r *request, p limitedPlan) error {
-	for _, sum := range r.sums {
-		for _, a := range sum.amounts {
-			all, limited := p.held(place{sum.counter, a.field})
-			if !limited || all.Fits(escrow.By(a.by, r.member != nil)) {
-				continue
-			}
-			field, _ := c.db.Layout.Fields.Sum(a.field)
-			return &LimitError{Counter: sum.counter, Field: field.Name, By: a.by, Limit: all.Share, Left: all.Room(), Taken: all.Count, Members: all.Members}
-		}
-	}
-	return ErrLimit
-}
-
-// touch is a shard that a batch's commit writes.
-type touch struct {
-	counter string
-	after   holding
-	at      int // of the commit's writes
-	write   book.HeldWrite
 }
 
 // commitLimited commits what is left of a batch as planned.
@@ -326,22 +219,4 @@ func (c *Client) commitLimited(ctx context.Context, f *batch, sums sums, p limit
 	}
 	c.logDoubt(f, err)
 	return f.failed(err)
-}
-
-// touch is the write of a plan to a shard of a counter.
-func (p limitedPlan) touch(counter string, shard int) *touch {
-	h := p.shards[counter][shard]
-	t := &touch{counter: counter, after: holding{shard: h.shard, version: h.version, fields: maps.Clone(h.fields)}}
-	for place, changes := range p.Plan {
-		for _, change := range changes {
-			if place.counter != counter || change.Shard != shard {
-				continue
-			}
-			before := t.after.fields[place.field]
-			after := change.Of(before)
-			t.write.Change(place.field, before, after)
-			t.after.fields[place.field] = after
-		}
-	}
-	return t
 }

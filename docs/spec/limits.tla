@@ -98,7 +98,8 @@ Ask(r) ==
                         ![r].knows.since = IF Rule("a look of its own") THEN {} ELSE req[r].knows.docs]
   /\ UNCHANGED <<docs, markers, net, landed, ghost>> /\ Watch
 
-\* One read of all documents, at one time.
+\* One read of all documents, at one time. The code reads less for the same decisions. It plans by some shards that
+\* have room, as any request may that knows them from before; and it refuses by the sums of all counts and shares.
 Look(r) ==
   /\ req[r].at = "asked" \/ (req[r].at = "idle" /\ Kind(r) = "take")
   /\ \E D \in IF Rule("one read time") /\ Rule("a look everywhere") THEN {Docs} ELSE {{s, Seat} : s \in Shards} :

@@ -4,8 +4,8 @@
 // Each shard has a share beside its count (escrow: O'Neil 1986). The shares add up to the limit, and no
 // shard counts more than its share. A commit is on condition of each shard that it touches, so it counts
 // what [Decide] has planned, or nothing. What doesn't fit into one shard is spread over several in one
-// commit, so shares only change with the limit. A request is refused after one look at all shards, at one
-// time since it was made.
+// commit, so shares only change with the limit. A request is refused after one look at all shards, or at their
+// sums, at one time since it was made.
 package escrow
 
 import (

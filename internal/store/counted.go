@@ -37,13 +37,6 @@ func (db *DB) conditions(counter string, a *layout.Aggregation) *firestorepb.Str
 	}}
 }
 
-// where is the condition on one field.
-func where(path string, op firestorepb.StructuredQuery_FieldFilter_Operator, value *firestorepb.Value) *firestorepb.StructuredQuery_Filter {
-	return &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
-		FieldFilter: &firestorepb.StructuredQuery_FieldFilter{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: path}, Op: op, Value: value},
-	}}
-}
-
 var operatorOf = map[layout.Operator]firestorepb.StructuredQuery_FieldFilter_Operator{
 	layout.Equal:   firestorepb.StructuredQuery_FieldFilter_EQUAL,
 	layout.In:      firestorepb.StructuredQuery_FieldFilter_EQUAL, // with one value

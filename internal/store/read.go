@@ -90,9 +90,7 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 		by := &firestorepb.StructuredQuery_FieldReference{FieldPath: q.By}
 		query.OrderBy = []*firestorepb.StructuredQuery_Order{{Field: by, Direction: firestorepb.StructuredQuery_ASCENDING}}
 		if !q.Until.IsZero() {
-			query.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
-				FieldFilter: &firestorepb.StructuredQuery_FieldFilter{Field: by, Op: firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL, Value: Time(q.Until)},
-			}}
+			query.Where = where(q.By, firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL, Time(q.Until))
 		}
 	}
 	if q.True != "" {
@@ -140,6 +138,13 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 		return nil, err
 	}
 	return docs, nil
+}
+
+// where is the condition on one field.
+func where(path string, op firestorepb.StructuredQuery_FieldFilter_Operator, value *firestorepb.Value) *firestorepb.StructuredQuery_Filter {
+	return &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
+		FieldFilter: &firestorepb.StructuredQuery_FieldFilter{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: path}, Op: op, Value: value},
+	}}
 }
 
 // List lists the ids of a page of counters. A page may be empty although others follow. The first page

@@ -145,11 +145,39 @@ var ofLimits = []mutant{
 	},
 	{
 		"a request is refused by what is known", "shards",
-		"p := decide(shards, false, requests)", "p := decide(shards, true, requests)", simulationOf("limits"),
+		"p := decide(shards, false, requests, nil)", "p := decide(shards, true, requests, nil)", simulationOf("limits"),
 	},
 	{
 		"a look leaves shards out", "shards",
-		"docs, err := Counter{c, counter}.shards(ctx, time.Time{})\n", "docs, err := Counter{c, counter}.shards(ctx, time.Time{})\n\t\tdocs = docs[:(len(docs)+1)/2]\n", simulationOf("limits"),
+		"docs, err := Counter{c, counter}.shards(ctx, time.Time{})\n", "docs, err := Counter{c, counter}.shards(ctx, time.Time{})\n\t\tdocs = docs[:(len(docs)+1)/2]\n", test("TestALookOfWhoGivesBack"),
+	},
+	{
+		"who doesn't fit into the shards that were found is refused", "shards",
+		"return c.noRoom(requests[i], p) == nil })", "return false })", test("TestWhatALookCosts"),
+	},
+	{
+		"the sums of a refusal are of two times", "shards",
+		"c.db.Sum(ctx, shards, at.field, read)", "c.db.Sum(ctx, shards, at.field, time.Time{})", test("TestSumsOfARefusalAreOfOneTime"),
+	},
+	{
+		"a limit that was removed refuses", "shards",
+		"if err != nil || n == 0 {", "if _ = n; err != nil {", test("TestALimitIsRemovedBeforeARefusal"),
+	},
+	{
+		"shards with room of one field have all of a new limit's", "shards",
+		"if !covers(places, shards, requests) {", "if false {", test("TestALookForRoomBesideANewLimit"),
+	},
+	{
+		"who leaves is refused by sums that leave members out", "shards",
+		"case limited && a.by < 0:", "case false:", test("TestALookOfWhoLeaves"),
+	},
+	{
+		"shards before the one that a look begins at are looked for among all", "shards",
+		"if again || !few ||", "if again || few ||", test("TestWhatALookCosts"),
+	},
+	{
+		"takes stay in the shards that were found first", "shards",
+		"if busy || h.version.Before(rested) {", "if busy || !h.version.IsZero() {", test("TestTakesSpread"),
 	},
 	{
 		"a commit's shards are remembered as they were before", "shards",

@@ -1,0 +1,191 @@
+package shards
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/escrow"
+	"github.com/firestore-counters/counters/internal/groupcommit"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// Requests that find no room in the shards that the client knows are decided about by a few that say that they
+// have room. Those that don't fit there are refused by sums of all shards, which don't go by what these say: where
+// that is wrong, all shards are read, and nobody is refused for it.
+
+// roomAtOnce is how many shards with room are looked for at a time. A commit that takes of several fails where
+// another process is faster in one of them, so they are few.
+const roomAtOnce = 5
+
+// takers separates requests that only take from others, which a look for room doesn't decide about. Places are
+// those with a limit, as far as is known, of which they take.
+func (c *Client) takers(requests []*request) (takers, others []*request, places map[place]bool) {
+	places = map[place]bool{}
+	for _, r := range requests {
+		from := c.takes(r)
+		if len(from) == 0 {
+			others = append(others, r)
+			continue
+		}
+		takers = append(takers, r)
+		for _, at := range from {
+			places[at] = true
+		}
+	}
+	return takers, others, places
+}
+
+// takes are the places with a limit of which a request takes. There are none if it gives back to one, or takes of
+// none of a counter that has limits.
+func (c *Client) takes(r *request) (places []place) {
+	for _, sum := range r.sums {
+		known, _ := c.known.Peek(sum.counter)
+		before := len(places)
+		for _, a := range sum.amounts {
+			field, _ := c.db.Layout.Fields.Sum(a.field)
+			_, limited := known.Limits[field.Name]
+			switch {
+			case limited && a.by < 0:
+				return nil
+			case limited:
+				places = append(places, place{sum.counter, a.field})
+			}
+		}
+		if known.limited && len(places) == before {
+			return nil
+		}
+	}
+	return places
+}
+
+// lookForRoom decides about requests that only take of these places, and maybe of others that have no limit. It
+// reports false where it takes a look at all shards.
+func (c *Client) lookForRoom(ctx context.Context, requests []*request, places map[place]bool) (p limitedPlan, ok bool, err error) {
+	found := map[string]holdings{} // :: counter
+	for at := range places {
+		found[at.counter] = holdings{}
+	}
+	var sums map[place]escrow.Held
+	for again := false; ; again = true {
+		few := false
+		for at := range places {
+			docs, err := c.withRoom(ctx, at, again)
+			if err != nil {
+				return p, false, err
+			}
+			few = few || len(docs) < roomAtOnce
+			for _, doc := range docs {
+				found[at.counter].newer(holdingOf(doc))
+			}
+		}
+		shards := make(map[string][]holding, len(found))
+		for counter, of := range found {
+			shards[counter] = of.sorted()
+		}
+		if !covers(places, shards, requests) {
+			return p, false, nil
+		}
+		p = decide(shards, true, requests, places)
+		misfits := p.Refused
+		if len(misfits) > 0 && sums == nil {
+			if sums, ok, err = c.sumsOf(ctx, places); err != nil || !ok {
+				return p, false, err
+			}
+		}
+		p.sums = sums
+		p.Refused = slices.DeleteFunc(slices.Clone(misfits), func(i int) bool { return c.noRoom(requests[i], p) == nil })
+		if again || !few || len(p.Refused) == len(misfits) {
+			break
+		}
+	}
+	c.shardsOf.mu.Lock()
+	defer c.shardsOf.mu.Unlock()
+	for counter, of := range p.shards {
+		c.shardsOf.add(counter, of...)
+	}
+	c.shardsOf.takeOut(p)
+	return p, len(p.Taken)+len(p.Refused) > 0, nil
+}
+
+// shardRests is how long a shard isn't written that others can be written instead of: a document takes about one
+// write a second.
+const shardRests = time.Second
+
+// findMore has the client know of further shards with room, as one is to be written that was written lately. If
+// others can't be found it doesn't matter.
+func (c *Client) findMore(ctx context.Context, p limitedPlan) {
+	for at, changes := range p.Plan {
+		takes := slices.ContainsFunc(changes, func(change escrow.Change) bool { return change.Count > 0 })
+		known, ok := c.known.Peek(at.counter)
+		if !takes || !ok || c.shardsOf.len(at.counter)+groupcommit.MaxInFlight >= known.NumShards || c.foundNone.is(at.counter) {
+			continue
+		}
+		docs, err := c.withRoom(ctx, at, false)
+		if err != nil {
+			return
+		}
+		before := c.shardsOf.len(at.counter)
+		for _, doc := range docs {
+			c.shardsOf.put(at.counter, holdingOf(doc))
+		}
+		if c.shardsOf.len(at.counter) == before {
+			c.foundNone.remember(at.counter, shardRests)
+		}
+	}
+}
+
+// covers reports whether the shards have shares of no other places that requests ask of: one that got a limit
+// lately.
+func covers(places map[place]bool, shards map[string][]holding, requests []*request) bool {
+	for _, r := range requests {
+		for _, sum := range r.sums {
+			for _, a := range sum.amounts {
+				for _, h := range shards[sum.counter] {
+					if _, limited := h.fields[a.field]; limited && !places[place{sum.counter, a.field}] {
+						return false
+					}
+				}
+			}
+		}
+	}
+	return true
+}
+
+// withRoom reads some shards that say that they have room: in the order of their ids from any of them on, so that
+// processes find different ones, or from the first one on.
+func (c *Client) withRoom(ctx context.Context, at place, first bool) ([]*firestorepb.Document, error) {
+	q := store.Query{Collection: c.db.Layout.ShardsOf(at.counter), True: layout.FieldPath(layout.RoomOf(at.field)), Limit: roomAtOnce}
+	if known, ok := c.known.Peek(at.counter); ok && !first && known.NumShards > 0 {
+		q.After = c.db.Layout.Shard(at.counter, layout.LimitedShard(layout.ShardID(rand.IntN(known.NumShards))))
+	}
+	docs, err := c.db.Documents(ctx, q)
+	return slices.DeleteFunc(docs, func(doc *firestorepb.Document) bool { return !layout.IsLimited(store.IDOf(doc.GetName())) }), err
+}
+
+// sumsOf is what all shards hold of places, each at one time; how much of it is members' is left out. It reports
+// false where that can't be: the limit was removed, say.
+func (c *Client) sumsOf(ctx context.Context, places map[place]bool) (sums map[place]escrow.Held, ok bool, err error) {
+	sums = make(map[place]escrow.Held, len(places))
+	for at := range places {
+		shards := c.db.Layout.ShardsOf(at.counter)
+		share, n, read, err := c.db.SumNumbers(ctx, shards, layout.ShareOf(at.field), time.Time{})
+		if err != nil || n == 0 {
+			return nil, false, err
+		}
+		count, err := c.db.Sum(ctx, shards, at.field, read)
+		if err != nil {
+			return nil, false, err
+		}
+		held := escrow.Held{Count: count.GetIntegerValue(), Share: share.GetIntegerValue()}
+		if !store.IsInteger(count) || !store.IsInteger(share) || !held.Valid() {
+			return nil, false, nil
+		}
+		sums[at] = held
+	}
+	return sums, true, nil
+}
