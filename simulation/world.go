@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
@@ -54,6 +56,8 @@ type world struct {
 	tokens    tokens
 	neighbour *neighbour          // nil is none
 	limits    map[fieldLimit]bool // that somebody has set
+
+	stopped atomic.Bool // a walk has, and the next one begins there
 
 	storms  func(context.Context) // of pages; nil is none
 	settles func()
@@ -152,6 +156,10 @@ func Run(plan Plan) (History, Faults, error) {
 func (w *world) committed(changes []emulator.Change) {
 	w.rec.commit(changes)
 	for _, c := range changes {
+		if strings.HasSuffix(c.Name, "/"+layout.Rollup+"/"+layout.Reconcile) {
+			at := c.New.GetFields()["walks"].GetMapValue().GetFields()[w.settings.Counters.String()].GetMapValue().GetFields()
+			w.stopped.Store(at["page"].GetStringValue() != "" || at["done"].GetStringValue() != "")
+		}
 		if w.neighbour != nil && w.neighbour.told(w, c) {
 			continue
 		}
@@ -471,7 +479,8 @@ func (w *world) reconcile(counters []string, crash time.Duration) bool {
 		w.rec.fault("crash of a reconcile")
 		time.AfterFunc(crash, l.kill)
 	}
-	for range 20 { // a walk that runs out of time goes on with the next call
+	rest := counters == nil && w.stopped.Load() // of an earlier walk, which has passed over what was made since
+	for range 20 {                              // a walk that runs out of time goes on with the next call
 		var answer struct {
 			Drift    int64
 			Done     bool
@@ -502,9 +511,10 @@ func (w *world) reconcile(counters []string, crash time.Duration) bool {
 			w.rec.add(Reconciled{Counter: c.Counter, Number: number, Looked: code == http.StatusOK && c.Problem == "" && !c.Deleted, Drift: c.Drift, Others: others})
 		}
 		ok := code == http.StatusOK || counters != nil && code == http.StatusNotFound // one that isn't there, yet or any more
-		if !ok || answer.Done {
+		if !ok || answer.Done && !rest {
 			return ok
 		}
+		rest = rest && !answer.Done
 	}
 	return false
 }
