@@ -264,7 +264,9 @@ func (c *checker) commanded(id string, k *counter, rest, gone int64) {
 		c.fail("a command takes %d members of %q off, and none was to", gone, id)
 	}
 	from := len(k.series) - 1
-	if rest == 0 || k.series[from].fraction { // a command that read a shard before it became one takes its number off it
+	// A command that read a shard before something else wrote a fraction, or a number at an end of int64, takes off it
+	// what it read, or as much of that as it can.
+	if rest == 0 || k.series[from].fraction || k.saturated() {
 		return
 	}
 	for from > 0 && c.now.Sub(k.series[from].at) < longestCommand {
@@ -273,6 +275,16 @@ func (c *checker) commanded(id string, k *counter, rest, gone int64) {
 	if !slices.ContainsFunc(k.series[from:], func(p point) bool { return p.wrapped-p.members == -rest }) {
 		c.fail("a command takes %d off the shards of %q besides its members, which they held at no time", -rest, id)
 	}
+}
+
+// saturated reports whether one of the shards is at an end of int64, where an increment stops.
+func (k *counter) saturated() bool {
+	for _, s := range k.shards {
+		if s.Count == math.MinInt64 || s.Count == math.MaxInt64 {
+			return true
+		}
+	}
+	return false
 }
 
 // step divides all that was ever asked to be added to a counter: 0 is nothing.
