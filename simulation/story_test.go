@@ -146,7 +146,7 @@ func judge(t *testing.T, check func(History) []Violation, stories []story) {
 func TestEveryMessage(t *testing.T) {
 	t.Parallel()
 	var said []string
-	for _, story := range slices.Concat(storiesOfCommits(), storiesOfHosted(), storiesOfImports(), storiesOfMembers(), storiesOfOdd(), storiesOfLooks(), storiesOfStrangers(), storiesOfClicks(), storiesOfLives(), storiesOfLimits(), storiesOfHolds()) {
+	for _, story := range slices.Concat(storiesOfCommits(), storiesOfHosted(), storiesOfHostedLimits(), storiesOfImports(), storiesOfMembers(), storiesOfOdd(), storiesOfLooks(), storiesOfStrangers(), storiesOfClicks(), storiesOfLives(), storiesOfLimits(), storiesOfHolds()) {
 		s := newScript()
 		if story.write(s); story.wrong != "" {
 			if found := Check(s.history); len(found) > 0 {
