@@ -70,7 +70,6 @@ func (c *Client) lookForRoom(ctx context.Context, requests []*request, places ma
 	for at := range places {
 		found[at.counter] = holdings{}
 	}
-	var sums map[place]escrow.Held
 	for again := false; ; again = true {
 		few := false
 		for at := range places {
@@ -92,12 +91,11 @@ func (c *Client) lookForRoom(ctx context.Context, requests []*request, places ma
 		}
 		p = decide(shards, true, requests, places)
 		misfits := p.Refused
-		if len(misfits) > 0 && sums == nil {
-			if sums, ok, err = c.sumsOf(ctx, places); err != nil || !ok {
+		if len(misfits) > 0 { // also the second time, when others may have taken what there was
+			if p.sums, ok, err = c.sumsOf(ctx, places); err != nil || !ok {
 				return p, false, err
 			}
 		}
-		p.sums = sums
 		p.Refused = slices.DeleteFunc(slices.Clone(misfits), func(i int) bool { return c.noRoom(requests[i], p) == nil })
 		if again || !few || len(p.Refused) == len(misfits) {
 			break
