@@ -12,8 +12,8 @@ import (
 	"github.com/firestore-counters/counters/internal/testbed/official"
 )
 
-// Google's emulator evaluates it as the embedded server does.
-func TestAggregateOfficial(t *testing.T) {
+// Google's emulator evaluates all of it as the embedded server does.
+func TestOfficial(t *testing.T) {
 	t.Parallel()
 	google, err := official.Start(t.Context())
 	if errors.Is(err, official.ErrMissing) {
@@ -29,4 +29,5 @@ func TestAggregateOfficial(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	aggregate(t, conn)
+	whatIsTrue(t, conn)
 }
