@@ -66,6 +66,14 @@ func (c Counter) existing(ctx context.Context, from book.Reader, others ...strin
 	return s, books[0], docs, err
 }
 
+// unlimited is [Counter.existing] of a counter without limits. Of one that has some it is an [ErrLimited].
+func (c Counter) unlimited(ctx context.Context, tx *store.Tx, others ...string) (s Snapshot, k *book.Book, docs book.Shards, err error) {
+	if s, k, docs, err = c.existing(ctx, tx, others...); err == nil && k.Limited() {
+		err = ErrLimited
+	}
+	return s, k, docs, err
+}
+
 func (c Counter) shardName(id string) string { return c.client.db.Layout.Shard(c.id, id) }
 
 // shards reads the counter's shards as they were at a time; the zero time is now.

@@ -187,10 +187,7 @@ func (c *Client) complete(counters []string) {
 // and may run twice.
 func (c Counter) setShards(ctx context.Context, from int, change func(was int) int) error {
 	return c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		s, k, _, err := c.existing(ctx, tx)
-		if err == nil && k.Limited() {
-			err = ErrLimited
-		}
+		s, k, _, err := c.unlimited(ctx, tx)
 		if err != nil {
 			return err
 		}

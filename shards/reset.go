@@ -92,10 +92,7 @@ func (c Counter) decideReset(ctx context.Context, k *book.Book, opts ResetOption
 func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) error {
 	db := c.client.db
 	return c.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, _ int) (int, bool, error) {
-		_, k, _, err := c.existing(ctx, tx)
-		if err == nil && k.Limited() {
-			err = ErrLimited
-		}
+		_, k, _, err := c.unlimited(ctx, tx)
 		if err != nil {
 			return 0, false, err
 		}

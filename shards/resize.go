@@ -66,10 +66,7 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 // move adds what shards hold to another shard in a transaction, and deletes them, or keeps them with
 // nothing in them. A shard that the counter has again, by another resize or by growth, stays.
 func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
-	s, k, docs, err := c.existing(ctx, tx, append([]string{to}, from...)...)
-	if err == nil && k.Limited() {
-		err = ErrLimited
-	}
+	s, k, docs, err := c.unlimited(ctx, tx, append([]string{to}, from...)...)
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ var ofLimits = []mutant{
 	},
 	{
 		"a counter with a limit is resized", "shards",
-		"s, k, _, err := c.existing(ctx, tx)\n\t\tif err == nil && k.Limited() {", "s, k, _, err := c.existing(ctx, tx)\n\t\tif err == nil && false {", simulationOf("limits"),
+		"s, k, _, err := c.unlimited(ctx, tx)", "s, k, _, err := c.existing(ctx, tx)", simulationOf("limits"),
 	},
 	{
 		"a request is refused by what is known", "shards",

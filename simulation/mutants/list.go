@@ -100,7 +100,7 @@ var bySimulation = []mutant{
 	},
 	{
 		"a resize reads shards outside of its transaction", "shards",
-		"c.existing(ctx, tx, append(", "c.existing(ctx, db, append(", test("TestIncrementsBesideAMove"),
+		"c.unlimited(ctx, tx, append(", "c.existing(ctx, c.client.db, append(", test("TestIncrementsBesideAMove"),
 	},
 	{
 		"a command doesn't look for its own id", "internal/book",
