@@ -157,7 +157,7 @@ var ofLimits = []mutant{
 	},
 	{
 		"the sums of a refusal are of two times", "shards",
-		"c.db.Sum(ctx, shards, at.field, read)", "c.db.Sum(ctx, shards, at.field, time.Time{})", test("TestSumsOfARefusalAreOfOneTime"),
+		"c.db.Sum(ctx, shards, at.field, read)", "c.db.Sum(ctx, shards, at.field, map[bool]time.Time{true: {}, false: read}[true])", test("TestSumsOfARefusalAreOfOneTime"),
 	},
 	{
 		"a limit that was removed refuses", "shards",
