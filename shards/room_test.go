@@ -203,35 +203,44 @@ func TestALookForRoomBesideANewLimit(t *testing.T) {
 	}
 }
 
-// Takes that come faster than one a second and shard go to further shards, without reading them all.
+// Takes that come faster than one a second and shard go to further shards, without reading them all. By chance a
+// look for these finds only known ones, and the next comes a second later.
 func TestTakesSpread(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.of(t, "a", 100, 10_000)
-	c := handle(t, w.open(t, shards.Config{}), "a")
-	began := time.Now()
-	reads := w.reads(t, c, func() error {
-		for range 40 {
-			if err := c.Add(t.Context(), 1); err != nil {
-				return err
+	spread := false
+	for n := 0; n < 8 && !spread; n++ {
+		id := fmt.Sprint("a", n)
+		w.of(t, id, 100, 10_000)
+		c := handle(t, w.open(t, shards.Config{}), id)
+		began := time.Now()
+		reads := w.reads(t, c, func() error {
+			for range 40 {
+				if err := c.Add(t.Context(), 1); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if time.Since(began) > 3*time.Second {
+			t.Skip("on this machine takes are too slow to come faster than one a second and shard")
+		}
+		written := 0
+		docs, err := w.fs.Collection("counters").Doc(id).Collection("shards").Documents(t.Context()).GetAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, doc := range docs {
+			if doc.Data()["count"].(int64) > 0 {
+				written++
 			}
 		}
-		return nil
-	})
-	if time.Since(began) > 3*time.Second {
-		t.Skip("on this machine takes are too slow to come faster than one a second and shard")
-	}
-	written := 0
-	docs, err := w.fs.Collection("counters/a/shards").Documents(t.Context()).GetAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, doc := range docs {
-		if doc.Data()["count"].(int64) > 0 {
-			written++
+		t.Logf("40 takes went to %d shards, and read %d documents", written, reads)
+		if spread = written >= 10; reads > 90 {
+			t.Errorf("40 takes read %d documents", reads)
 		}
 	}
-	if written < 10 || reads > 90 {
-		t.Errorf("40 takes went to %d shards, and read %d documents", written, reads)
+	if !spread {
+		t.Error("takes stay in few shards")
 	}
 }
