@@ -123,7 +123,11 @@ func (c *Client) noRoom(r *request, p limitedPlan) error {
 				continue
 			}
 			field, _ := c.db.Layout.Fields.Sum(a.field)
-			return &LimitError{Counter: sum.counter, Field: field.Name, By: a.by, Limit: all.Share, Left: all.Room(), Taken: all.Count, Members: all.Members}
+			full := &LimitError{Counter: sum.counter, Field: field.Name, By: a.by, Limit: all.Share, Left: all.Room(), Taken: all.Count}
+			if a.by < 0 { // sums, by which takes are refused, leave members out
+				full.Members = all.Members
+			}
+			return full
 		}
 	}
 	return nil
