@@ -68,7 +68,7 @@ func (c *Client) begin(ctx context.Context, counter string, due bool) (begun *st
 }
 
 // reconcileNoted reconciles a counter for a note, and removes the note. If another revision has to ask
-// queries, it leaves the note to that one, for a while.
+// queries, it leaves the note to that one, for a while; while queries get no answer, the note stays.
 func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, opts ReconcileOptions) (Report, error) {
 	opts.noted = true
 	r, err := c.reconcile(ctx, begun.Counter, opts)

@@ -627,15 +627,13 @@ func TestReconcileCountsAgain(t *testing.T) {
 
 var recountOperations = flag.Int("recount.operations", 1000, "creations, edits and deletions of TestCountedFieldsThroughFaults")
 
-// withoutAnswers is a connection over which so many of the next queries get no answer, and that counts all.
-func (w *world) withoutAnswers(silent, asked *atomic.Int64) *grpc.ClientConn {
+// querying is a connection over which a query fails if this says so of it.
+func (w *world) querying(fails func(ctx context.Context) error) *grpc.ClientConn {
 	w.t.Helper()
 	conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		if strings.HasSuffix(method, "/RunAggregationQuery") {
-			asked.Add(1)
-			if silent.Add(-1) >= 0 {
-				<-ctx.Done()
-				return nil, status.FromContextError(ctx.Err()).Err()
+			if err := fails(ctx); err != nil {
+				return nil, err
 			}
 		}
 		return streamer(ctx, desc, cc, method, opts...)
@@ -645,6 +643,23 @@ func (w *world) withoutAnswers(silent, asked *atomic.Int64) *grpc.ClientConn {
 	}
 	w.t.Cleanup(func() { _ = conn.Close() })
 	return conn
+}
+
+// unanswered is what becomes of a query that gets no answer.
+func unanswered(ctx context.Context) error {
+	<-ctx.Done()
+	return status.FromContextError(ctx.Err()).Err()
+}
+
+// withoutAnswers is a connection over which so many of the next queries get no answer, and that counts all.
+func (w *world) withoutAnswers(silent, asked *atomic.Int64) *grpc.ClientConn {
+	w.t.Helper()
+	return w.querying(func(ctx context.Context) error {
+		if asked.Add(1); silent.Add(-1) >= 0 {
+			return unanswered(ctx)
+		}
+		return nil
+	})
 }
 
 // A query gets no answer. The connection may have been silent, so it is asked again over another.
@@ -747,23 +762,15 @@ func TestQueriesThatFailAndThenGetNoAnswer(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
 		var asked atomic.Int64
-		conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			if strings.HasSuffix(method, "/RunAggregationQuery") {
-				switch asked.Add(1) {
-				case 1, 2:
-					return nil, status.Error(codes.Unavailable, "busy")
-				case 3:
-					<-ctx.Done()
-					return nil, status.FromContextError(ctx.Err()).Err()
-				}
+		client, err := rollup.Open(w.ctx, hostedPosts, option.WithGRPCConn(w.querying(func(ctx context.Context) error {
+			switch asked.Add(1) {
+			case 1, 2:
+				return status.Error(codes.Unavailable, "busy")
+			case 3:
+				return unanswered(ctx)
 			}
-			return streamer(ctx, desc, cc, method, opts...)
-		}))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		w.t.Cleanup(func() { _ = conn.Close() })
-		client, err := rollup.Open(w.ctx, hostedPosts, option.WithGRPCConn(conn))
+			return nil
+		})))
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -176,6 +176,10 @@ func (k *Book) ShareOut(tx *store.Tx, all Shards, least int, held map[string]esc
 func (k *Book) TakeShares(tx *store.Tx, all Shards, field layout.Field, last bool) error {
 	names := k.names()
 	taken := []string{layout.ShareOf(field.Shard), layout.MembersIn(field.Shard), layout.RoomOf(field.Shard)}
+	paths := make([]string, len(taken))
+	for i, name := range taken {
+		paths[i] = layout.FieldPath(name)
+	}
 	others := map[string]bool{}
 	for _, doc := range all {
 		if err := Movable(names.Fields, doc); err != nil && last {
@@ -186,10 +190,6 @@ func (k *Book) TakeShares(tx *store.Tx, all Shards, field layout.Field, last boo
 	for _, doc := range all {
 		id, limited := layout.UnlimitedShard(store.IDOf(doc.GetName()))
 		if !last || !limited {
-			paths := make([]string, len(taken))
-			for i, name := range taken {
-				paths[i] = layout.FieldPath(name)
-			}
 			tx.Write(store.Update(doc.GetName(), store.Exists(true), nil, paths))
 			continue
 		}
