@@ -95,6 +95,11 @@ func storiesOfHolds() []story {
 			other := Doc{Kind: "member", Counter: named, Member: "m2"}
 			s.commit(map[Doc]*Document{alice: nil, other: {Since: since(s), CountedOn: "limited-0"}, shardDoc("limited-1"): {Shared: true}})
 		}},
+		{"a membership that names another shard with a limit", "names shard", func(s *script) {
+			s.limit(2)
+			s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "m1"})
+			s.commit(map[Doc]*Document{alice: {Since: since(s), CountedOn: "limited-1"}, shardDoc("limited-0"): shard(1)})
+		}},
 		{"a hold ends before its time", "for which there is no call", func(s *script) {
 			hold(s, time.Minute)
 			end(s)
