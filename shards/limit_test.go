@@ -66,6 +66,8 @@ func TestLimit(t *testing.T) {
 	if err := add(2); err != nil {
 		t.Fatal(err)
 	}
+	limit(t, c, 2) // no shard has room
+	w.shares(t, "a")
 	limit(t, c, 10)
 	if sum, ids := w.shares(t, "a"); sum != 10 || !slices.Equal(ids, []string{"limited-0", "limited-1", "limited-2"}) {
 		t.Errorf("shares of %d in %v, want 10 in three", sum, ids)
