@@ -179,22 +179,35 @@ func TestHoldsThatNothingEnds(t *testing.T) {
 // are over all the same.
 func TestHoldsWithoutEntriesEnd(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, func(w *world) {
-		c := w.holding(shards.Config{}, "c")
-		w.must(c.Join(w.ctx, "total", "joined"))
-		w.must(nil, c.SetLimit(w.ctx, "total", 3))
-		_, _, err := c.Hold(w.ctx, "total", "held", time.Minute)
-		w.must(nil, err)
-		w.reconcile() // so that the walk after it finds the counter right, and only glances at it
-		entries, err := w.fs.CollectionGroup("counter_requests").OrderBy("until", firestore.Asc).Documents(w.ctx).GetAll()
-		w.must(entries, err)
-		for _, entry := range entries {
-			w.must(entry.Ref.Delete(w.ctx))
-		}
-		time.Sleep(time.Minute + time.Second)
-		w.walk()
-		if got := w.members(c, "total"); !slices.Equal(got, []string{"joined"}) {
-			w.t.Errorf("%q, want that the hold is over", got)
-		}
-	})
+	for name, place := range map[string]shards.Place{
+		"a document of ours":      {Project: "p"},
+		"a document of the app's": {Project: "p", Counters: "posts/{post}", Fields: "total=count", Hosted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inVirtualTime(t, func(w *world) {
+				w.must(w.fs.Doc("posts/c").Set(w.ctx, map[string]any{"title": "x"}))
+				c := w.holding(shards.Config{Place: place}, "c")
+				w.must(c.Join(w.ctx, "total", "joined"))
+				w.must(nil, c.SetLimit(w.ctx, "total", 3))
+				_, _, err := c.Hold(w.ctx, "total", "held", time.Minute)
+				w.must(nil, err)
+				client, err := rollup.Open(w.ctx, rollup.Config{Place: place}, option.WithGRPCConn(w.connect()))
+				w.must(client, err)
+				client.Looks(false)
+				// so that the walk after it finds the counter right, and only glances at it
+				w.must(client.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}))
+				entries, err := w.fs.CollectionGroup("counter_requests").OrderBy("until", firestore.Asc).Documents(w.ctx).GetAll()
+				w.must(entries, err)
+				for _, entry := range entries {
+					w.must(entry.Ref.Delete(w.ctx))
+				}
+				time.Sleep(time.Minute + time.Second)
+				w.must(client.ReconcileAll(w.ctx, rollup.ReconcileOptions{}))
+				if got := w.members(c, "total"); !slices.Equal(got, []string{"joined"}) {
+					w.t.Errorf("%q, want that the hold is over", got)
+				}
+			})
+		})
+	}
 }

@@ -93,8 +93,7 @@ var ofLimits = []mutant{
 	},
 	{
 		"a walk sees no limits", "internal/book",
-		"LedgerUneven, LedgerLimits, LedgerFloor, LedgerFormat, LedgerShards}, LedgerBack...)\n\tfor _, own := range []string{layout.Deleting, layout.NumShards, layout.NumShardsLegacy, layout.Limits} {",
-		"LedgerUneven, LedgerFloor, LedgerFormat, LedgerShards}, LedgerBack...)\n\tfor _, own := range []string{layout.Deleting, layout.NumShards, layout.NumShardsLegacy} {", testIn("rollup", "TestHoldsWithoutEntriesEnd"),
+		"LedgerUneven, LedgerLimits, LedgerFloor, LedgerFormat", "LedgerUneven, LedgerFloor, LedgerFormat", testIn("rollup", "TestHoldsWithoutEntriesEnd"),
 	},
 	{
 		"a shard is made for a counter with a limit", "shards",
