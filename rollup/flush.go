@@ -58,7 +58,7 @@ func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 func (f *flushing) look(ctx context.Context) {
 	c, counter := f.client, f.batch.counter
 	for field, kept := range f.diff.Kept {
-		c.log.WarnContext(ctx, logProblem, "counter", counter, "problem", problemKept(field, kept))
+		c.log.WarnContext(ctx, logProblem, "counter", counter, "problem", problemKept(field, ledger.Add(kept...)))
 	}
 	if f.book.Alone() { // the ledger counts, and the document shows it once there is room
 		c.log.ErrorContext(ctx, logProblem, "counter", counter, "problem", problemTooLarge)

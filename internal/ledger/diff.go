@@ -17,7 +17,7 @@ type Diff struct {
 
 	// the new base of fields that are shown from now on, and of fields that are no numbers any more
 	Base     Counts
-	Kept     Counts // how much of Base is from fields that are no numbers any more
+	Kept     map[string][]int64 // what of Base is from fields that are no numbers any more, shard by shard
 	Replaced map[string]int64
 	Gone     time.Time // when the counter's document was found missing; the zero time leaves it
 	Back     bool      // the document exists again

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -338,16 +339,15 @@ func (l *Ledger) Merge(states []State, answers map[string]Answer) Diff {
 	return d
 }
 
-// keep adds to the base of a diff what shards have counted and don't hold any more.
+// keep adds to the base of a diff what a shard has counted and doesn't hold any more. The base is one
+// sum of all that is kept: shard by shard it would depend on their order near the ends of int64.
 func (l *Ledger) keep(d *Diff, kept Counts) {
 	if len(kept) > 0 && d.Base == nil {
-		d.Base, d.Kept = Counts{}, Counts{}
+		d.Base, d.Kept = Counts{}, map[string][]int64{}
 	}
 	for name, n := range kept {
-		if _, has := d.Base[name]; !has {
-			d.Base[name] = l.Base[name]
-		}
-		d.Base[name], d.Kept[name] = Add(d.Base[name], n), Add(d.Kept[name], n)
+		d.Kept[name] = append(d.Kept[name], n)
+		d.Base[name] = Add(append(slices.Clone(d.Kept[name]), l.Base[name])...)
 	}
 }
 

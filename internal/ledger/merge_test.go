@@ -419,6 +419,39 @@ func TestLateEventOfAShardThatTheLedgerNeverKnew(t *testing.T) {
 	}
 }
 
+// Shards whose fields become texts together are one sum: near the ends of int64 the base would else
+// depend on which of them came first.
+func TestBlankShardsAreOneSum(t *testing.T) {
+	t.Parallel()
+	before := []State{
+		{Shard: "0", AsOf: at(100), Counts: Counts{"count": 30}},
+		{Shard: "1", AsOf: at(100), Counts: Counts{"count": -30}},
+	}
+	for _, order := range [][]string{{"0", "1"}, {"1", "0"}} {
+		var texts []State
+		for _, shard := range order {
+			texts = append(texts, State{Shard: shard, AsOf: at(200), Blank: []string{"count"}})
+		}
+		for name, become := range map[string]func(l *Ledger) Diff{
+			"events":     func(l *Ledger) Diff { return l.Merge(texts, nil) },
+			"a snapshot": func(l *Ledger) Diff { return l.Correct(at(1000), Snapshot{At: at(1000), States: texts}) },
+		} {
+			for _, end := range []int64{math.MaxInt64, math.MinInt64} {
+				l := New(before)
+				l.Base["count"] = end
+				d := become(l)
+				l.Apply(d)
+				if got := l.Base["count"]; got != end {
+					t.Errorf("by %s of shards %v the base of %d becomes %d", name, order, end, got)
+				}
+				if got := Add(d.Kept["count"]...); len(d.Kept["count"]) != 2 || got != 0 {
+					t.Errorf("by %s of shards %v %v is kept, want 30 and -30", name, order, d.Kept)
+				}
+			}
+		}
+	}
+}
+
 // Sums and deltas end at the largest and smallest int64, in whatever order their terms come, and a
 // total that was there is right again once the shards come back.
 func TestSumsSaturate(t *testing.T) {

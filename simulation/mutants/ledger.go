@@ -51,6 +51,10 @@ var ofLedger = []mutant{
 		"			l.keep(&d, kept)\n", "			_ = kept\n", test("TestMergeWhatIsBlank"),
 	},
 	{
+		"what shards counted that became texts goes into the base one by one", "internal/ledger",
+		"d.Base[name] = Add(append(slices.Clone(d.Kept[name]), l.Base[name])...)", "_ = slices.Sorted[int64]\n\t\tif _, has := d.Base[name]; !has {\n\t\t\td.Base[name] = l.Base[name]\n\t\t}\n\t\td.Base[name] = Add(d.Base[name], n)", test("TestBlankShardsAreOneSum"),
+	},
+	{
 		"a fraction that becomes an integer again counts on top of what was counted", "internal/book",
 		"number && math.Abs(n.DoubleValue) < 1<<63 {", "number && math.Abs(n.DoubleValue) < 0 {", testIn("rollup", "TestDecodeSeveralFields"),
 	},
