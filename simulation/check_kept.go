@@ -78,7 +78,8 @@ func (k *counter) bases(was, is *Document) map[wide]bool {
 	for shard := range k.blank {
 		before, had := was.States[shard]
 		s, stays := is.States[shard]
-		if had && !stays { // a snapshot that is counted with it has found it gone
+		if !stays && (had || is.Floor > was.Floor) {
+			// A snapshot has found it gone: also a shard whose event is counted by the same commit.
 			s.AsOf = math.MaxInt64
 		}
 		if before == s || !slices.ContainsFunc(k.between(shard, before.AsOf, s.AsOf), func(v version) bool { return v.blank }) {

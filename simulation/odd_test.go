@@ -84,6 +84,17 @@ func storiesOfOdd() []story {
 			s.commit(map[Doc]*Document{beyond: nil})
 			keep(s, 5, 5, map[string]State{})
 		}},
+		{"its shard was not known before that snapshot", "", func(s *script) {
+			make(s)
+			beyond := doc("shard", "2")
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{plain, 5, ""}}})
+			s.commit(map[Doc]*Document{beyond: {Count: 5}})
+			s.end(1, OK)
+			s.add(Odd{Counter: plain})
+			s.commit(map[Doc]*Document{beyond: {Odd: true, Blank: true}})
+			gone := s.commit(map[Doc]*Document{beyond: nil})
+			s.commit(map[Doc]*Document{counter: {NumShards: 2, Total: 5}, ledger: {Base: 5, Floor: gone}})
+		}},
 		{"it goes into the base twice", "the base of \"plain-1\" changes by 5", func(s *script) {
 			make(s)
 			at := add(s, 5)
