@@ -124,11 +124,11 @@ test("docs/likes.md, typed from top to bottom", async (t) => {
       assert.deepEqual(asked.filter((request) => request.startsWith(`GET ${url()}`) && request.includes("counter=")), [], "the page's own site was asked");
     },
     "as it changes": async () => {
-      // The lines before it take the place of one of app.js.
+      // The lines before it take the place of one of counters.js.
       const { text } = parts[parts.findIndex(({ browser }) => browser === "as it changes") - 1];
-      const lines = readFileSync(join(app, "app.js"), "utf8").split("\n");
+      const lines = readFileSync(join(app, "counters.js"), "utf8").split("\n");
       lines.splice(lines.findIndex((line) => line.includes("new Counters")), 1, moved(text));
-      writeFileSync(join(app, "app.js"), lines.join("\n"));
+      writeFileSync(join(app, "counters.js"), lines.join("\n"));
       // What esbuild has built a moment ago it serves once more.
       const served = async () => (await (await fetch(`${url()}bundle/app.js`)).text()).includes("connectFirestoreEmulator(db");
       for (let tries = 0; !(await served()); tries++) {
