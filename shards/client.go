@@ -138,8 +138,8 @@ func (c *Client) Counter(id string) (Counter, error) {
 // ID is the counter's id.
 func (c Counter) ID() string { return c.id }
 
-// sums says why nothing can be set in any counter, as [ErrInvalidField].
-func (c *Client) sums() error {
+// checkSums says why nothing can be set in any counter, as [ErrInvalidField].
+func (c *Client) checkSums() error {
 	if err := c.db.Layout.CheckSums(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidField, err)
 	}

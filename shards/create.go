@@ -35,7 +35,7 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 		err = c.client.mayHave(opts.Shards)
 	}
 	if opts.Total != 0 && err == nil {
-		err = c.client.sums()
+		err = c.client.checkSums()
 	}
 	if db.Layout.Hosted {
 		err = ErrHosted

@@ -41,6 +41,64 @@ func (p limitedPlan) touches(counter string) map[int]bool {
 	return at
 }
 
+// takers separates requests that only take from others, which a look for room doesn't decide about. Places are
+// those with a limit, as far as is known, of which they take.
+func (c *Client) takers(requests []*request) (takers, others []*request, places map[place]bool) {
+	places = map[place]bool{}
+	for _, r := range requests {
+		from := c.takes(r)
+		if len(from) == 0 {
+			others = append(others, r)
+			continue
+		}
+		takers = append(takers, r)
+		for _, at := range from {
+			places[at] = true
+		}
+	}
+	return takers, others, places
+}
+
+// takes are the places with a limit of which a request takes. There are none if it gives back to one, or takes of
+// none of a counter that has limits.
+func (c *Client) takes(r *request) (places []place) {
+	for _, sum := range r.sums {
+		known, _ := c.known.Peek(sum.counter)
+		before := len(places)
+		for _, a := range sum.amounts {
+			field, _ := c.db.Layout.Fields.Sum(a.field)
+			_, limited := known.Limits[field.Name]
+			switch {
+			case limited && a.by < 0:
+				return nil
+			case limited:
+				places = append(places, place{sum.counter, a.field})
+			}
+		}
+		if known.limited && len(places) == before {
+			return nil
+		}
+	}
+	return places
+}
+
+// covers reports whether the shards have shares of no other places that requests ask of: one that got a limit
+// lately.
+func covers(places map[place]bool, shards map[string][]holding, requests []*request) bool {
+	for _, r := range requests {
+		for _, sum := range r.sums {
+			for _, a := range sum.amounts {
+				for _, h := range shards[sum.counter] {
+					if _, limited := h.fields[a.field]; limited && !places[place{sum.counter, a.field}] {
+						return false
+					}
+				}
+			}
+		}
+	}
+	return true
+}
+
 // decide decides about requests by what is known of shards, which may be none of places that have a limit.
 func decide(shards map[string][]holding, looked bool, requests []*request, limited map[place]bool) limitedPlan {
 	known := map[place][]escrow.Held{}

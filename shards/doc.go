@@ -54,7 +54,7 @@ package shards
 //	key.go        keys, and how they are named
 //	cache.go      counters that were read lately
 //	snapshot.go   a counter as it was read
-//	lookup.go     reads that are shared
+//	lookup.go     counters that are looked up in one read
 //	lately.go     what happened to counters lately
 //	turns.go      turns of those who want the same
 //	patience.go   how long calls wait that have no deadline

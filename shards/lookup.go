@@ -5,22 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
-
-	"golang.org/x/sync/singleflight"
 )
-
-// share has all who ask for a counter while it is read share that. Whoever asked first may go away, and the
-// others still wait.
-func share[V any](ctx context.Context, reads *singleflight.Group, counter string, read func(context.Context) (V, error)) (v V, err error) {
-	result := reads.DoChan(counter, func() (any, error) { return read(context.WithoutCancel(ctx)) })
-	select {
-	case r := <-result:
-		v, _ = r.Val.(V)
-		return v, r.Err
-	case <-ctx.Done():
-		return v, ctx.Err()
-	}
-}
 
 // readsAtOnce is how many reads of unknown counters are under way at once.
 const readsAtOnce = 4

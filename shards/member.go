@@ -195,7 +195,7 @@ func (c Counter) below(ctx context.Context, membership string) (m *Member, back 
 
 // seat is a member's in a field of the counter.
 func (c Counter) seat(field, member string) (hold.Seat, error) {
-	if err := c.countsMembers(field); err != nil {
+	if err := c.checkField(field); err != nil {
 		return hold.Seat{}, err
 	}
 	if err := layout.ValidateID(member); err != nil {
@@ -204,7 +204,7 @@ func (c Counter) seat(field, member string) (hold.Seat, error) {
 	return hold.Seat{Counter: c.id, Field: field, Member: member}, nil
 }
 
-func (c Counter) countsMembers(field string) error {
+func (c Counter) checkField(field string) error {
 	if err := c.client.db.Layout.CheckField(field); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidField, err)
 	}
@@ -255,7 +255,7 @@ const membersPage = 500
 func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, error] {
 	return func(yield func(Member, error) bool) {
 		err := c.call("members of "+field+" of", func() error {
-			if err := c.countsMembers(field); err != nil {
+			if err := c.checkField(field); err != nil {
 				return err
 			}
 			for after, more := "", true; more; {

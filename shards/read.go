@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // Get reads the counter's document. Errors: [ErrNotFound], [ErrNotCounted], or the
@@ -121,5 +123,18 @@ func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 		if err != nil {
 			yield(Snapshot{}, err)
 		}
+	}
+}
+
+// share has all who ask for a counter while it is read share that. Whoever asked first may go away, and the
+// others still wait.
+func share[V any](ctx context.Context, reads *singleflight.Group, counter string, read func(context.Context) (V, error)) (v V, err error) {
+	result := reads.DoChan(counter, func() (any, error) { return read(context.WithoutCancel(ctx)) })
+	select {
+	case r := <-result:
+		v, _ = r.Val.(V)
+		return v, r.Err
+	case <-ctx.Done():
+		return v, ctx.Err()
 	}
 }

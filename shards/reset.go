@@ -38,7 +38,7 @@ func (c Counter) Reset(ctx context.Context, opts ResetOptions) error {
 }
 
 func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
-	if err := c.client.sums(); err != nil {
+	if err := c.client.checkSums(); err != nil {
 		return err
 	}
 	if opts.RemoveMembers {
@@ -119,7 +119,7 @@ func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) 
 // gets. Errors are those of [Counter.Reset], and [book.ErrLedgerFull].
 func (c Counter) Rebase(ctx context.Context, total int64) error {
 	return c.call("rebase", func() error {
-		if err := c.client.sums(); err != nil {
+		if err := c.client.checkSums(); err != nil {
 			return err
 		}
 		return c.rebase(ctx, map[string]int64{c.client.db.Layout.Fields[0].Name: total})

@@ -22,47 +22,6 @@ import (
 // another process is faster in one of them, so they are few.
 const roomAtOnce = 5
 
-// takers separates requests that only take from others, which a look for room doesn't decide about. Places are
-// those with a limit, as far as is known, of which they take.
-func (c *Client) takers(requests []*request) (takers, others []*request, places map[place]bool) {
-	places = map[place]bool{}
-	for _, r := range requests {
-		from := c.takes(r)
-		if len(from) == 0 {
-			others = append(others, r)
-			continue
-		}
-		takers = append(takers, r)
-		for _, at := range from {
-			places[at] = true
-		}
-	}
-	return takers, others, places
-}
-
-// takes are the places with a limit of which a request takes. There are none if it gives back to one, or takes of
-// none of a counter that has limits.
-func (c *Client) takes(r *request) (places []place) {
-	for _, sum := range r.sums {
-		known, _ := c.known.Peek(sum.counter)
-		before := len(places)
-		for _, a := range sum.amounts {
-			field, _ := c.db.Layout.Fields.Sum(a.field)
-			_, limited := known.Limits[field.Name]
-			switch {
-			case limited && a.by < 0:
-				return nil
-			case limited:
-				places = append(places, place{sum.counter, a.field})
-			}
-		}
-		if known.limited && len(places) == before {
-			return nil
-		}
-	}
-	return places
-}
-
 // lookForRoom decides about requests that only take of these places, and maybe of others that have no limit. It
 // reports false where it takes a look at all shards.
 func (c *Client) lookForRoom(ctx context.Context, requests []*request, places map[place]bool) (p limitedPlan, ok bool, err error) {
@@ -135,23 +94,6 @@ func (c *Client) findMore(ctx context.Context, p limitedPlan) {
 			c.foundNone.remember(at.counter, shardRests)
 		}
 	}
-}
-
-// covers reports whether the shards have shares of no other places that requests ask of: one that got a limit
-// lately.
-func covers(places map[place]bool, shards map[string][]holding, requests []*request) bool {
-	for _, r := range requests {
-		for _, sum := range r.sums {
-			for _, a := range sum.amounts {
-				for _, h := range shards[sum.counter] {
-					if _, limited := h.fields[a.field]; limited && !places[place{sum.counter, a.field}] {
-						return false
-					}
-				}
-			}
-		}
-	}
-	return true
 }
 
 // withRoom reads some shards that say that they have room: in the order of their ids from any of them on, so that

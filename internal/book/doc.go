@@ -18,6 +18,7 @@
 //	shares.go    shares of a limit that don't add up, and how they are given out anew
 //	book.go      a book: how it is read, and what changes it
 //	limit.go     a field gets a limit, or loses it
+//	held.go      what a shard holds of such a field
 //	document.go  the counter's document
 //	ledger.go    the ledger's document
 package book

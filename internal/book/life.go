@@ -25,7 +25,7 @@ func (k *Book) Make(ctx context.Context, tx *store.Tx, n int, total int64, floor
 		if err := k.balances(totals); err != nil {
 			return err
 		}
-		tx.Write(k.ledger())
+		tx.Write(k.writeLedger())
 		fields = view(names, k.Ledger, totals)
 	}
 	switch name := names.Counter(k.Counter); {

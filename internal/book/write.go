@@ -63,7 +63,7 @@ func (k *Book) writes() ([]*firestorepb.Write, error) {
 		return nil, err
 	}
 	document := k.document(totals) // before the ledger's sums say that it shows them
-	writes := []*firestorepb.Write{k.ledger()}
+	writes := []*firestorepb.Write{k.writeLedger()}
 	if document != nil {
 		writes = append(writes, document)
 	}
@@ -85,8 +85,8 @@ func (k *Book) balances(totals map[string]int64) error {
 // ends reports whether a total may have been cut at the end of an int64.
 func ends(n int64) bool { return n == math.MaxInt64 || n == math.MinInt64 }
 
-// ledger is the write of the ledger.
-func (k *Book) ledger() *firestorepb.Write {
+// writeLedger is the write of the ledger, which then says what is shown.
+func (k *Book) writeLedger() *firestorepb.Write {
 	l, name := k.Ledger, k.names().LedgerOf(k.Counter)
 	l.Apply(ledger.Diff{Gone: k.diff.Gone, Back: k.diff.Back})
 	var fields map[string]*firestorepb.Value
