@@ -45,7 +45,7 @@ func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) 
 		a, err := c.db.Aggregate(ctx, counter, field.Counted, at)
 		switch {
 		case err != nil && timeIsOver(ctx, err):
-			// Nor did it come over another connection: the query takes too long.
+			// Nor did it come over another connection: the query may take too long.
 			got.unanswered = true
 			problem(field, fmt.Sprintf("%s can't be counted: no answer within %v: %v", field, aggregationTimeout, err))
 			continue

@@ -31,9 +31,10 @@ const (
 	notesAtOnce = 1000
 	// notedLimit is how long a counter may take, its queries included.
 	notedLimit = aggregationTimeout + 10*time.Second
-	// unansweredTries is how many reconciles begin for a note whose queries get no answer. The next may get
-	// one; after so many the queries take too long, and their fields stay as they are.
-	unansweredTries = 5
+	// After rareAfter reconciles that failed, half an hour, the next ones are rare, as the walk's: each may cost
+	// the reads of queries that get no answer in their time.
+	rareAfter = 10
+	rareDue   = time.Hour
 	// noteTimeout bounds what noting takes: it is beside what an event has waited for already.
 	noteTimeout = 5 * time.Second
 )
@@ -64,7 +65,15 @@ func (c *Client) begin(ctx context.Context, counter string, due bool) (begun *st
 	if _, unknown := c.db.Unasked(*n); n.Left && len(unknown) > 0 && now.Sub(n.LeftAt) < besideFor {
 		return nil, nil
 	}
-	return c.db.BeginNote(ctx, *n, now.Add(min(noteDue<<min(n.Tries, 10), longestDue)))
+	return c.db.BeginNote(ctx, *n, now.Add(pauseAfter(n.Tries)))
+}
+
+// pauseAfter is how long a note waits for its next reconcile, if the one that begins fails as tries before it did.
+func pauseAfter(tries int64) time.Duration {
+	if tries >= rareAfter {
+		return rareDue
+	}
+	return min(noteDue<<tries, longestDue)
 }
 
 // reconcileNoted reconciles a counter for a note, and removes the note. If another revision has to ask
@@ -72,9 +81,6 @@ func (c *Client) begin(ctx context.Context, counter string, due bool) (begun *st
 func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, opts ReconcileOptions) (Report, error) {
 	opts.noted = true
 	r, err := c.reconcile(ctx, begun.Counter, opts)
-	if errors.Is(err, errUnanswered) && begun.Tries >= unansweredTries {
-		err = nil
-	}
 	switch _, unknown := c.db.Unasked(begun); {
 	case err != nil || ctx.Err() != nil:
 	case len(unknown) > 0 && !begun.Left:

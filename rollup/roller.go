@@ -320,13 +320,19 @@ func (r *Roller) recount(b recount) {
 	r.mu.Lock()
 	now := time.Now()
 	covered, refused := r.recounts.done(now, b, o, got.largest)
-	if len(covered) > 0 {
-		r.pending.answer(now, b.of.counter, answered[chan<- error]{collection: b.of.id, elsewhere: r.client.elsewhere(b.of.id), answers: got.answers, events: covered})
+	answer := answered[chan<- error]{collection: b.of.id, elsewhere: r.client.elsewhere(b.of.id), answers: got.answers, events: covered}
+	if got.unanswered {
+		answer.events = nil
+	}
+	if len(answer.events)+len(answer.answers) > 0 {
+		r.pending.answer(now, b.of.counter, answer)
 	}
 	r.mu.Unlock()
-	if got.unanswered && len(covered) > 0 {
-		r.client.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, slog.String("counter", b.of.counter), slog.String("collection", b.of.id),
-			slog.Int("acknowledged", len(covered)), slog.String("problem", "its queries take too long, so its events are acknowledged"))
+	if got.unanswered && len(covered) > 0 { // maybe the queries take too long, so others' events need not wait for them
+		noted := r.client.note(r.running, b.of.counter, errUnanswered)
+		for _, event := range events(covered) {
+			event <- noted
+		}
 	}
 	for _, event := range refused {
 		event <- err

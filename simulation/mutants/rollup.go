@@ -52,7 +52,10 @@ var ofRollup = []mutant{
 	},
 	{
 		"a note goes though its queries got no answer", "rollup",
-		"errors.Is(err, errUnanswered) && begun.Tries >= unansweredTries", "errors.Is(err, errUnanswered)", test("TestNoteStaysUntilItsQueriesAreAnswered"),
+		"if err == nil && opts.noted && r.asked != nil && r.asked.unanswered {", "if false {", test("TestNoteStaysUntilItsQueriesAreAnswered"),
+	}, {
+		"events are acknowledged though their queries got no answer", "rollup",
+		"noted := r.client.note(r.running, b.of.counter, errUnanswered)", "var noted error", test("TestQueryWithoutAnAnswer"),
 	}, {
 		"a revision takes a note away without asking for fields that it doesn't know", "rollup",
 		"case len(unknown) > 0 && !begun.Left:", "case false:", test("TestANoteOfANewerRevision"),
