@@ -371,6 +371,10 @@ class Project:
             return self.put("iam", name, dict(call.body.get("serviceAccount", {}), projectId=PROJECT, email=email, uniqueId=str(len(self.made)), etag="eA==", oauth2ClientId="1"))
         if call.does("serviceAccounts.get"):
             return self.get("iam", name)
+        if call.does("serviceAccounts.patch"):
+            account = self.get("iam", name)
+            merge(account, call.body["serviceAccount"], call.body["updateMask"])
+            return account
         if call.does("serviceAccounts.delete"):
             return self.remove("iam", name)
         if call.does("serviceAccounts.enable"):
