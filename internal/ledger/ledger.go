@@ -99,6 +99,9 @@ func (l *Ledger) after(s State, known Entry) (e Entry, kept Counts) {
 		}
 	}
 	for _, name := range s.Blank {
+		if _, limited := l.Limits[name]; limited {
+			continue // its total is made of shards alone
+		}
 		if n := before(name); n != 0 {
 			Put(&kept, name, n)
 		}
