@@ -254,6 +254,7 @@ const (
 // EndAll ends the holds of all counters that are over, of fields that this revision counts. It goes on
 // while there are more, and returns the errors of fields whose holds it couldn't end.
 func (h Holds) EndAll(ctx context.Context) error {
+	began := h.db.Now()
 	tried := map[Seat]bool{} // without members: fields
 	var failed error
 	for {
@@ -270,7 +271,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 			}
 		}
 		if len(fields) == 0 {
-			cleared, err := h.clear(ctx, entries)
+			cleared, err := h.clear(ctx, entries, began)
 			if failed = errors.Join(failed, err); err != nil || cleared < entriesAtOnce {
 				return failed
 			}
@@ -297,7 +298,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 // clear is for entries that are over, and that nothing has ended. Of some, nobody holds the seat: the member left, or
 // the counter was deleted. The others are put off, or they would be in the way of those that come after them; so is
 // what something else wrote, whose membership may be no document at all. It returns how many are out of the way.
-func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document) (cleared int, err error) {
+func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time) (cleared int, err error) {
 	var names []string // of the memberships of our own entries
 	for _, entry := range entries {
 		if name := seatOf(entry).Membership(h.db.Layout); h.db.Layout.Hold(name) == entry.GetName() {
@@ -316,7 +317,11 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document) (clea
 	}
 	for _, entry := range entries {
 		w := gone[entry.GetName()]
-		if w == nil {
+		switch {
+		case w != nil:
+		case Of(entry, began) != Over: // it is over since its field was looked at: the next look ends it
+			continue
+		default:
 			w = store.Update(entry.GetName(), nil, map[string]*firestorepb.Value{Until: store.Time(h.db.Now().Add(putOff))}, nil)
 		}
 		w.CurrentDocument = store.UpdatedAtTime(entry.GetUpdateTime().AsTime()) // or it is held again by now
