@@ -132,6 +132,7 @@ func (c Counter) giveLimit(ctx context.Context, tx *store.Tx, k *book.Book, all 
 		return err
 	}
 	var taken, members int64
+	beyond := false // more is taken than an int64 can hold
 	faults := book.ShareFaults(k.Ledger.Limits, all)
 	fault := slices.IndexFunc(faults, func(f book.ShareFault) bool { return f.Field == field.Shard })
 	_, has := book.LimitsIn(all)[field.Shard]
@@ -150,14 +151,16 @@ func (c Counter) giveLimit(ctx context.Context, tx *store.Tx, k *book.Book, all 
 		if members = int64(len(found)); members > maxMembersBefore {
 			return fmt.Errorf("%w: it has more than %d members, and can get one only before they join", ErrInvalidLimit, maxMembersBefore)
 		}
-		for _, doc := range all {
-			taken = ledger.Add(taken, doc.GetFields()[field.Shard].GetIntegerValue())
+		counts := make([]int64, len(all)) // in one sum: shard by shard it would depend on their order near the ends of int64
+		for i, doc := range all {
+			counts[i] = doc.GetFields()[field.Shard].GetIntegerValue()
 		}
+		taken, beyond = ledger.Add(counts...), len(ledger.Parts(counts...)) > 1
 	}
 	switch {
 	case taken < members:
 		return fmt.Errorf("%w: its total is %d, with %d members", ErrInvalidLimit, taken, members)
-	case taken > limit:
+	case taken > limit, beyond:
 		return &LimitError{Counter: c.id, Field: field.Name, Limit: limit, Taken: taken, Members: members}
 	}
 	k.ShareOut(tx, all, n, map[string]escrow.Held{field.Shard: {Count: taken, Members: members, Share: limit}})

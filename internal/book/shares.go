@@ -63,10 +63,11 @@ func ShareFaults(limits ledger.Counts, shards Shards) (faults []ShareFault) {
 // reports false where one holds what can be no number.
 func shared(shards Shards, field string) (all escrow.Held, why []string, numbers bool) {
 	numbers = true
+	var taken, members, shares []int64 // each in one sum: shard by shard it would depend on their order near the ends of int64
 	for _, doc := range shards {
 		id := store.IDOf(doc.GetName())
 		held, whole, counts := heldIn(doc, field)
-		all = escrow.Held{Count: ledger.Add(all.Count, held.Count), Members: ledger.Add(all.Members, held.Members), Share: ledger.Add(all.Share, held.Share)}
+		taken, members, shares = append(taken, held.Count), append(members, held.Members), append(shares, held.Share)
 		numbers = numbers && counts && (!shards.Plain() || Movable(nil, doc) == nil)
 		switch {
 		case !whole:
@@ -79,7 +80,7 @@ func shared(shards Shards, field string) (all escrow.Held, why []string, numbers
 			why = append(why, fmt.Sprintf("shard %s counts %d of a share of %d, and its %s says otherwise", id, held.Count, held.Share, layout.RoomOf(field)))
 		}
 	}
-	return all, why, numbers
+	return escrow.Held{Count: ledger.Add(taken...), Members: ledger.Add(members...), Share: ledger.Add(shares...)}, why, numbers
 }
 
 // MendShares gives out anew the shares of a counter's limits, where they are not what [ShareFaults] wants
