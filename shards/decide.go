@@ -69,7 +69,7 @@ func (c *Client) takes(r *request) (places []place) {
 			field, _ := c.db.Layout.Fields.Sum(a.field)
 			_, limited := known.Limits[field.Name]
 			switch {
-			case limited && a.by < 0:
+			case limited && a.by <= 0: // of 0 there may be no shard with room
 				return nil
 			case limited:
 				places = append(places, place{sum.counter, a.field})
