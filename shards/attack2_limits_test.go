@@ -213,3 +213,32 @@ func TestAttackHoldOverDuringALook(t *testing.T) {
 	}
 	w.wantMembers(t, c)
 }
+
+// A shard of a limited field becomes a text, which is rolled up, and somebody writes back what it held: the total is
+// what is taken, and never beyond the limit.
+func TestAttackTextInALimitedShard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	limit(t, c, 10)
+	if err := c.Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	w.rollUp(t, "a")
+	fields := map[string]any{"count": "oops", "members(count)": 0, "share(count)": 10, "room(count)": true}
+	w.put(t, "counters/a/shards/limited-0", fields)
+	t.Logf("while it is a text: %+v", w.rollUp(t, "a"))
+	fields["count"] = 5
+	w.put(t, "counters/a/shards/limited-0", fields)
+	r := w.rollUp(t, "a")
+	t.Logf("afterwards: %+v", r)
+	c = handle(t, w.open(t, shards.Config{}), "a")
+	if err := c.Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	wantLimit(t, c.Add(t.Context(), 1), 0)
+	r = w.rollUp(t, "a")
+	if s, err := c.Sum(t.Context()); err != nil || s.Total != 10 || r.After != 10 {
+		t.Errorf("%+v, %v, %+v: want 10 of 10, or a problem", s, err, r)
+	}
+}
