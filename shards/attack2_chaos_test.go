@@ -1,0 +1,253 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// A document of the app's own has limits that come and go, while the app deletes it, makes it again and writes old
+// copies back, and processes take, give back, hold, confirm and leave, with faults and late commits.
+func TestAttackHostedChaos(t *testing.T) {
+	for _, removes := range []bool{false, true} {
+		t.Run(fmt.Sprint(removes), func(t *testing.T) { hostedChaos(t, removes) })
+	}
+}
+
+func hostedChaos(t *testing.T, removes bool) {
+	w := newWorld(t)
+	of := ours
+	of.Fields = "total=count,likes"
+	w.put(t, "counters/a", map[string]any{"title": "x"})
+	setter := handle(t, w.open(t, of), "a")
+	limit(t, setter, 10)
+	now := map[string]map[string]*firestorepb.Value{}
+	w.Server.OnCommit(func(changes []emulator.Change) {
+		for _, c := range changes {
+			_, name, below := strings.Cut(c.Name, "/counters/a/")
+			switch {
+			case !below || strings.HasPrefix(name, "counter_rollup/"):
+			case c.New == nil:
+				delete(now, name)
+			default:
+				now[name] = c.New.GetFields()
+			}
+		}
+		var plain, limited int
+		for field, members := range map[string]string{"count": "total_members/", "likes": "likes_members/"} {
+			joined, has, there := int64(0), false, int64(0)
+			for name, values := range now {
+				if strings.HasPrefix(name, members) {
+					there++
+				}
+				id, shard := strings.CutPrefix(name, "shards/")
+				if !shard {
+					continue
+				}
+				if strings.HasPrefix(id, "limited-") {
+					limited++
+				} else {
+					plain++
+				}
+				share, is := values["share("+field+")"]
+				if has = has || is; !is {
+					continue
+				}
+				n, count := values["members("+field+")"].GetIntegerValue(), values[field].GetIntegerValue()
+				joined += n
+				if n < 0 || count < n || count > share.GetIntegerValue() || values["room("+field+")"].GetBooleanValue() != (count < share.GetIntegerValue()) {
+					t.Errorf("%s holds %v", name, values)
+				}
+			}
+			if has && joined != there {
+				t.Errorf("%d took %s as members, and there are %d", joined, field, there)
+			}
+		}
+		if plain > 0 && limited > 0 {
+			t.Errorf("%d shards have limits, and %d others don't", limited/2, plain/2)
+		}
+	})
+	conn := firestorepb.NewFirestoreClient(w.Conn(t))
+	var late sync.WaitGroup
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		v := emulator.Verdict{}
+		if len(req.GetWrites()) == 1 && strings.HasSuffix(req.GetWrites()[0].GetUpdate().GetName()+req.GetWrites()[0].GetDelete(), "/counters/a") {
+			return v // the app's own
+		}
+		switch rand.IntN(24) {
+		case 0:
+			v.Before = unavailable
+		case 1:
+			v.After = unavailable
+		case 2:
+			return emulator.Verdict{Before: aborted}
+		default:
+			return v
+		}
+		if req.GetTransaction() == nil {
+			late.Go(func() {
+				time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
+				_, _ = conn.Commit(context.Background(), req)
+			})
+		}
+		return v
+	})
+	var ended atomic.Bool
+	var others, group sync.WaitGroup
+	others.Go(func() { // the app
+		for !ended.Load() {
+			time.Sleep(time.Duration(5+rand.IntN(40)) * time.Millisecond)
+			var old map[string]any
+			if snap, err := w.fs.Doc("counters/a").Get(context.Background()); err == nil {
+				old = snap.Data()
+			}
+			switch rand.IntN(4) {
+			case 0, 1:
+				_, _ = w.fs.Doc("counters/a").Delete(context.Background())
+				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+				_, _ = w.fs.Doc("counters/a").Set(context.Background(), map[string]any{"title": "again"})
+			case 2:
+				time.Sleep(20 * time.Millisecond)
+				if old != nil {
+					_, _ = w.fs.Doc("counters/a").Set(context.Background(), old)
+				}
+			default:
+				_, _ = w.fs.Doc("counters/a").Set(context.Background(), map[string]any{"title": "z", "counter_rollup": map[string]any{"limits": map[string]any{"likes": 99, "total": 99}}})
+			}
+		}
+	})
+	others.Go(func() { // limits
+		names := []string{"total", "likes"}
+		for !ended.Load() {
+			if field := names[rand.IntN(2)]; rand.IntN(3) == 0 {
+				_ = setter.RemoveLimit(context.Background(), field)
+			} else {
+				_ = setter.SetLimit(context.Background(), field, 5+rand.Int64N(20))
+			}
+			time.Sleep(time.Duration(rand.IntN(15)) * time.Millisecond)
+		}
+	})
+	place := rollup.Place{Project: "p", Hosted: true, Fields: of.Fields}
+	client, err := rollup.Open(t.Context(), rollup.Config{Place: place}, option.WithGRPCConn(w.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	remover := w.open(t, of)
+	others.Go(func() {
+		for !ended.Load() {
+			r, err := client.Reconcile(context.Background(), "a", rollup.ReconcileOptions{})
+			if err == nil && (r.Limits || r.Problem != "") {
+				t.Errorf("%+v", r)
+			}
+			if removes && rand.IntN(3) == 0 {
+				if l, err := w.fs.Doc("counters/a/counter_rollup/ledger").Get(context.Background()); err == nil {
+					_, _ = remover.Remove(context.Background(), "a", l.UpdateTime)
+				}
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	var counted [2]atomic.Int64
+	var refused, ok atomic.Int64
+	for process := range 3 {
+		client := w.open(t, of)
+		c := handle(t, client, "a")
+		for caller := range 5 {
+			group.Go(func() {
+				member := fmt.Sprint(process, caller)
+				for n := range 14 {
+					key := shards.Key{Value: fmt.Sprintf("%s-%d", member, n)}
+					by, field, what := int64(1+rand.IntN(3)), rand.IntN(2), rand.IntN(8)
+					if rand.IntN(3) == 0 {
+						by = -by
+					}
+					names := []string{"total", "likes"}
+					var err error
+					for try := 0; try == 0 || errors.Is(err, shards.ErrBusy) || errors.Is(err, shards.ErrUnknown) || errors.Is(err, shards.ErrNotFound); try++ {
+						if try > 0 {
+							time.Sleep(time.Millisecond)
+						}
+						if try > 2000 {
+							t.Errorf("%v", err)
+							return
+						}
+						switch what {
+						case 0:
+							_, err = c.Join(t.Context(), names[field], member)
+						case 1:
+							_, err = c.Leave(t.Context(), names[field], member)
+						case 2:
+							_, _, err = c.HoldBriefly(t.Context(), member, brief)
+						case 3:
+							if err = c.Confirm(t.Context(), names[field], member); errors.Is(err, shards.ErrHoldEnded) {
+								err = nil
+							}
+						case 4:
+							if _, err = c.AddFields(t.Context(), map[string]int64{"total": by, "likes": -by}, key); err == nil {
+								counted[0].Add(by)
+								counted[1].Add(-by)
+							}
+						case 5:
+							_, err = client.AddAll(t.Context(), []shards.Increment{{Counter: "a", Field: names[field], By: by}, {Counter: "a", Field: names[field], By: -by}}, key)
+						default:
+							if _, err = c.AddFields(t.Context(), map[string]int64{names[field]: by}, key); err == nil {
+								counted[field].Add(by)
+							}
+						}
+					}
+					switch {
+					case err == nil:
+						ok.Add(1)
+					case errors.Is(err, shards.ErrLimit):
+						refused.Add(1)
+					default:
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+	ended.Store(true)
+	others.Wait()
+	late.Wait()
+	w.Server.SetInterceptor(nil)
+	w.put(t, "counters/a", map[string]any{"title": "end", "counter_rollup": map[string]any{"limits": map[string]any{"likes": 99}}})
+	r := w.reconcile(t, rollup.Config{Place: place}, "a", rollup.ReconcileOptions{})
+	t.Logf("%d counted, %d refused; %+v", ok.Load(), refused.Load(), r)
+	audits, err := handle(t, w.open(t, of), "a").Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range audits {
+		if a.Total != a.Exact || !removes && a.Otherwise != counted[i].Load() {
+			t.Errorf("%+v, want %d beside the members", a, counted[i].Load())
+		}
+	}
+	l, err := w.fs.Doc("counters/a/counter_rollup/ledger").Get(t.Context())
+	if err == nil {
+		limits, _ := l.Data()["limits"].(map[string]any)
+		shown := map[string]any{}
+		for field, n := range limits {
+			shown[map[string]string{"count": "total", "likes": "likes"}[field]] = n
+		}
+		if len(shown) == 0 {
+			shown = nil
+		}
+		w.wantShown(t, shown, map[string]any{"title": "end"})
+	}
+}
