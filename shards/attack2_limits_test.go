@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
-	"google.golang.org/grpc"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/rollup"
@@ -93,34 +91,6 @@ func TestAttackLateTextBelowALimit(t *testing.T) {
 	}
 }
 
-// The only seat is held, and that is over. Somebody ends the hold after another has seen by sums that there is no
-// room, and before that one looks for holds that are over: she isn't refused for it.
-func TestAttackHoldEndsBetweenSumsAndLook(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	other := w.counter(t, w.open(t, shards.Config{}), "a", 1)
-	limit(t, other, 1)
-	heldBriefly(t, other, "u")
-	time.Sleep(10 * time.Millisecond)
-	sums, ended := 0, false
-	conn := w.askingEither(t, func(method string) {
-		switch {
-		case method == "RunAggregationQuery":
-			sums++
-		case method == "RunQuery" && sums == 2 && !ended:
-			ended = true
-			wantEnded(t, other.Confirm(t.Context(), "total", "u"))
-		}
-	})
-	err := handle(t, conn, "a").Add(t.Context(), 1)
-	if !ended {
-		t.Fatal("no look for holds")
-	}
-	if err != nil {
-		t.Errorf("%v: the hold was over all the time, and nobody had the seat", err)
-	}
-}
-
 // A ledger is deleted by hand, and the document is written anew (not hosted): the shards alone say that there is a limit.
 func TestAttackLimitOutlivesLedgerAndDocument(t *testing.T) {
 	t.Parallel()
@@ -135,25 +105,6 @@ func TestAttackLimitOutlivesLedgerAndDocument(t *testing.T) {
 	wantLimit(t, c.Add(t.Context(), 3), 2)
 	_, ids := w.shares(t, "a")
 	t.Log(ids, w.sum(t, "a"))
-}
-
-// askingEither is [world.asking] of any method.
-func (w *world) askingEither(t *testing.T, do func(method string)) *shards.Client {
-	t.Helper()
-	conn, err := w.Server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, called string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		do(path.Base(called))
-		return streamer(ctx, desc, cc, called, opts...)
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}}, option.WithGRPCConn(conn))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	return client
 }
 
 // A call whose increments of a sold out field add up to 0, of a process that knows no shard of the counter.

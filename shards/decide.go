@@ -14,6 +14,7 @@ type limitedPlan struct {
 	escrow.Decision[place]
 	shards map[string][]holding  // :: counter with a limit → its shards, as they are known
 	sums   map[place]escrow.Held // what all shards hold, but for members, where these are only some
+	read   map[place]time.Time   // as of when all of them were read, or their sums
 }
 
 // held is what all shards hold of a field with a limit, as they are known. It reports false for others.

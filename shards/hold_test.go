@@ -122,6 +122,39 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// The only seat is held, and that is over. Somebody ends the hold after another has seen that there is no room, and
+// before that one looks for holds that are over: nobody is refused for it, whether by sums or by all shards.
+func TestAHoldIsEndedBeforeARefusal(t *testing.T) {
+	t.Parallel()
+	for name, take := range map[string]map[string]int64{"by sums": {"total": 1}, "by all shards": {"total": 1, "likes": -1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			cfg := shards.Config{Place: shards.Place{Fields: "total=count,likes"}}
+			other := w.counter(t, w.open(t, cfg), "a", 1)
+			limit(t, other, 1)
+			if err := other.SetLimit(t.Context(), "likes", 1); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := other.AddFields(t.Context(), map[string]int64{"likes": 1}, shards.Key{}); err != nil {
+				t.Fatal(err)
+			}
+			heldBriefly(t, other, "u")
+			time.Sleep(10 * time.Millisecond)
+			looks := 0
+			taker := w.asking(t, cfg, "RunQuery", func() {
+				if looks++; looks == 2 {
+					wantEnded(t, other.Confirm(t.Context(), "total", "u"))
+				}
+			})
+			if _, err := handle(t, taker, "a").AddFields(t.Context(), take, shards.Key{}); err != nil || looks < 2 {
+				t.Errorf("%v after %d looks: the hold was over all the time", err, looks)
+			}
+			w.wantSum(t, "a", 1)
+		})
+	}
+}
+
 // Who confirms stays, whatever the time; so does who joins.
 func TestConfirm(t *testing.T) {
 	t.Parallel()

@@ -83,11 +83,11 @@ func (c *Client) sendLimited(ctx context.Context, f *batch, limited []string) st
 // look reads all shards of counters with limits, those of each at one time, and decides about requests: one
 // counter that had no room then is enough for a refusal. It returns a counter of which there are none.
 func (c *Client) look(ctx context.Context, counters []string, requests []*request) (p limitedPlan, gone string, err error) {
-	shards := make(map[string][]holding, len(counters))
+	shards, times := make(map[string][]holding, len(counters)), map[place]time.Time{}
 	for _, counter := range counters {
-		docs, err := Counter{c, counter}.shards(ctx, time.Time{})
+		docs, read, err := c.db.DocumentsAsOf(ctx, store.Query{Collection: c.db.Layout.ShardsOf(counter)})
 		if err != nil {
-			return limitedPlan{}, "", err
+			return limitedPlan{}, "", fmt.Errorf("read shards: %w", err)
 		}
 		for _, doc := range docs {
 			if layout.IsLimited(store.IDOf(doc.GetName())) {
@@ -98,9 +98,15 @@ func (c *Client) look(ctx context.Context, counters []string, requests []*reques
 			c.shardsOf.forget(counter)
 			return limitedPlan{}, counter, nil
 		}
+		for _, h := range shards[counter] {
+			for field := range h.fields {
+				times[place{counter, field}] = read
+			}
+		}
 		c.shardsOf.forget(counter, shards[counter]...)
 	}
 	p = decide(shards, true, requests, nil)
+	p.read = times
 	c.shardsOf.mu.Lock()
 	defer c.shardsOf.mu.Unlock()
 	c.shardsOf.takeOut(p)
@@ -110,8 +116,8 @@ func (c *Client) look(ctx context.Context, counters []string, requests []*reques
 // errEnded says that holds were over where there was no room.
 var errEnded = errors.New("holds have ended")
 
-// endHolds ends the holds that are over of fields in which a plan refuses requests, and reports whether
-// there were any.
+// endHolds ends the holds of fields in which a plan refuses requests, and which were over when it read that there is no
+// room. It reports whether there were any, and there may be room: whoever has ended them meanwhile.
 func (c *Client) endHolds(ctx context.Context, requests []*request, p limitedPlan) (ended bool, err error) {
 	places := map[place]bool{}
 	for _, at := range p.Refused {
@@ -126,14 +132,18 @@ func (c *Client) endHolds(ctx context.Context, requests []*request, p limitedPla
 	}
 	for where := range places {
 		field, _ := c.db.Layout.Fields.Sum(where.field) // which was asked for, so there is one
-		found, err := hold.In(c.db).End(ctx, where.counter, field)
+		holds := hold.In(c.db)
+		freed, err := holds.AnyOver(ctx, where.counter, field, p.read[where])
+		if err == nil && freed {
+			freed, err = holds.End(ctx, where.counter, field)
+		}
 		if err != nil {
 			return ended, err
 		}
-		if found {
+		if freed {
 			c.shardsOf.forget(where.counter)
 		}
-		ended = ended || found
+		ended = ended || freed
 	}
 	return ended, nil
 }

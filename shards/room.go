@@ -51,7 +51,7 @@ func (c *Client) lookForRoom(ctx context.Context, requests []*request, places ma
 		p = decide(shards, true, requests, places)
 		misfits := p.Refused
 		if len(misfits) > 0 { // also the second time, when others may have taken what there was
-			if p.sums, ok, err = c.sumsOf(ctx, places); err != nil || !ok {
+			if p.sums, p.read, ok, err = c.sumsOf(ctx, places); err != nil || !ok {
 				return p, false, err
 			}
 		}
@@ -109,23 +109,23 @@ func (c *Client) withRoom(ctx context.Context, at place, first bool) ([]*firesto
 
 // sumsOf is what all shards hold of places, each at one time; how much of it is members' is left out. It reports
 // false where that can't be: the limit was removed, say.
-func (c *Client) sumsOf(ctx context.Context, places map[place]bool) (sums map[place]escrow.Held, ok bool, err error) {
-	sums = make(map[place]escrow.Held, len(places))
+func (c *Client) sumsOf(ctx context.Context, places map[place]bool) (sums map[place]escrow.Held, times map[place]time.Time, ok bool, err error) {
+	sums, times = make(map[place]escrow.Held, len(places)), make(map[place]time.Time, len(places))
 	for at := range places {
 		shards := c.db.Layout.ShardsOf(at.counter)
 		share, n, read, err := c.db.SumNumbers(ctx, shards, layout.ShareOf(at.field), time.Time{})
 		if err != nil || n == 0 {
-			return nil, false, err
+			return nil, nil, false, err
 		}
 		count, err := c.db.Sum(ctx, shards, at.field, read)
 		if err != nil {
-			return nil, false, err
+			return nil, nil, false, err
 		}
 		held := escrow.Held{Count: count.GetIntegerValue(), Share: share.GetIntegerValue()}
 		if !store.IsInteger(count) || !store.IsInteger(share) || !held.Valid() {
-			return nil, false, nil
+			return nil, nil, false, nil
 		}
-		sums[at] = held
+		sums[at], times[at] = held, read
 	}
-	return sums, true, nil
+	return sums, times, true, nil
 }

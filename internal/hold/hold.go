@@ -166,22 +166,33 @@ func (h Holds) leave(membership string) *firestorepb.Write {
 // atOnce is how many holds one commit ends.
 const atOnce = 100
 
-// End ends the holds of a field that are over. It reports whether there were any: others may have been
-// faster. Errors are those of [store.DB.CommitIf].
-func (h Holds) End(ctx context.Context, counter string, field layout.Field) (found bool, err error) {
+// AnyOver reports whether holds of a field were over at a time, and nobody had ended them by then.
+func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, at time.Time) (bool, error) {
+	collection := h.db.Layout.MembersOf(counter, field.Name)
+	docs, err := h.db.Documents(ctx, store.Query{Collection: collection, By: Until, Until: at, At: at, Limit: 1})
+	if err != nil {
+		return false, fmt.Errorf("look for holds that were over: %w", err)
+	}
+	return len(docs) > 0, nil
+}
+
+// End ends the holds of a field that are over. It reports false if there are some, and it can end none of them:
+// where there are none, others may have been faster. Errors are those of [store.DB.CommitIf].
+func (h Holds) End(ctx context.Context, counter string, field layout.Field) (ended bool, err error) {
 	for more := true; more && err == nil; {
 		_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
 			more = false
 			over, err := h.over(ctx, h.db.Layout.MembersOf(counter, field.Name), atOnce)
 			if err != nil || len(over) == 0 {
+				ended = true
 				return nil, err
 			}
-			ended, writes, err := h.ending(ctx, counter, field, over)
-			found, more = found || ended > 0, ended == atOnce
+			n, writes, err := h.ending(ctx, counter, field, over)
+			ended, more = ended || n > 0, n == atOnce
 			return writes, err
 		})
 	}
-	return found, err
+	return ended, err
 }
 
 // over are documents of a collection whose time until is over, at most that many.

@@ -79,6 +79,12 @@ func (r reader) GetPaths(ctx context.Context, paths []string, names ...string) (
 
 // Documents reads the documents that a query asks for. A transaction ignores At.
 func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document, error) {
+	docs, _, err := r.DocumentsAsOf(ctx, q)
+	return docs, err
+}
+
+// DocumentsAsOf is [DB.Documents] that also says as of when.
+func (r reader) DocumentsAsOf(ctx context.Context, q Query) (docs []*firestorepb.Document, read time.Time, err error) {
 	parent, collection := split(q.Collection)
 	query := &firestorepb.StructuredQuery{
 		From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: collection, AllDescendants: q.Group}},
@@ -118,8 +124,7 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 	case !q.At.IsZero():
 		req.ConsistencySelector = &firestorepb.RunQueryRequest_ReadTime{ReadTime: timestamppb.New(q.At)}
 	}
-	var docs []*firestorepb.Document
-	err := r.db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) error {
+	err = r.db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) error {
 		docs = nil
 		stream, err := api.RunQuery(r.db.outgoing(ctx), req)
 		if err != nil {
@@ -127,7 +132,8 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 		}
 		return receive(stream.Recv, func(resp *firestorepb.RunQueryResponse) {
 			if at := resp.GetReadTime(); at != nil {
-				r.db.clock.saw(at.AsTime())
+				read = at.AsTime()
+				r.db.clock.saw(read)
 			}
 			if doc := resp.GetDocument(); doc != nil {
 				docs = append(docs, doc)
@@ -135,9 +141,9 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 		})
 	})
 	if err != nil {
-		return nil, err
+		return nil, read, err
 	}
-	return docs, nil
+	return docs, read, nil
 }
 
 // where is the condition on one field.

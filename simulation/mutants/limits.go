@@ -149,7 +149,7 @@ var ofLimits = []mutant{
 	},
 	{
 		"a look leaves shards out", "shards",
-		"docs, err := Counter{c, counter}.shards(ctx, time.Time{})\n", "docs, err := Counter{c, counter}.shards(ctx, time.Time{})\n\t\tdocs = docs[:(len(docs)+1)/2]\n", test("TestALookOfWhoGivesBack"),
+		"docs, read, err := c.db.DocumentsAsOf(ctx, store.Query{Collection: c.db.Layout.ShardsOf(counter)})\n", "docs, read, err := c.db.DocumentsAsOf(ctx, store.Query{Collection: c.db.Layout.ShardsOf(counter)})\n\t\tdocs = docs[:(len(docs)+1)/2]\n", test("TestALookOfWhoGivesBack"),
 	},
 	{
 		"who doesn't fit into the shards that were found is refused", "shards",
@@ -234,6 +234,18 @@ var ofLimits = []mutant{
 	{
 		"whoever finds no room looks for no holds", "shards",
 		"case ended: // there", "case ended && false: // there", test("TestHold"),
+	},
+	{
+		"who was refused by sums looks for holds that are over now", "shards",
+		"field, p.read[where])", "field, time.Time{})", test("TestAHoldIsEndedBeforeARefusal"),
+	},
+	{
+		"who was refused by all shards looks for holds that are over now", "shards",
+		"times[place{counter, field}] = read", "times[place{counter, field}] = map[bool]time.Time{false: read}[true]", test("TestAHoldIsEndedBeforeARefusal"),
+	},
+	{
+		"holds that can't be ended make room", "internal/hold",
+		"ended, more = ended || n > 0, n == atOnce", "ended, more = true, n == atOnce", testIn("shards", "TestHoldsOfShardsThatSomethingElseWrote"),
 	},
 	{
 		"who joins is there until its hold is over", "shards",
