@@ -13,8 +13,10 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -573,6 +575,40 @@ func TestHoldsOfACrowd(t *testing.T) {
 	}
 	w.wantSum(t, "a", members)
 	t.Logf("%d confirmed, %d refused, %d ended, %d are there", confirmed.Load(), refused.Load(), ended.Load(), members)
+}
+
+// A hold that is over while those that were over before are ended: the next look ends it.
+func TestAHoldIsOverWhileOthersEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	heldBriefly(t, c, "u")
+	_, until, err := c.HoldBriefly(t.Context(), "v", 1500*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := false
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		if isEnd(req) && !seen {
+			seen = true
+			time.Sleep(time.Until(until) + 50*time.Millisecond)
+		}
+		return emulator.Verdict{}
+	})
+	client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for range 2 {
+		if _, err := client.ReconcileAll(t.Context(), rollup.ReconcileOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !seen {
+		t.Fatal("nothing was ended")
+	}
+	w.wantMembers(t, c)
 }
 
 // What was restored without its entries is found by its memberships.

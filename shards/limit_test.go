@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,10 +16,12 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -523,6 +526,102 @@ func TestLimitOutlivesItsLedger(t *testing.T) {
 	}
 	limit(t, c, 5)
 	wantLimit(t, c.Add(t.Context(), 6), 5)
+}
+
+// Partial sums of a counter's shards are beyond an int64: what a limit finds taken is the whole sum, whatever the order
+// of the shards. A sum that is beyond is more than any limit.
+func TestLimitNearTheEndsOfAnInt64(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for id, counts := range map[string][]int64{"a": {math.MaxInt64, math.MaxInt64, -math.MaxInt64}, "b": {math.MaxInt64, 1, 0}} {
+		c := w.counter(t, w.open(t, shards.Config{}), id, 3)
+		for shard, n := range counts {
+			w.write(t, id, map[string]map[string]any{fmt.Sprint(shard): {"count": n}})
+		}
+		most := int64(10)
+		if id == "b" {
+			most = math.MaxInt64
+		}
+		if err := c.SetLimit(t.Context(), "total", most); !errors.Is(err, shards.ErrLimit) {
+			t.Errorf("a limit of %d beside %v: %v, want ErrLimit", most, counts, err)
+		}
+		for shard, n := range w.counts(t, id) {
+			if fmt.Sprint(counts[shard[0]-'0']) != fmt.Sprint(n) {
+				t.Errorf("shard %s counts %d of %v", shard, n, counts)
+			}
+		}
+	}
+}
+
+// A shard was a text, and was set to 0, as the docs say; the events are late. Then the field gets a limit, and
+// the events come: the total never exceeds the limit.
+func TestALateTextBesideALimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	if err := c.Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	w.rollUp(t, "a")
+	w.put(t, "counters/a/shards/0", map[string]any{"count": "oops"})
+	text, err := w.fs.Doc("counters/a/shards/0").Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(t, "counters/a/shards/0", map[string]any{"count": 0})
+	limit(t, c, 10)
+
+	client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	r := rollup.NewRoller(client, rollup.RollerOptions{})
+	told := rollup.Change{Counter: "a", Shard: "0", AsOf: text.UpdateTime, Made: text.CreateTime, Blank: []string{"count"}, Was: map[string]int64{"count": 5}}
+	if err := errors.Join(r.Add(t.Context(), told), r.Close(context.Background())); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Add(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	w.rollUp(t, "a")
+	s, err := c.Sum(t.Context())
+	if err != nil || s.Total > 10 {
+		t.Errorf("%+v, %v: want at most 10", s, err)
+	}
+	g, err := c.Get(t.Context())
+	if err != nil || g.Total > 10 {
+		t.Errorf("%+v, %v: want at most 10", g, err)
+	}
+}
+
+// A shard of a limited field becomes a text, which is rolled up, and somebody writes back what it held: the total is
+// what is taken, and never beyond the limit.
+func TestATextInAShardWithALimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	limit(t, c, 10)
+	if err := c.Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	w.rollUp(t, "a")
+	fields := map[string]any{"count": "oops", "members(count)": 0, "share(count)": 10, "room(count)": true}
+	w.put(t, "counters/a/shards/limited-0", fields)
+	t.Logf("while it is a text: %+v", w.rollUp(t, "a"))
+	fields["count"] = 5
+	w.put(t, "counters/a/shards/limited-0", fields)
+	r := w.rollUp(t, "a")
+	t.Logf("afterwards: %+v", r)
+	c = handle(t, w.open(t, shards.Config{}), "a")
+	if err := c.Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	wantLimit(t, c.Add(t.Context(), 1), 0)
+	r = w.rollUp(t, "a")
+	if s, err := c.Sum(t.Context()); err != nil || s.Total != 10 || r.After != 10 {
+		t.Errorf("%+v, %v, %+v: want 10 of 10, or a problem", s, err, r)
+	}
 }
 
 // With room in a shard that it knows, a batch is one write beside its marker, and no read.

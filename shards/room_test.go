@@ -76,6 +76,22 @@ func TestWhatALookCosts(t *testing.T) {
 	}
 }
 
+// A call whose increments of a sold out field add up to 0, of a process that knows no shard of the counter.
+func TestALookOfWhoTakesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	maker := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+	limit(t, maker, 3)
+	if err := maker.Add(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	fresh := w.open(t, shards.Config{})
+	if _, err := fresh.AddAll(t.Context(), []shards.Increment{{Counter: "a", By: 1}, {Counter: "a", By: -1}}, shards.Key{}); err != nil {
+		t.Error(err)
+	}
+	w.wantSum(t, "a", 3)
+}
+
 // Who gives back what many shards hold is decided about by all of them.
 func TestALookOfWhoGivesBack(t *testing.T) {
 	t.Parallel()

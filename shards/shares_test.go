@@ -2,6 +2,7 @@ package shards_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -55,6 +56,9 @@ func TestSharesThatSomethingElseWrote(t *testing.T) {
 		{"members that are a text", map[string]map[string]any{"limited-1": {"members(count)": "2"}}, 6, "no integer"},
 		{"more in a shard than the limit", map[string]map[string]any{"limited-1": {"count": 8}}, 12, "12 are taken"},
 		{"more beside the limit than it has room for", map[string]map[string]any{"1": {"count": 5}}, 11, "11 are taken"},
+		{"partial sums beyond an int64", map[string]map[string]any{
+			"limited-0": {"count": math.MaxInt64}, "limited-1": {"count": math.MaxInt64}, "limited-2": {"count": -math.MaxInt64},
+		}, math.MaxInt64, "9223372036854775807 are taken"},
 		{"less than nothing", map[string]map[string]any{"limited-1": {"count": -8}}, -4, "-4 are taken"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
