@@ -14,6 +14,7 @@ import (
 // problemOf says what is wrong with shards that hold no integer in a shown field; empty if nothing is.
 func (c *Client) problemOf(shards book.Shards) string {
 	var problems []string
+	limits := book.LimitsIn(shards)
 	counted := false // a shard has one of the fields
 	for _, field := range c.db.Layout.Fields {
 		var odd, blank []string // ids of shards in which it is not an integer, or not a number
@@ -30,7 +31,9 @@ func (c *Client) problemOf(shards book.Shards) string {
 		if len(odd) > 0 {
 			problems = append(problems, fmt.Sprintf("%q is not an integer in %s: set it to one", field.Shard, list(odd)))
 		}
-		if len(blank) > 0 {
+		if _, limited := limits[field.Shard]; limited && len(blank) > 0 { // whose total is made of shards alone
+			problems = append(problems, fmt.Sprintf("%q can be no count in %s: set it to what it held before, which nothing else keeps beside a limit", field.Shard, list(blank)))
+		} else if len(blank) > 0 {
 			problems = append(problems, fmt.Sprintf("%q can be no count in %s: set it to 0; what was counted there before is kept", field.Shard, list(blank)))
 		}
 	}
@@ -45,8 +48,12 @@ func problemKept(field string, kept int64) string {
 	return fmt.Sprintf("%q can be no count any more in a shard: set it to 0; the %d that it had counted are kept", field, kept)
 }
 
-// problemShares says that shards have more of a field than its limit allows, or what can be no share.
+// problemShares says that shards have more of a field than its limit allows, or what can be no share, or that its total
+// isn't made of shards alone.
 func problemShares(f book.ShareFault) string {
+	if f.Base != 0 {
+		return fmt.Sprintf("%q has a limit of %d, and %s: remove the limit, rebase the total to %d, and set the limit again", f.Field, f.Limit, f.Why, f.Taken)
+	}
 	return fmt.Sprintf("%q has a limit of %d, and %s: set a limit that is no less than that, or remove the limit", f.Field, f.Limit, f.Why)
 }
 

@@ -228,7 +228,7 @@ func (r *reconciling) snapshot(ctx context.Context, k *book.Book) error {
 	r.snap = &ledger.Snapshot{At: k.At, States: shards.States(), Uneven: k.Ledger.Uneven}
 	r.odd = r.client.problemOf(shards)
 	if !k.Missing() {
-		r.faults = book.ShareFaults(k.Ledger.Limits, shards)
+		r.faults = book.ShareFaults(k.Ledger, shards)
 	}
 	return nil
 }

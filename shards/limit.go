@@ -133,7 +133,7 @@ func (c Counter) giveLimit(ctx context.Context, tx *store.Tx, k *book.Book, all 
 	}
 	var taken, members int64
 	beyond := false // more is taken than an int64 can hold
-	faults := book.ShareFaults(k.Ledger.Limits, all)
+	faults := book.ShareFaults(k.Ledger, all)
 	fault := slices.IndexFunc(faults, func(f book.ShareFault) bool { return f.Field == field.Shard })
 	_, has := book.LimitsIn(all)[field.Shard]
 	switch {

@@ -1,6 +1,7 @@
 package shards_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -119,6 +120,34 @@ func TestSharesThatSomethingElseWrote(t *testing.T) {
 			w.wantSum(t, "a", int64(members))
 		})
 	}
+}
+
+// An earlier revision has kept in the total what was counted in a shard with a limit. Reconcile says so, and how to go
+// on from what the shards hold.
+func TestABaseBesideALimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+	limit(t, c, 10)
+	if err := c.Add(t.Context(), 6); err != nil {
+		t.Fatal(err)
+	}
+	ledger := []firestore.Update{{FieldPath: firestore.FieldPath{"base", "count"}, Value: 5}}
+	if _, err := w.fs.Doc("counters/a/counter_rollup/ledger").Update(t.Context(), ledger); err != nil {
+		t.Fatal(err)
+	}
+	const want = "holds 5 beyond its shards, which hold 6: remove the limit, rebase the total to 6, and set the limit again"
+	if r := w.rollUp(t, "a"); !strings.Contains(r.Problem, want) || r.Limits {
+		t.Errorf("%+v, want the problem %q", r, want)
+	}
+	if err := errors.Join(c.RemoveLimit(t.Context(), "total"), c.Rebase(t.Context(), 6)); err != nil {
+		t.Fatal(err)
+	}
+	limit(t, c, 10)
+	if r := w.rollUp(t, "a"); r.Problem != "" || r.After != 6 {
+		t.Errorf("%+v, want 6", r)
+	}
+	wantLimit(t, c.Add(t.Context(), 5), 4)
 }
 
 // A dry run says it, and writes nothing.

@@ -22,15 +22,17 @@ type ShareFault struct {
 	Limit   int64  // as the ledger has it
 	Taken   int64  // in all shards
 	Members int64  // the part of it that members took, as shards have it
+	Base    int64  // what the total holds beyond the shards, if that is what is wrong
 	Why     string
 	// Mendable says that [Books.MendShares] mends it. Otherwise only the user can say what should be: Over
 	// says that more is taken than the limit, and nothing else is wrong with that.
 	Mendable, Over bool
 }
 
-// ShareFaults says what is wrong with all shards of a counter whose ledger has these limits: nil where
-// nothing is.
-func ShareFaults(limits ledger.Counts, shards Shards) (faults []ShareFault) {
+// ShareFaults says what is wrong with all shards of a counter that has a ledger, in the fields with limits: nil where
+// nothing is. A total with a limit is made of shards alone: a base beside it is wrong, too.
+func ShareFaults(l *ledger.Ledger, shards Shards) (faults []ShareFault) {
+	limits := l.Limits
 	fields := maps.Clone(LimitsIn(shards))
 	if fields == nil {
 		fields = ledger.Counts{}
@@ -54,6 +56,10 @@ func ShareFaults(limits ledger.Counts, shards Shards) (faults []ShareFault) {
 				Field: field, Limit: limit, Taken: all.Count, Members: all.Members, Why: strings.Join(why, ", "),
 				Mendable: mendable, Over: numbers && !mendable && 0 <= all.Members && all.Members <= all.Count,
 			})
+		}
+		if base := l.Base[field]; has && base != 0 {
+			why := fmt.Sprintf("its total holds %d beyond its shards, which hold %d", base, all.Count)
+			faults = append(faults, ShareFault{Field: field, Limit: limit, Taken: all.Count, Members: all.Members, Base: base, Why: why})
 		}
 	}
 	return faults
@@ -100,7 +106,7 @@ func (b Books) MendShares(ctx context.Context, counter string) error {
 			return fmt.Errorf("read shards: %w", err)
 		}
 		held := map[string]escrow.Held{}
-		for _, f := range ShareFaults(k.Ledger.Limits, all) {
+		for _, f := range ShareFaults(k.Ledger, all) {
 			if f.Mendable {
 				held[f.Field] = escrow.Held{Count: f.Taken, Members: f.Members, Share: f.Limit}
 			}

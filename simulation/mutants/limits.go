@@ -169,7 +169,35 @@ var ofLimits = []mutant{
 	},
 	{
 		"who leaves is refused by sums that leave members out", "shards",
-		"case limited && a.by < 0:", "case false:", test("TestALookOfWhoLeaves"),
+		"case limited && a.by <= 0:", "case false:", test("TestALookOfWhoLeaves"),
+	},
+	{
+		"who takes nothing looks for room", "shards",
+		"case limited && a.by <= 0:", "case limited && a.by < 0:", test("TestALookOfWhoTakesNothing"),
+	},
+	{
+		"what a new limit finds taken depends on the order of shards", "shards",
+		"taken, beyond = ledger.Add(counts...)", "taken, beyond = func() (n int64) {\n\t\tfor _, m := range counts {\n\t\t\tn = ledger.Add(n, m)\n\t\t}\n\t\treturn n\n\t}()", test("TestLimitNearTheEndsOfAnInt64"),
+	},
+	{
+		"what is taken beyond an int64 is below a limit", "shards",
+		"case taken > limit, beyond:", "case taken > limit, beyond && false:", test("TestLimitNearTheEndsOfAnInt64"),
+	},
+	{
+		"what shares are mended for depends on the order of shards", "internal/book",
+		"escrow.Held{Count: ledger.Add(taken...)", "escrow.Held{Count: func() (n int64) {\n\t\tfor _, m := range taken {\n\t\t\tn = ledger.Add(n, m)\n\t\t}\n\t\treturn n\n\t}()", testIn("shards", "TestSharesThatSomethingElseWrote"),
+	},
+	{
+		"what a text in a shard with a limit had counted is kept beside the limit", "internal/ledger",
+		"if _, limited := l.Limits[name]; limited {", "if false {", testIn("shards", "TestATextInAShardWithALimit|TestALateTextBesideALimit"),
+	},
+	{
+		"a text in a shard with a limit is to be set to 0", "rollup",
+		"limited && len(blank) > 0 {", "limited && false {", testIn("shards", "TestATextInAShardWithALimit"),
+	},
+	{
+		"a base beside a limit is right", "internal/book",
+		"has && base != 0 {", "has && base != 0 && false {", testIn("shards", "TestABaseBesideALimit"),
 	},
 	{
 		"shards before the one that a look begins at are looked for among all", "shards",
@@ -286,6 +314,10 @@ var ofLimits = []mutant{
 	{
 		"the membership of an entry that something else wrote is read", "internal/hold",
 		"h.db.Layout.Hold(name) == entry.GetName()", "name != \"\"", testIn("rollup", "TestHoldsThatNothingEnds"),
+	},
+	{
+		"a hold that is over while others are ended is put off", "internal/hold",
+		"case Of(entry, began) != Over:", "case false:", testIn("shards", "TestAHoldIsOverWhileOthersEnd"),
 	},
 	{
 		"holds that nothing ends are in the way of others", "internal/hold",

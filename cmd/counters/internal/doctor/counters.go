@@ -241,6 +241,8 @@ func (f *findings) shares(d *Deployment, c Counter) {
 				f.add("shares-differ", c.ID, seen, d.counters("reconcile", c.ID))
 			case fault.Over:
 				f.add("limit-exceeded", c.ID, seen, d.counters("limit", c.ID, "--field="+field.Name)+" "+strconv.FormatInt(fault.Taken, 10))
+			case fault.Base != 0:
+				f.add("limit-beside-base", c.ID, seen, d.counters("limit", c.ID, "--none", "--field="+field.Name))
 			default:
 				f.add("limit-unclear", c.ID, seen, d.counters("limit", c.ID, "--none", "--field="+field.Name))
 			}

@@ -672,6 +672,11 @@ var brokenDeployments = []broken{
 		d.limit(t, "tickets", 100)
 		d.set(t, "counters/tickets/shards/limited-0", map[string]any{"members(count)": "many"})
 	}, "limit-unclear", "tickets", "counters limit --project=my-project --none --field=total tickets"},
+	{"a total that holds more than the shards of a limit", func(t *testing.T, d *deployment) {
+		d.limit(t, "tickets", 100)
+		d.set(t, "counters/tickets/counter_rollup/ledger", map[string]any{"base": map[string]any{"count": 5}})
+		d.reconcile(t, "tickets")
+	}, "limit-beside-base", "tickets", "counters limit --project=my-project --none --field=total tickets"},
 	{"a large deletion that was interrupted", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits", map[string]any{"deleting": true})
 		d.pass(2 * time.Minute)

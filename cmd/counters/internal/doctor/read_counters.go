@@ -122,7 +122,7 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 		c.Shards = append(c.Shards, decodeShard(doc, db.Layout.Fields))
 	}
 	if c.Ledger != nil {
-		c.Shares = book.ShareFaults(c.Ledger.Limits, shards)
+		c.Shares = book.ShareFaults(c.Ledger, shards)
 	}
 	for _, field := range db.Layout.Counted {
 		c.Held[field.Name] = held(doc, field.Name)
