@@ -68,8 +68,8 @@ func (c Counter) existing(ctx context.Context, from book.Reader, others ...strin
 
 // unlimited is [Counter.existing] of a counter without limits. Of one that has some it is an [ErrLimited].
 func (c Counter) unlimited(ctx context.Context, tx *store.Tx, others ...string) (s Snapshot, k *book.Book, docs book.Shards, err error) {
-	if s, k, docs, err = c.existing(ctx, tx, others...); err == nil && k.Limited() {
-		err = ErrLimited
+	if s, k, docs, err = c.existing(ctx, tx, others...); err == nil {
+		err = k.CheckUnlimited(ctx, tx)
 	}
 	return s, k, docs, err
 }

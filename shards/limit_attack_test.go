@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
 
@@ -229,6 +231,55 @@ func TestLimitWithoutALedger(t *testing.T) {
 	}
 	if sum, ids := w.shares(t, "a"); sum != 3 || len(ids) != 2 {
 		t.Errorf("shares of %d in %v", sum, ids)
+	}
+}
+
+// A ledger is lost by hand, or what it says of limits, and the document is made again: the shards alone say that there
+// is a limit. No shard is made beside them.
+func TestLimitThatShardsAloneKnow(t *testing.T) {
+	t.Parallel()
+	ledger := "counters/a/counter_rollup/ledger"
+	for lost, lose := range map[string]func(t *testing.T, w *world){
+		"a ledger": func(t *testing.T, w *world) {
+			if _, err := w.fs.Doc(ledger).Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"its limits": func(t *testing.T, w *world) {
+			if _, err := w.fs.Doc(ledger).Update(t.Context(), []firestore.Update{{Path: "limits", Value: "none"}}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for name, do := range map[string]func(t *testing.T, c shards.Counter){
+			"take":   func(t *testing.T, c shards.Counter) { wantLimit(t, c.Add(t.Context(), 3), 2) },
+			"resize": func(t *testing.T, c shards.Counter) { wantLimited(t, c.Resize(t.Context(), 9, shards.ResizeOptions{})) },
+			"reset": func(t *testing.T, c shards.Counter) {
+				wantLimited(t, c.Reset(t.Context(), shards.ResetOptions{RemoveMembers: true}))
+			},
+		} {
+			for _, cfg := range []shards.Config{{}, ours} {
+				t.Run(fmt.Sprint(lost, " ", name, " ", cfg.Hosted), func(t *testing.T) {
+					t.Parallel()
+					w := newWorld(t)
+					if cfg.Hosted {
+						w.put(t, "counters/a", map[string]any{"title": "x"})
+					}
+					c := handle(t, w.open(t, cfg), "a")
+					if !cfg.Hosted {
+						c = w.counter(t, w.open(t, cfg), "a", 3)
+					}
+					limit(t, c, 2)
+					_, before := w.shares(t, "a")
+					lose(t, w)
+					w.put(t, "counters/a", map[string]any{"num_shards": 3})
+					do(t, handle(t, w.open(t, cfg), "a"))
+					if sum, ids := w.shares(t, "a"); sum != 2 || !slices.Equal(ids, before) {
+						t.Errorf("shares of %d in %v, want 2 in %v", sum, ids, before)
+					}
+				})
+			}
+		}
 	}
 }
 

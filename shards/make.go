@@ -90,9 +90,15 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	group, reading := errgroup.WithContext(ctx)
 	group.SetLimit(makingsAtOnce)
 	for i, k := range books {
-		if k.Doc == nil || c.db.Layout.Hosted { // that may never have been counted
+		makes := k.Doc == nil || c.db.Layout.Hosted // that may never have been counted
+		if makes || k.Ledger == nil {
 			group.Go(func() (err error) {
-				missing[i], err = Counter{c, k.Counter}.size(reading, tx, k, n[i], 0, k.At.Add(-time.Microsecond))
+				if makes {
+					missing[i], err = Counter{c, k.Counter}.size(reading, tx, k, n[i], 0, k.At.Add(-time.Microsecond))
+				}
+				if err == nil && (k.HasLedger() || !makes) { // or [book.Book.Make] has looked
+					err = k.CheckUnlimited(reading, tx)
+				}
 				if s, is := c.snapshotOf(k.Counter, k.Doc); errors.Is(err, ErrLimited) && is == nil { // by its shards: the ledger is lost
 					s.limited = true
 					c.known.put(s, began)

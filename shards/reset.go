@@ -96,14 +96,6 @@ func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) 
 		if err != nil {
 			return 0, false, err
 		}
-		if !k.HasLedger() { // which would say that there is a limit
-			switch shards, err := c.client.books.Shards(ctx, tx, c.id, time.Time{}); {
-			case err != nil:
-				return 0, false, err
-			case len(shards.Limited()) > 0:
-				return 0, false, ErrLimited
-			}
-		}
 		members, err := c.someMembers(ctx, db.Layout.Fields, atOnce, time.Time{}, tx)
 		if err != nil || len(members) <= fewMembers {
 			return 0, false, err

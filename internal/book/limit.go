@@ -1,7 +1,9 @@
 package book
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
@@ -14,7 +16,7 @@ import (
 var ErrLimited = errors.New("a field of the counter has a limit: remove the limit first")
 
 // Limited reports whether the ledger, or without one the document, says that a field has a limit. Then
-// shards have other ids, so whoever makes a shard asks this in the same transaction. What a document of the
+// shards have other ids, so whoever makes a shard asks [Book.CheckUnlimited] in the same transaction. What a document of the
 // app's own says may be copied from another: without a ledger, [Book.Make] makes one, and refuses.
 func (k *Book) Limited() bool {
 	switch {
@@ -26,6 +28,27 @@ func (k *Book) Limited() bool {
 		return false
 	}
 	return len(LimitsOf(k.names(), k.Doc)) > 0
+}
+
+// CheckUnlimited is an [ErrLimited] if a field has a limit, in a transaction that has read the book. Without a ledger
+// that can be used the ids of shards say that, too: the document may have been made again.
+func (k *Book) CheckUnlimited(ctx context.Context, tx *store.Tx) error {
+	switch {
+	case k.Limited():
+		return ErrLimited
+	case k.Ledger != nil:
+		return nil
+	}
+	names := k.names()
+	first := store.Query{Collection: names.ShardsOf(k.Counter), After: names.Shard(k.Counter, layout.LimitedShard("")), Names: true, Limit: 1}
+	docs, err := tx.Documents(ctx, first)
+	if err != nil {
+		return fmt.Errorf("read shards: %w", err)
+	}
+	if len(docs) > 0 && layout.IsLimited(store.IDOf(docs[0].GetName())) {
+		return ErrLimited
+	}
+	return nil
 }
 
 // SetLimits has a transaction say in the counter's ledger and in its document, both of which are there, which

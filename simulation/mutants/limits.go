@@ -76,8 +76,12 @@ var ofLimits = []mutant{
 		"errors.Is(err, ErrLimited) && is == nil {", "false && is == nil {", testIn("shards", "TestHostedLimitOutlivesItsLedger"),
 	},
 	{
-		"members are reset beside a limit where the ledger is lost", "shards",
-		"if !k.HasLedger() { // which", "if false { // which", testIn("shards", "TestHostedLimitOutlivesItsLedger"),
+		"a counter is resized and reset beside a limit where the ledger is lost", "shards",
+		"err = k.CheckUnlimited(ctx, tx)", "err = map[bool]error{true: ErrLimited}[k.Limited()]", test("TestLimitThatShardsAloneKnow"),
+	},
+	{
+		"an increment makes a shard beside a limit where the ledger is lost", "shards",
+		"err = k.CheckUnlimited(reading, tx)", "err = nil", test("TestLimitThatShardsAloneKnow"),
 	},
 	{
 		"a removal takes members off a shard beside those of a limit", "shards",
