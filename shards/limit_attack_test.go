@@ -179,10 +179,8 @@ func TestALimitThatIsNone(t *testing.T) {
 				w.counter(t, client, "a", 2)
 			}
 			w.put(t, "counters/a", map[string]any{"num_shards": 2, "limits": map[string]any{"total": 3}})
-			if is.ledger {
-				if err := c.Add(t.Context(), 4); err != nil {
-					t.Error(err)
-				}
+			if err := c.Add(t.Context(), 4); err != nil {
+				t.Error(err)
 			}
 			if err := c.RemoveLimit(t.Context(), "total"); err != nil {
 				t.Error(err)

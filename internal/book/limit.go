@@ -15,23 +15,20 @@ import (
 // ErrLimited says that something can't be done to a counter while one of its fields has a limit.
 var ErrLimited = errors.New("a field of the counter has a limit: remove the limit first")
 
-// Limited reports whether the ledger, or without one the document, says that a field has a limit. Then
-// shards have other ids, so whoever makes a shard asks [Book.CheckUnlimited] in the same transaction. What a document of the
-// app's own says may be copied from another: without a ledger, [Book.Make] makes one, and refuses.
+// Limited reports whether the ledger says that a field has a limit. Then shards have other ids, so whoever makes a shard
+// asks [Book.CheckUnlimited] in the same transaction. What a document says may be copied from another, or the user's own.
 func (k *Book) Limited() bool {
 	switch {
 	case k.Ledger != nil:
 		return len(k.Ledger.Limits) > 0
 	case k.raw != nil: // and it can't be used
 		return len(k.raw.GetFields()[LedgerLimits].GetMapValue().GetFields()) > 0
-	case k.names().Hosted:
-		return false
 	}
-	return len(LimitsOf(k.names(), k.Doc)) > 0
+	return false
 }
 
 // CheckUnlimited is an [ErrLimited] if a field has a limit, in a transaction that has read the book. Without a ledger
-// that can be used the ids of shards say that, too: the document may have been made again.
+// that can be used the ids of shards say that, too.
 func (k *Book) CheckUnlimited(ctx context.Context, tx *store.Tx) error {
 	switch {
 	case k.Limited():
