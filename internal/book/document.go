@@ -71,11 +71,12 @@ func LimitsOf(names layout.Layout, counter *firestorepb.Document) map[string]int
 }
 
 // shownLimits are what the document should show of the ledger's limits. A field that isn't shown has the
-// shards' name there.
+// shards' name there, unless a shown one has that name.
 func shownLimits(names layout.Layout, limits ledger.Counts) map[string]int64 {
 	shown := map[string]int64(maps.Clone(limits))
 	for _, field := range names.Fields {
 		delete(shown, field.Shard)
+		delete(shown, field.Name)
 	}
 	for _, field := range names.Fields {
 		if n, has := limits[field.Shard]; has {

@@ -52,6 +52,10 @@ var ofLimits = []mutant{
 		"names.OwnPath(layout.Limits))\n}", "names.OwnPath(layout.Limits)+\".total\")\n}", testIn("shards", "TestLimitOfARenamedField"),
 	},
 	{
+		"a field shows the limit of another that isn't shown", "internal/book",
+		"\t\tdelete(shown, field.Name)\n", "", test("TestShownLimits"),
+	},
+	{
 		"a document that is made again shows no limits", "internal/book",
 		"limits := k.Ledger.Limits; len(limits) > 0 ||", "limits := k.Ledger.Limits; false ||", testIn("rollup", "TestHostedShowsLimits"),
 	},
