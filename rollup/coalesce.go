@@ -109,7 +109,7 @@ type waitingState[W any] struct {
 
 // keep keeps older states if a field is no integer in the newer one: they say what was counted of it.
 func (h *waitingState[W]) keep(older ...ledger.State) {
-	if len(h.state.Odd)+len(h.state.Blank) > 0 || slices.ContainsFunc(slices.Concat(older, h.older), isBlank) {
+	if len(h.state.Odd)+len(h.state.Blank) > 0 || slices.ContainsFunc(slices.Concat(older, h.older), isMixed) {
 		h.older = append(h.older, older...)
 	}
 }
@@ -121,7 +121,7 @@ func (h *waitingState[W]) tells() bool { return tells(h.state) || slices.Contain
 // integer. A text after a text doesn't.
 func tells(s ledger.State) bool { return len(s.Was) > 0 || s.WasOdd }
 
-func isBlank(s ledger.State) bool { return len(s.Blank) > 0 }
+func isMixed(s ledger.State) bool { return len(s.Odd)+len(s.Blank) > 0 }
 
 // answered is what the queries of one collection have said, and the events that are covered once it
 // is in the ledger.

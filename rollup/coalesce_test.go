@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -697,6 +698,138 @@ func TestStateOfAFieldThatIsNoNumberAnyMore(t *testing.T) {
 			t.Errorf("event %d: %v", i, ok)
 		}
 	}
+}
+
+// One shard's versions, whose events all wait for one flush, come to the same total in whatever order they arrive.
+func TestOneFlushIsTheSameInAnyOrder(t *testing.T) {
+	t.Parallel()
+	for name, alone := range map[string]bool{"of a field beside others": false, "of a field alone": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sameInAnyOrder(t, alone)
+		})
+	}
+}
+
+// sameInAnyOrder tries the versions of a field. If a shard has it alone, a fraction that says nothing of what was
+// counted before is poison.
+func sameInAnyOrder(t *testing.T, alone bool) {
+	const kinds = "iftd" // an integer, a fraction, a text, deleted
+	bad := map[string]int{}
+	total := func(states []ledger.State) int64 {
+		known := ledger.Entry{AsOf: at(1), Counts: ledger.Counts{"likes": 3, "views": 1}}
+		l := &ledger.Ledger{States: map[string]ledger.Entry{"0": known}, Base: ledger.Counts{}}
+		l.Apply(l.Merge(states, nil))
+		n, _ := l.Total(layout.Field{Name: "likes", Shard: "likes"})
+		return n
+	}
+	var each func(seq string)
+	each = func(seq string) {
+		if len(seq) > 1 {
+			states := history(seq)
+			if alone {
+				states = slices.DeleteFunc(states, func(s ledger.State) bool { return len(s.Odd) > 0 && !tells(s) })
+			}
+			want := total(states)
+			permute(len(states), func(order []int) {
+				c := newCoalescer(10, 10)
+				for n, i := range order {
+					c.add(after(0), "a", states[i], n)
+				}
+				b, _ := c.start(after(0))
+				if got := total(b.states); got != want {
+					bad[fmt.Sprintf("%s: want %d, got %d", seq, want, got)]++
+				}
+				for split := 1; split < len(order); split++ { // the flush of the first ones fails
+					c := newCoalescer(10, 10)
+					for n, i := range order[:split] {
+						c.add(after(0), "a", states[i], n)
+					}
+					b, _ := c.start(after(0))
+					for n, i := range order[split:] {
+						c.add(after(0), "a", states[i], n+split)
+					}
+					c.done(after(0), b, failed, flushed{})
+					b, _ = c.start(after(10 * time.Second))
+					if got := total(b.states); got != want {
+						bad[fmt.Sprintf("%s: want %d, got %d after a failure", seq, want, got)]++
+					}
+				}
+			})
+		}
+		if len(seq) == 4 {
+			return
+		}
+		for _, k := range kinds {
+			if !(k == 'd' && strings.HasSuffix(seq, "d")) {
+				each(seq + string(k))
+			}
+		}
+	}
+	each("")
+	for what, n := range bad {
+		t.Errorf("%s in %d orders", what, n)
+	}
+}
+
+// history are the states that the events of these versions tell, after a first one of 3.
+func history(seq string) (states []ledger.State) {
+	was, n, made, updated := byte('i'), int64(3), at(0), at(1)
+	for i := range len(seq) {
+		k := seq[i]
+		now := at(10 * (i + 1))
+		s := ledger.State{Shard: "0", AsOf: now, Made: made, Counts: ledger.Counts{"views": int64(i + 2)}}
+		if was == 'd' {
+			made, s.Made = now, now
+		}
+		before := func() {
+			switch was {
+			case 'i':
+				ledger.Put(&s.Was, "likes", n)
+			case 'f':
+				s.WasOdd = k == 't'
+			}
+		}
+		switch k {
+		case 'i':
+			n = int64(10 * (i + 1))
+			s.Counts["likes"] = n
+		case 'f':
+			s.Odd = []string{"likes"}
+			before()
+		case 't':
+			s.Blank = []string{"likes"}
+			before()
+		case 'd':
+			s = ledger.State{Shard: "0", AsOf: updated.Add(time.Microsecond), Gone: true}
+		}
+		was, updated = k, now
+		states = append(states, s)
+	}
+	return states
+}
+
+// permute calls each with every order of n things.
+func permute(n int, each func([]int)) {
+	order := make([]int, 0, n)
+	used := make([]bool, n)
+	var next func()
+	next = func() {
+		if len(order) == n {
+			each(order)
+			return
+		}
+		for i := range n {
+			if !used[i] {
+				used[i] = true
+				order = append(order, i)
+				next()
+				order = order[:len(order)-1]
+				used[i] = false
+			}
+		}
+	}
+	next()
 }
 
 // However many others write, an instance waits for no longer than the longest interval, and for no

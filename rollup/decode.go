@@ -95,7 +95,7 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 	for _, c := range changes {
 		c = c.after(doc, after == nil).since(before)
 		if c.Counter != "" {
-			if c.Shard != "" && !c.Gone && !countable(names, doc, c.Odd) {
+			if c.Shard != "" && !c.Gone && !countable(names, doc, c.Odd) && !tells(c.state()) {
 				return nil, fmt.Errorf("%w: %q has no integer in %s", ErrPoison, doc.GetName(), names.Fields)
 			}
 			list = append(list, c)

@@ -176,6 +176,13 @@ func TestDecodeSeveralFields(t *testing.T) {
 		{"one was no number before", doc(fields{"likes": text("5")}), doc(fields{"likes": text("4")}), &ledger.State{Blank: []string{"likes"}}},
 		{"one was not an integer", doc(fields{"likes": integer(2), "v": integer(3)}), doc(fields{"likes": text("x")}), &ledger.State{Counts: ledger.Counts{"likes": 2, "v": 3}}},
 		{"both are not integers", doc(fields{"likes": double(-0.5), "v": double(0.5)}), nil, nil},
+		{"both are not integers still", doc(fields{"likes": double(-0.5), "v": double(0.5)}), doc(fields{"likes": double(1.5), "v": double(2.5)}), nil},
+		{"both are not integers, and one was", doc(fields{"likes": double(-0.5), "v": double(0.5)}), doc(fields{"likes": integer(4), "v": double(2.5)}),
+			&ledger.State{Odd: []string{"likes", "v"}, Was: ledger.Counts{"likes": 4}}},
+		{"neither is an integer, and one that isn't shown is none any more", doc(fields{"likes": double(0.5), "v": double(0.5), "w": text("x")}),
+			doc(fields{"likes": double(0.5), "v": double(0.5), "w": integer(7)}), &ledger.State{Odd: []string{"likes", "v"}, Blank: []string{"w"}, Was: ledger.Counts{"w": 7}}},
+		{"neither is an integer, and one that isn't shown is no fraction any more", doc(fields{"likes": double(0.5), "v": double(0.5), "w": text("x")}),
+			doc(fields{"likes": double(0.5), "v": double(0.5), "w": double(7.5)}), &ledger.State{Odd: []string{"likes", "v"}, Blank: []string{"w"}, WasOdd: true}},
 		{"deleted", nil, doc(fields{"likes": integer(2), "v": text("x")}), &ledger.State{Gone: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -195,6 +202,7 @@ func TestDecodeSeveralFields(t *testing.T) {
 				t.Fatal(err)
 			}
 			tt.want.Shard, tt.want.AsOf, tt.want.Made = "7", got[0].state().AsOf, got[0].state().Made
+			slices.Sort(got[0].Odd)
 			slices.Sort(got[0].Blank)
 			if diff := cmp.Diff(*tt.want, got[0].state()); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

@@ -106,7 +106,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a newer event forgets that a field was a text", "rollup",
-		" || slices.ContainsFunc(slices.Concat(older, h.older), isBlank) {", " {", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
+		" || slices.ContainsFunc(slices.Concat(older, h.older), isMixed) {", " {", test("TestStateOfAFieldThatIsNoNumberAnyMore"),
 	},
 	{
 		"an event that says that a field is a text is done once a newer one is held", "rollup",
@@ -135,6 +135,14 @@ var ofRollup = []mutant{
 	{
 		"an event of a fraction says nothing of the integer before", "rollup",
 		"range slices.Concat(c.Odd, c.Blank) {", "range c.Blank {", test("TestDecodeSeveralFields"),
+	},
+	{
+		"what a fraction says of before it is dropped once a newer integer waits", "rollup",
+		"func isMixed(s ledger.State) bool { return len(s.Odd)+len(s.Blank) > 0 }", "func isMixed(s ledger.State) bool { return len(s.Blank) > 0 }", test("TestOneFlushIsTheSameInAnyOrder"),
+	},
+	{
+		"a fraction alone in its shard is poison, whatever it says of before it", "rollup",
+		" && !tells(c.state()) {", " {", test("TestDecodeSeveralFields"),
 	},
 	{
 		"what is no integer in a shard that was made again keeps what was counted of the one before", "internal/ledger",
