@@ -166,6 +166,77 @@ func TestSharesInADryRun(t *testing.T) {
 	}
 }
 
+// What shards beside a limit count of other fields goes to those with the limit as one sum: also where the first of
+// them has no room for it, or holds a double.
+func TestWhatIsBesideALimitIsOneSum(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		views map[string]any // :: shard →
+		want  int64
+	}{
+		"at the end of an int64": {map[string]any{"limited-0": int64(math.MaxInt64 - 3), "limited-1": -100, "7": 10}, math.MaxInt64 - 93},
+		"at ±2⁵³":                {map[string]any{"limited-0": float64(1<<53 - 1), "7": 10}, 1<<53 + 9},
+		"too much for one shard": {map[string]any{"limited-0": -1 << 62, "limited-1": -1 << 62, "7": math.MaxInt64, "8": math.MaxInt64}, math.MaxInt64 - 1},
+		"a text in one of them":  {map[string]any{"limited-0": "x", "limited-1": 5, "7": 10}, 15},
+		"a text in all of them":  {map[string]any{"limited-0": "x", "limited-1": "x", "7": 10}, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: "seats,views"}}), "a", 2)
+			if err := c.SetLimit(t.Context(), "seats", 10); err != nil {
+				t.Fatal(err)
+			}
+			for id, views := range tt.views {
+				w.write(t, "a", map[string]map[string]any{id: {"views": views}})
+			}
+			for range 2 { // the first one moves it
+				r := w.reconcile(t, rollup.Config{Place: rollup.Place{Fields: "seats,views"}}, "a", rollup.ReconcileOptions{})
+				if got := r.Fields["views"].After; got != tt.want {
+					t.Errorf("views are %d, %q; want %d", got, r.Problem, tt.want)
+				}
+			}
+			if left, err := w.fs.Collection("counters/a/shards").Documents(t.Context()).GetAll(); err != nil || len(left) != 2 {
+				t.Errorf("%d shards, %v; want the two with the limit alone", len(left), err)
+			}
+		})
+	}
+}
+
+// What a shard counts that takes the id of another one, when a limit is removed, is added to that as one sum. What
+// has no room there stays where it is, and so does the limit.
+func TestARemovedLimitLeavesSums(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		views   map[string]any // :: shard →
+		want    int64
+		refused error
+	}{
+		"of integers":                {map[string]any{"limited-0": 5, "0": 10}, 15, nil},
+		"at ±2⁵³":                    {map[string]any{"limited-0": 10, "0": float64(1<<53 - 1)}, 1<<53 + 9, nil},
+		"beyond the end of an int64": {map[string]any{"limited-0": 10, "limited-1": -10, "0": math.MaxInt64}, math.MaxInt64, shards.ErrNotInteger},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: "seats,views"}}), "a", 2)
+			if err := c.SetLimit(t.Context(), "seats", 10); err != nil {
+				t.Fatal(err)
+			}
+			for id, views := range tt.views {
+				w.write(t, "a", map[string]map[string]any{id: {"views": views}})
+			}
+			if err := c.RemoveLimit(t.Context(), "seats"); !errors.Is(err, tt.refused) {
+				t.Errorf("remove the limit: %v, want %v", err, tt.refused)
+			}
+			r := w.reconcile(t, rollup.Config{Place: rollup.Place{Fields: "seats,views"}}, "a", rollup.ReconcileOptions{})
+			if got := r.Fields["views"].After; got != tt.want {
+				t.Errorf("views are %d, %q; want %d", got, r.Problem, tt.want)
+			}
+		})
+	}
+}
+
 // Whatever something else writes: what all shards count stays, of each field, also of one without a limit,
 // and a field of which no more is taken than its limit has shares that add up.
 func TestSharesProperties(t *testing.T) {

@@ -128,17 +128,18 @@ func (b Books) MendShares(ctx context.Context, counter string) error {
 func (k *Book) ShareOut(tx *store.Tx, all Shards, least int, held map[string]escrow.Held) {
 	names := k.names()
 	shards := map[string]map[string]*firestorepb.Value{} // :: id → what is set in it
+	was := map[string]*firestorepb.Document{}
 	var plain Shards
 	for _, doc := range all {
 		if id := store.IDOf(doc.GetName()); layout.IsLimited(id) {
-			shards[id] = map[string]*firestorepb.Value{}
+			shards[id], was[id] = map[string]*firestorepb.Value{}, doc
 		} else {
 			plain = append(plain, doc)
 			tx.Write(store.Delete(doc.GetName()))
 		}
 	}
 	first := len(shards) == 0
-	var rest []*firestorepb.DocumentTransform_FieldTransform // what has no limit, for the first shard
+	rest := map[string][]int64{} // :: field without a limit → what is counted of it beside the limit
 	for _, doc := range plain {
 		if first {
 			shards[layout.LimitedShard(store.IDOf(doc.GetName()))] = maps.Clone(doc.GetFields())
@@ -150,7 +151,11 @@ func (k *Book) ShareOut(tx *store.Tx, all Shards, least int, held map[string]esc
 			delete(fields, layout.MembersIn(field))
 			delete(fields, layout.ShareOf(field))
 		}
-		rest = append(rest, adds(fields)...)
+		for name, value := range fields {
+			if n, ok := store.Integer(value); ok && n != 0 {
+				rest[name] = append(rest[name], n)
+			}
+		}
 	}
 	for i := 0; i < max(least, 1) && first; i++ {
 		if id := layout.LimitedShard(layout.ShardID(i)); shards[id] == nil {
@@ -167,19 +172,34 @@ func (k *Book) ShareOut(tx *store.Tx, all Shards, least int, held map[string]esc
 			Hold(shards[id], field, escrow.Held{Count: counts[i], Members: members[i], Share: shares[i]})
 		}
 	}
+	var blank []*firestorepb.DocumentTransform_FieldTransform // for a field that is a text in each of them
+	for name, counts := range rest {
+		// Numbers are set, not added: an increment stops at ±2⁶³, and a double stays one. What one shard has no room
+		// for is the next one's.
+		whole := false
+		for _, id := range ids {
+			if n, ok := store.Integer(was[id].GetFields()[name]); ok && len(counts) > 0 {
+				parts := ledger.Parts(append(counts, n)...)
+				shards[id][name], counts, whole = store.Int(parts[0]), parts[1:], true
+			}
+		}
+		if !whole {
+			blank = append(blank, store.Increment(layout.FieldPath(name), ledger.Add(counts...)))
+		}
+	}
 	for _, id := range ids {
 		if name := names.Shard(k.Counter, id); first {
 			tx.Write(store.Create(name, shards[id]))
 		} else {
-			tx.Write(store.Update(name, store.Exists(true), shards[id], nil, rest...))
-			rest = nil
+			tx.Write(store.Update(name, store.Exists(true), shards[id], nil, blank...))
+			blank = nil
 		}
 	}
 }
 
 // TakeShares has a transaction take the shares of a field away. Where it was the counter's last limit, shards
-// get their ids back, and what something else counted in one that it made of such an id stays. The error is
-// [Movable]'s.
+// get their ids back, and what something else counted in one that it made of such an id stays. The error is a
+// [store.ErrNotInteger]: see [Movable]; or a sum is beyond an int64.
 func (k *Book) TakeShares(tx *store.Tx, all Shards, field layout.Field, last bool) error {
 	names := k.names()
 	taken := []string{layout.ShareOf(field.Shard), layout.MembersIn(field.Shard), layout.RoomOf(field.Shard)}
@@ -187,12 +207,12 @@ func (k *Book) TakeShares(tx *store.Tx, all Shards, field layout.Field, last boo
 	for i, name := range taken {
 		paths[i] = layout.FieldPath(name)
 	}
-	others := map[string]bool{}
+	others := map[string]*firestorepb.Document{}
 	for _, doc := range all {
 		if err := Movable(names.Fields, doc); err != nil && last {
 			return err
 		}
-		others[doc.GetName()] = true
+		others[doc.GetName()] = doc
 	}
 	for _, doc := range all {
 		id, limited := layout.UnlimitedShard(store.IDOf(doc.GetName()))
@@ -205,23 +225,24 @@ func (k *Book) TakeShares(tx *store.Tx, all Shards, field layout.Field, last boo
 			delete(fields, name)
 		}
 		tx.Write(store.Delete(doc.GetName()))
-		if others[name] {
-			tx.Write(store.Update(name, store.Exists(true), nil, nil, adds(fields)...))
-		} else {
+		other := others[name]
+		if other == nil {
 			tx.Write(store.Create(name, fields))
+			continue
 		}
+		sums := map[string]*firestorepb.Value{} // set, not added: as in ShareOut
+		for field, value := range fields {
+			if n, ok := store.Integer(value); ok {
+				there, _ := store.Integer(other.GetFields()[field])
+				sum := ledger.Parts(there, n)
+				if sums[field] = store.Int(sum[0]); len(sum) > 1 {
+					return fmt.Errorf("%w: the sum of %s in shards %s and %s is beyond ±2⁶³", store.ErrNotInteger, field, store.IDOf(doc.GetName()), id)
+				}
+			}
+		}
+		tx.Write(store.Update(name, store.Exists(true), sums, nil))
 	}
 	return nil
-}
-
-// adds adds the integers among fields to those of another shard.
-func adds(fields map[string]*firestorepb.Value) (adds []*firestorepb.DocumentTransform_FieldTransform) {
-	for _, field := range slices.Sorted(maps.Keys(fields)) {
-		if n, ok := store.Integer(fields[field]); ok {
-			adds = append(adds, store.Increment(layout.FieldPath(field), n))
-		}
-	}
-	return adds
 }
 
 // Movable says, as an [store.ErrNotInteger], why what a shard holds of these fields, or of any that may be counted,

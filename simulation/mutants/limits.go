@@ -309,7 +309,19 @@ var ofLimits = []mutant{
 	},
 	{
 		"what is beside a limit in a field without one is lost", "internal/book",
-		"rest = append(rest, adds(fields)...)", "_ = fields", testIn("shards", "TestSharesProperties"),
+		"rest[name] = append(rest[name], n)", "_, _ = rest, name", testIn("shards", "TestSharesProperties"),
+	},
+	{
+		"what the first shard of a limit has no room for is lost", "internal/book",
+		"store.Int(parts[0]), parts[1:], true", "store.Int(parts[0]), nil, true", testIn("shards", "TestWhatIsBesideALimitIsOneSum"),
+	},
+	{
+		"what is beside a limit is added to a shard, and not set", "internal/book",
+		"ok && len(counts) > 0 {", "ok && len(counts) > 0 && false {", testIn("shards", "TestWhatIsBesideALimitIsOneSum"),
+	},
+	{
+		"a removed limit takes away what the other shard has no room for", "internal/book",
+		"sums[field] = store.Int(sum[0]); len(sum) > 1 {", "sums[field] = store.Int(sum[0]); false {", testIn("shards", "TestARemovedLimitLeavesSums"),
 	},
 	{
 		"a hold of a field that gets a limit ends on no condition", "internal/hold",
