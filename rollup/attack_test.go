@@ -910,6 +910,11 @@ func TestNoIntegerInAShardThatIsRestored(t *testing.T) {
 			w.apply(w.arrived()...)
 		},
 		"by a reconcile": func(w *world) { w.reconcile() },
+		"by a reconcile that makes the ledger again": func(w *world) {
+			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "flushes", Value: "none"}}))
+			_, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{Rebuild: true})
+			w.must(nil, err)
+		},
 	} {
 		for what, value := range noIntegers {
 			for _, heard := range []bool{true, false} {

@@ -455,6 +455,31 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
+// What was last counted of a fraction stays in the total when its ledger is made again, and so does what was counted
+// of a field that became a text meanwhile: the ledger's other entries can be read.
+func TestRebuildKeepsWhatIsNoInteger(t *testing.T) {
+	t.Parallel()
+	for name, value := range noIntegers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.snippet(2)
+			w.inc(0, 5)
+			w.inc(1, 7)
+			w.apply(w.arrived()...)
+			w.reconcile()
+			w.total(12)
+			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "flushes", Value: "none"}}))
+			w.must(w.shard(0).Update(w.ctx, []firestore.Update{{Path: "count", Value: value}}))
+			r, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{Rebuild: true})
+			if err != nil || !r.Rebuilt {
+				t.Errorf("reconcile = %+v, %v", r, err)
+			}
+			w.total(12)
+		})
+	}
+}
+
 // Of two deployments that count for one document in shards of different names, the second hears of it,
 // and changes nothing of what the first counts; its events don't come again and again.
 func TestTwoDeploymentsOnOnePath(t *testing.T) {

@@ -93,8 +93,9 @@ func (b Books) Keep(ctx context.Context, counter string, totals func(ctx context
 }
 
 // Rebuild replaces a ledger that is an [ErrDamaged] by a new one, of the shards and of these answers.
-// It keeps what it can read of the base and of imports, unless the ledger is an [ErrOthers]. The ledger
-// is nil if there is none that can't be used. Errors: [ErrLedgerFull]; those of [store.DB.Transact].
+// It keeps what it can read of the base, of imports, and of what was counted of fields that are no
+// integers, unless the ledger is an [ErrOthers]. The ledger is nil if there is none that can't be used.
+// Errors: [ErrLedgerFull]; those of [store.DB.Transact].
 func (b Books) Rebuild(ctx context.Context, counter string, answers map[string]ledger.Answer) (l *ledger.Ledger, shards Shards, err error) {
 	names := b.db.Layout
 	err = b.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -116,17 +117,35 @@ func (b Books) Rebuild(ctx context.Context, counter string, answers map[string]l
 		if _, k.At, err = tx.Get(ctx, names.LedgerOf(counter)); err != nil {
 			return fmt.Errorf("read the time: %w", err)
 		}
+		if !errors.Is(unusable, ErrOthers) {
+			k.keep(docs[0].GetFields())
+			k.Ledger.States = readable(docs[0].GetFields()) // of fields that are no integers it knows more than the shards
+			k.Ledger.Created, k.Ledger.Restored = docs[0].GetCreateTime().AsTime(), new(decoder).restored(docs[0])
+			if err := k.Enter(found); err != nil {
+				return err
+			}
+		}
 		k.Ledger.Floor, k.Ledger.Answers = k.At, answers
 		if docs[1] == nil {
 			k.Ledger.Gone = k.At
-		}
-		if !errors.Is(unusable, ErrOthers) {
-			k.keep(docs[0].GetFields())
 		}
 		l, shards = k.Ledger, found
 		return k.WriteTo(tx)
 	})
 	return l, shards, err
+}
+
+// readable are the entries of the old ledger that can be read.
+func readable(fields map[string]*firestorepb.Value) map[string]ledger.Entry {
+	entries := map[string]ledger.Entry{}
+	for key, value := range fields[LedgerStates].GetMapValue().GetFields() {
+		var d decoder
+		entry := d.mapping(value)
+		if e := (ledger.Entry{AsOf: d.time(entry[stateAsOf]), Counts: d.integers(entry[stateCounts])}); !d.damaged {
+			entries[key] = e
+		}
+	}
+	return entries
 }
 
 // keep takes over what can be read of the old ledger: base, imports, what adoption had replaced, and

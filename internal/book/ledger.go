@@ -238,7 +238,7 @@ func Decode(shards string, doc *firestorepb.Document) (*ledger.Ledger, error) {
 		Created:  doc.GetCreateTime().AsTime(),
 		Updated:  doc.GetUpdateTime().AsTime(),
 	}
-	l.Restored = l.Created.Sub(d.time(fields[LedgerMade])) > restoredAfter
+	l.Restored = d.restored(doc)
 	if l.Floor.IsZero() {
 		l.Floor = l.Created
 	}
@@ -286,6 +286,11 @@ func (d *decoder) time(v *firestorepb.Value) time.Time {
 		return time.Time{}
 	}
 	return at.TimestampValue.AsTime()
+}
+
+// restored reports whether a ledger's document is the copy of a backup.
+func (d *decoder) restored(doc *firestorepb.Document) bool {
+	return doc.GetCreateTime().AsTime().Sub(d.time(doc.GetFields()[LedgerMade])) > restoredAfter
 }
 
 func (d *decoder) mapping(v *firestorepb.Value) map[string]*firestorepb.Value {

@@ -59,6 +59,14 @@ var ofLedger = []mutant{
 		"number && math.Abs(n.DoubleValue) < 1<<63 {", "number && math.Abs(n.DoubleValue) < 0 {", testIn("rollup", "TestDecodeSeveralFields"),
 	},
 	{
+		"a ledger that is made again knows of fields that are no integers what the shards do", "internal/book",
+		"k.Ledger.States = readable(docs[0].GetFields())", "_ = readable(docs[0].GetFields())", testIn("rollup", "TestRebuildKeepsWhatIsNoInteger"),
+	},
+	{
+		"a ledger of a backup that is made again takes its shards for new ones", "internal/book",
+		"new(decoder).restored(docs[0])", "false", testIn("rollup", "TestNoIntegerInAShardThatIsRestored"),
+	},
+	{
 		"a document doesn't beat a deletion of its time", "internal/ledger",
 		"return old.Gone && !s.Gone", "return false", test("TestMerge|TestMergeCountsExactlyOnce"),
 	},
