@@ -118,7 +118,7 @@ func (d *Document) take(ctx context.Context, db *store.DB, id string, source Sou
 	if shown.add(doc.GetFields()); shown.err != nil {
 		return shown.err
 	}
-	d.Value = shown.total
+	d.Value = shown.total()
 	if !shown.counted && d.Shards == 0 {
 		d.Outcome = Nothing
 		return nil

@@ -169,6 +169,9 @@ func (c importer) copyFrom(ctx context.Context, source Source) (Imported, error)
 			done = found
 			return false, nil
 		}
+		if ledger.Add(before, found.Added) != value {
+			return false, fmt.Errorf("%w: it had %d when it was imported last, and has %d", book.ErrBeyond, before, value)
+		}
 		k.Applied = func() { done = found }
 		return true, k.Import(key, value, into, found.Added)
 	})
@@ -228,7 +231,7 @@ func (c importer) value(ctx context.Context, source Source) (int64, error) {
 		return 0, fmt.Errorf("%w: nothing has counted %s at %s, where these are numbers: %s", ErrInvalidSource, source.Field, source.Path,
 			cmp.Or(strings.Join(numbers(docs[0].GetFields(), ""), ", "), "none"))
 	}
-	return sum.total, sum.err
+	return sum.total(), sum.err
 }
 
 // numbers are the fields that hold numbers, sorted, as [Source] has them.
@@ -247,10 +250,12 @@ func numbers(fields map[string]*firestorepb.Value, within string) (names []strin
 // fieldSum adds up one field of many documents.
 type fieldSum struct {
 	field   []string
-	total   int64
+	terms   []int64
 	counted bool // something holds a number, if only 0
 	err     error
 }
+
+func (s *fieldSum) total() int64 { return ledger.Add(s.terms...) }
 
 // add adds the field of a document. As for the extension, what is missing or no number
 // counts nothing.
@@ -271,5 +276,5 @@ func (s *fieldSum) add(fields map[string]*firestorepb.Value) {
 		s.err = fmt.Errorf("%w: %v", store.ErrNotInteger, value)
 		return
 	}
-	s.total = ledger.Add(s.total, n)
+	s.terms = append(s.terms, n)
 }

@@ -261,6 +261,42 @@ func TestImportBeyondAnInt64(t *testing.T) {
 	}
 }
 
+// What the extension's documents hold together is one sum: document by document it would depend on their order.
+func TestImportIsOneSum(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, layout.Place{})
+	w.create(t, "a", 1, 0)
+	for path, n := range map[string]int64{"pages/hello": math.MaxInt64, "pages/hello/_counter_shards_/x": 5, "pages/hello/_counter_shards_/y": -10} {
+		w.set(t, path, map[string]any{"visits": n})
+	}
+	want := extension.Imported{Value: math.MaxInt64 - 5, Added: math.MaxInt64 - 5}
+	if got, err := w.imports(t, "a", visits); err != nil || got != want {
+		t.Errorf("import: %+v, %v; want %+v", got, err, want)
+	}
+}
+
+// What a source has counted since it was imported last is added whole, or not at all.
+func TestImportOfADifferenceBeyondAnInt64(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, layout.Place{})
+	w.create(t, "a", 1, 0)
+	for _, s := range []struct {
+		views, added, want int64
+		refused            error
+	}{
+		{-2, -2, -2, nil},
+		{math.MaxInt64, 0, -2, book.ErrBeyond},
+		{math.MaxInt64 - 2, math.MaxInt64, math.MaxInt64 - 2, nil},
+	} {
+		w.set(t, "pages/hello", map[string]any{"views": s.views})
+		got, err := w.imports(t, "a", extension.Source{Path: "pages/hello", Field: "views"})
+		if !errors.Is(err, s.refused) || got.Added != s.added {
+			t.Errorf("an import of %d: %+v, %v; want %d that are added, %v", s.views, got, err, s.added, s.refused)
+		}
+		w.wantExact(t, "a", "total", s.want)
+	}
+}
+
 // An import whose first commit is late tells what that has brought, and not what the
 // second would have.
 func TestImportTellsWhatALateCommitBrought(t *testing.T) {

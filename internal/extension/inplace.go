@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -149,7 +150,7 @@ func (c importer) keepTotals(ctx context.Context) error {
 			if kept.add(doc); kept.err != nil {
 				return nil, fmt.Errorf("field %s: %w", field.Name, kept.err)
 			}
-			totals[field.Shard] = kept.total
+			totals[field.Shard] = kept.total()
 		}
 		return totals, nil
 	})
@@ -177,25 +178,28 @@ func (c importer) moveToBase(ctx context.Context, source Source, names []string)
 				return false, err
 			}
 		}
-		moves := false
+		var amounts []int64
 		for _, doc := range docs {
 			n, err := amount(doc, source)
 			if err != nil {
 				return false, err
 			}
-			if n != 0 {
-				found.Added = ledger.Add(found.Added, n)
+			if n = max(n, -math.MaxInt64); n != 0 { // the most that an increment takes off: the rest is the next import's
+				amounts = append(amounts, n)
 				k.Beside(takeOff(doc, field.Name, n))
-				moves = true
 			}
 		}
 		before, again := k.Ledger.Imported[key]
-		if again && !moves {
+		if again && len(amounts) == 0 {
 			done = found
 			return false, nil
 		}
 		if !again {
-			found.Added = ledger.Add(found.Added, k.Ledger.Replaced[field.Name])
+			amounts = append(amounts, k.Ledger.Replaced[field.Name])
+		}
+		added := ledger.Parts(amounts...) // as one sum: shard by shard it would depend on their order near the ends of int64
+		if found.Added = added[0]; len(added) > 1 {
+			return false, fmt.Errorf("%w: %d shards of the extension's hold more together", book.ErrBeyond, len(docs))
 		}
 		err := k.Import(key, ledger.Add(before, found.Added), field, found.Added)
 		found.Value, _ = k.Ledger.Total(field)
@@ -209,7 +213,7 @@ func (c importer) moveToBase(ctx context.Context, source Source, names []string)
 func amount(shard *firestorepb.Document, source Source) (int64, error) {
 	sum := fieldSum{field: strings.Split(source.Field, ".")}
 	sum.addShard(shard)
-	return sum.total, sum.err
+	return sum.total(), sum.err
 }
 
 // addShard adds the field of one of the extension's shards. An id that begins with a tab is that of

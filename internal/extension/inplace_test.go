@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -264,6 +265,54 @@ func TestImportInPlaceRefuses(t *testing.T) {
 	if _, err := ours.imports(t, "hello", visits); !errors.Is(err, extension.ErrInvalidSource) {
 		t.Errorf("not hosted: %v, want ErrInvalidSource", err)
 	}
+}
+
+// What waits in the extension's shards is moved as one sum: shard by shard it depends on their order near the ends of
+// int64, and what is cut off there is taken off the extension's shards all the same.
+func TestImportInPlaceIsOneSum(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 0, "likes": 0})
+	for id, n := range map[string]int64{"a": math.MaxInt64, "b": 5, "c": -10} {
+		p.set(p.inbox.Doc(id), map[string]any{"visits": n})
+	}
+	p.wantImport(visits, math.MaxInt64-5, math.MaxInt64-5)
+	p.wantPage(math.MaxInt64-5, 0)
+}
+
+// A sum that doesn't fit is refused, and nothing is taken off.
+func TestImportInPlaceBeyondAnInt64(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 0, "likes": 0})
+	for id, n := range map[string]int64{"a": math.MaxInt64, "b": 5} {
+		p.set(p.inbox.Doc(id), map[string]any{"visits": n})
+	}
+	got, err := p.importOf(visits)
+	if !errors.Is(err, book.ErrBeyond) {
+		t.Errorf("import: %+v, %v, want an ErrBeyond", got, err)
+	}
+	for id, want := range map[string]int64{"a": math.MaxInt64, "b": 5} {
+		snap, err := p.inbox.Doc(id).Get(t.Context())
+		if err != nil || snap.Data()["visits"] != want {
+			t.Errorf("the extension's shard %s holds %v, %v, want %d", id, snap.Data(), err, want)
+		}
+	}
+}
+
+// A shard of the extension's at the smallest integer is moved, in two imports: no increment takes it off at once.
+func TestImportInPlaceOfTheSmallestInteger(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 100, "likes": 0})
+	p.set(p.inbox.Doc("a"), map[string]any{"visits": int64(math.MinInt64)})
+	for range 3 {
+		got, err := p.importOf(visits)
+		if err != nil || got.Value+p.waiting("visits") != math.MinInt64+100 {
+			t.Errorf("import: %+v, %v, and %d wait, want %d together", got, err, p.waiting("visits"), math.MinInt64+100)
+		}
+	}
+	p.wantPage(math.MinInt64+100, 0)
 }
 
 // An extension that was uninstalled has written nothing of late, and its clients go on.

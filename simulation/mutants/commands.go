@@ -112,7 +112,27 @@ var ofCommands = []mutant{
 	},
 	{
 		"an import in place brings the replaced number each time", "internal/extension",
-		"if !again {\n\t\t\tfound.Added", "if true {\n\t\t\tfound.Added", test("TestImportInPlaceAfterAdoption"),
+		"if !again {\n\t\t\tamounts", "if true {\n\t\t\tamounts", test("TestImportInPlaceAfterAdoption"),
+	},
+	{
+		"an import in place adds shard by shard", "internal/extension",
+		"added := ledger.Parts(amounts...)", "added := []int64{0}\n\t\tfor _, n := range amounts {\n\t\t\tadded[0] = ledger.Add(added[0], n)\n\t\t}", test("TestImportInPlaceIsOneSum"),
+	},
+	{
+		"an import in place takes off shards what has no room", "internal/extension",
+		"found.Added = added[0]; len(added) > 1 {", "found.Added = added[0]; false {", test("TestImportInPlaceBeyondAnInt64"),
+	},
+	{
+		"an import in place takes less off a shard than it adds", "internal/extension",
+		"n = max(n, -math.MaxInt64)", "n = max(n, math.MinInt64)", test("TestImportInPlaceOfTheSmallestInteger"),
+	},
+	{
+		"an import adds document by document", "internal/extension",
+		"return ledger.Add(s.terms...) }", "var n int64; for _, term := range s.terms { n = ledger.Add(n, term) }; return n }", test("TestImportIsOneSum"),
+	},
+	{
+		"an import adds a part of what has come since the last one", "internal/extension",
+		"if ledger.Add(before, found.Added) != value {", "if false {", test("TestImportOfADifferenceBeyondAnInt64"),
 	},
 	{
 		"what is beyond an int64 on the way is lost", "shards",
