@@ -407,6 +407,7 @@ plan() {
   [[ $public == no && $invoker_check == yes ]] || callers+="${callers:+, }the whole internet (AUTH=$auth)"
   ((${#web_apps[@]} == 0)) || callers+="; web pages: $(setting ALLOWED_ORIGINS) (--web-app)"
   callers=${callers:-"nobody new: --invoker user:YOU@example.com lets you in, --web-app https://YOUR.APP its users, --public everybody"}
+  [[ $dry_run == no ]] || database_is='has to be there, and stays as it is' # nobody was asked
   [[ -n $there || $create_database == no ]] || database_is='is made, protected against deletion'
   [[ $alerts == no ]] || beside+=', alerts'
   ((${#web_apps[@]} == 0)) || [[ $hosted == yes ]] || beside+=', security rules where there are none'

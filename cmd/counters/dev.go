@@ -192,5 +192,8 @@ func describe(cmd *cobra.Command, s *dev.System, faults string, set settings.Set
 		}
 		fmt.Fprintf(w, "\nOnly documents are counted (%s), so there is nothing to increment. Make the counter that shows them: counters create %s\n", set.Fields, id)
 	}
+	if set.Auth != "none" {
+		fmt.Fprintln(w, "\nOnly who is signed in counts, on your own page. The page below, which signs nobody in, shows totals.")
+	}
 	fmt.Fprintf(w, "\nOpen %s\n\nready\n", s.Gateway)
 }
