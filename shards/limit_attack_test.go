@@ -285,10 +285,11 @@ func TestLimitThatShardsAloneKnow(t *testing.T) {
 func TestAllKnownSharesAreOld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	stale := w.counter(t, w.open(t, shards.Config{}), "a", shards.MaxLimitedShards)
+	client := w.open(t, shards.Config{})
+	stale := w.counter(t, client, "a", shards.MaxLimitedShards)
 	setter := handle(t, w.open(t, shards.Config{}), "a")
 	limit(t, setter, shards.MaxLimitedShards)
-	if err := stale.Add(t.Context(), 1); err != nil {
+	if _, err := client.AddAll(t.Context(), []shards.Increment{{Counter: "a", By: 1}, {Counter: "a", By: -1}}, shards.Key{}); err != nil { // knows all
 		t.Fatal(err)
 	}
 	limit(t, setter, 2*shards.MaxLimitedShards) // changes each shard

@@ -92,7 +92,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"an import adds what was imported before", "internal/extension",
-		"Added: ledger.Sub(value, before)}", "Added: ledger.Sub(value, 0*before)}", simulation,
+		"before, again := k.Ledger.Imported[key]\n\t\tfound := Imported{Value: value, Added", "_, again := k.Ledger.Imported[key]\n\t\tbefore := int64(0)\n\t\tfound := Imported{Value: value, Added", simulation,
 	},
 	{
 		"an import reads its source at two times", "internal/extension",

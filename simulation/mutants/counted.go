@@ -4,7 +4,7 @@ package main
 var ofCounted = []mutant{
 	{
 		"fields are counted at different times", "rollup",
-		"c.db.Aggregate(ctx, counter, field.Counted, at)", "c.db.Aggregate(ctx, counter, field.Counted, time.Time{})", test("TestCountedFieldsAreOfOneTime"),
+		"\t\tat = a.At\n", "", test("TestCountedFieldsAreOfOneTime"),
 	},
 	{
 		"an exact read counts documents at another time", "shards",
