@@ -316,7 +316,10 @@ func TestALockHoldsUpItsOwnCounterAlone(t *testing.T) {
 	w.busyCounters(t, client, "locked", "good")
 	unlocked := make(chan struct{})
 	var shared atomic.Int64
-	for range 2 {
+	rounds := int64(0)
+	for again := true; again; { // until a commit was shared, which on a busy machine is not the first, and once more
+		again = shared.Load() == 0 && rounds < 10
+		rounds++
 		over := make(chan struct{})
 		var begun sync.Once
 		errs := w.crowdUntil(t, client, over, func(req *firestorepb.CommitRequest) (v emulator.Verdict) {
@@ -339,7 +342,7 @@ func TestALockHoldsUpItsOwnCounterAlone(t *testing.T) {
 		t.Errorf("%d commits were shared, want 1", n)
 	}
 	w.wantSum(t, "locked", 0)
-	w.wantSum(t, "good", 2)
+	w.wantSum(t, "good", rounds)
 }
 
 // A counter that was deleted, and is known all the same, fails no one else's increments; neither do
