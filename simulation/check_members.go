@@ -195,8 +195,12 @@ func (c *checker) moved(id string, k *counter, d deed, changes []Change) int64 {
 		switch {
 		case ch.After == nil:
 			delete(k.members, ch.Doc.Member)
-			if change.who = c.authorOf(k, d); change.who == anyCall && ch.Before.Until != 0 && ch.Before.Until <= c.newest {
-				change.who, k.shrinks = maybeCall, true // the hold is over
+			change.who = c.authorOf(k, d)
+			if ch.Before.Until != 0 && ch.Before.Until <= c.newest { // the hold is over, whoever else may have ended it
+				k.shrinks = true
+				if change.who == anyCall {
+					change.who = maybeCall
+				}
 			}
 		case ch.Before != nil && ch.Before.Until != 0 && ch.After.Until == 0 && k.member(ch.Doc.Member).confirms:
 			k.members[ch.Doc.Member] = ch.After

@@ -47,6 +47,21 @@ func storiesOfHosted() []story {
 			flush(s, 1, 1, map[string]State{"0": {1, at}})
 			s.add(Calm{})
 		}},
+		{"a hold ends while the app's document is away, and an exact read finds one less", "", func(s *script) {
+			s.host()
+			alice := Doc{Kind: "member", Counter: named, Member: "m1"}
+			s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "m1", Holds: true})
+			at := s.now.Add(time.Second) // of the next commit
+			s.commit(map[Doc]*Document{alice: {Since: at.UnixMicro(), Until: at.Add(3 * time.Second).UnixMicro(), CountedOn: "0"}, shardDoc("0"): {Count: 1}})
+			s.end(1, OK)
+			remove(s)
+			s.now = s.now.Add(5 * time.Second)
+			s.commit(map[Doc]*Document{alice: nil, shardDoc("0"): {}})
+			s.add(AppWrites{Counter: named, Title: 2})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
+			s.add(Begin{Call: 2, Kind: ExactRead, Counter: named})
+			s.add(End{Call: 2, Outcome: OK})
+		}},
 		{"a flush puts a stale total right", "", func(s *script) {
 			at := stale(s)
 			s.begin(2, 2, 2)
