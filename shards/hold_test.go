@@ -470,28 +470,7 @@ func TestHoldsOfACrowd(t *testing.T) {
 			}
 		}
 	})
-	conn := firestorepb.NewFirestoreClient(w.Conn(t))
-	var late sync.WaitGroup
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		verdict := emulator.Verdict{}
-		switch rand.IntN(12) {
-		case 0:
-			verdict.Before = unavailable
-		case 1:
-			verdict.After = unavailable
-		case 2:
-			return emulator.Verdict{Before: aborted}
-		default:
-			return verdict
-		}
-		if req.GetTransaction() == nil {
-			late.Go(func() {
-				time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
-				_, _ = conn.Commit(context.Background(), req)
-			})
-		}
-		return verdict
-	})
+	late := w.failCommits(t, 12, 40*time.Millisecond, nil)
 	var mu sync.Mutex
 	keeps := map[string]bool{} // :: member → whether it was told last that the seat is its own
 	var refused, ended, confirmed atomic.Int64

@@ -351,18 +351,12 @@ func TestSharesBesideAFraction(t *testing.T) {
 	}
 }
 
-// Two fields get limits, other ones and none while many processes count in both, and members join and
-// leave, with faults. After each commit a counter has shards with limits, or others, and none of both; no
-// shard counts more than its share; and what members took is as many as there are.
-func TestLimitsOfTwoFieldsChaos(t *testing.T) {
-	t.Parallel()
-	const fields = "total=count,likes"
-	w := newWorld(t)
-	setter := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a", 3)
-	limit(t, setter, 10)
-
+// checkTwoLimits checks after each commit that counter a has shards with limits, or others, and none of both; that no
+// shard counts more of count and likes than its share, or less than its members, and that it says whether it has room;
+// and that what members took is as many as there are. It counts the commits.
+func (w *world) checkTwoLimits(t *testing.T) (checked *int) {
+	checked = new(int)
 	now := map[string]map[string]*firestorepb.Value{} // :: shard or membership → its fields
-	checked := 0
 	w.Server.OnCommit(func(changes []emulator.Change) {
 		for _, c := range changes {
 			_, name, below := strings.Cut(c.Name, "/counters/a/")
@@ -374,7 +368,7 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 				now[name] = c.New.GetFields()
 			}
 		}
-		checked++
+		*checked++
 		var plain, limited int
 		for field, members := range map[string]string{"count": "total_members/", "likes": "likes_members/"} {
 			joined, has, there := int64(0), false, int64(0)
@@ -397,7 +391,7 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 				}
 				of, count := values["members("+field+")"].GetIntegerValue(), values[field].GetIntegerValue()
 				joined += of
-				if of < 0 || count < of || count > share.GetIntegerValue() {
+				if of < 0 || count < of || count > share.GetIntegerValue() || values["room("+field+")"].GetBooleanValue() != (count < share.GetIntegerValue()) {
 					t.Errorf("%s holds %v", name, values)
 				}
 			}
@@ -409,6 +403,20 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 			t.Errorf("%d shards have limits, and %d others don't", limited/2, plain/2)
 		}
 	})
+	return checked
+}
+
+// Two fields get limits, other ones and none while many processes count in both, and members join and
+// leave, with faults. After each commit a counter has shards with limits, or others, and none of both; no
+// shard counts more than its share; and what members took is as many as there are.
+func TestLimitsOfTwoFieldsChaos(t *testing.T) {
+	t.Parallel()
+	const fields = "total=count,likes"
+	w := newWorld(t)
+	setter := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a", 3)
+	limit(t, setter, 10)
+
+	checked := w.checkTwoLimits(t)
 	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
 		switch rand.IntN(20) {
 		case 0:
@@ -497,5 +505,5 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 			t.Errorf("%s: %+v, want %d beside the members", name, audits[i], counted[i].Load())
 		}
 	}
-	t.Logf("%d commits", checked)
+	t.Logf("%d commits", *checked)
 }

@@ -40,31 +40,7 @@ func TestLimitsComeAndGo(t *testing.T) {
 			}
 		}
 	})
-	conn := firestorepb.NewFirestoreClient(w.Conn(t))
-	var late sync.WaitGroup
-	w.Server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		if ctx.Value(lateCommit{}) != nil {
-			return emulator.Verdict{}
-		}
-		verdict := emulator.Verdict{}
-		switch rand.IntN(16) {
-		case 0:
-			verdict.Before = unavailable
-		case 1:
-			verdict.After = unavailable
-		case 2:
-			return emulator.Verdict{Before: aborted}
-		default:
-			return verdict
-		}
-		if req.GetTransaction() == nil {
-			late.Go(func() {
-				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
-				_, _ = conn.Commit(context.Background(), req)
-			})
-		}
-		return verdict
-	})
+	late := w.failCommits(t, 16, 20*time.Millisecond, nil)
 
 	counted := map[string]*atomic.Int64{"a": {}, "b": {}}
 	var joined, refused, acknowledged atomic.Int64
@@ -154,4 +130,32 @@ func TestLimitsComeAndGo(t *testing.T) {
 	t.Logf("%d acknowledged, %d joined, %d refused", acknowledged.Load(), joined.Load(), refused.Load())
 }
 
-type lateCommit struct{}
+// failCommits has one of n commits fail before it is applied, one lose its answer, and one abort. The first two arrive
+// once more within a time, unless they are a transaction's: the caller waits for them. Spared ones don't fail.
+func (w *world) failCommits(t *testing.T, n int, within time.Duration, spared func(*firestorepb.CommitRequest) bool) (late *sync.WaitGroup) {
+	conn := firestorepb.NewFirestoreClient(w.Conn(t))
+	late = new(sync.WaitGroup)
+	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+		if spared != nil && spared(req) {
+			return v
+		}
+		switch rand.IntN(n) {
+		case 0:
+			v.Before = unavailable
+		case 1:
+			v.After = unavailable
+		case 2:
+			return emulator.Verdict{Before: aborted}
+		default:
+			return v
+		}
+		if req.GetTransaction() == nil {
+			late.Go(func() {
+				time.Sleep(rand.N(within))
+				_, _ = conn.Commit(context.Background(), req)
+			})
+		}
+		return v
+	})
+	return late
+}

@@ -14,7 +14,6 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
 
-	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -38,76 +37,9 @@ func hostedChaos(t *testing.T, removes bool) {
 	w.put(t, "counters/a", map[string]any{"title": "x"})
 	setter := handle(t, w.open(t, of), "a")
 	limit(t, setter, 10)
-	now := map[string]map[string]*firestorepb.Value{}
-	w.Server.OnCommit(func(changes []emulator.Change) {
-		for _, c := range changes {
-			_, name, below := strings.Cut(c.Name, "/counters/a/")
-			switch {
-			case !below || strings.HasPrefix(name, "counter_rollup/"):
-			case c.New == nil:
-				delete(now, name)
-			default:
-				now[name] = c.New.GetFields()
-			}
-		}
-		var plain, limited int
-		for field, members := range map[string]string{"count": "total_members/", "likes": "likes_members/"} {
-			joined, has, there := int64(0), false, int64(0)
-			for name, values := range now {
-				if strings.HasPrefix(name, members) {
-					there++
-				}
-				id, shard := strings.CutPrefix(name, "shards/")
-				if !shard {
-					continue
-				}
-				if strings.HasPrefix(id, "limited-") {
-					limited++
-				} else {
-					plain++
-				}
-				share, is := values["share("+field+")"]
-				if has = has || is; !is {
-					continue
-				}
-				n, count := values["members("+field+")"].GetIntegerValue(), values[field].GetIntegerValue()
-				joined += n
-				if n < 0 || count < n || count > share.GetIntegerValue() || values["room("+field+")"].GetBooleanValue() != (count < share.GetIntegerValue()) {
-					t.Errorf("%s holds %v", name, values)
-				}
-			}
-			if has && joined != there {
-				t.Errorf("%d took %s as members, and there are %d", joined, field, there)
-			}
-		}
-		if plain > 0 && limited > 0 {
-			t.Errorf("%d shards have limits, and %d others don't", limited/2, plain/2)
-		}
-	})
-	conn := firestorepb.NewFirestoreClient(w.Conn(t))
-	var late sync.WaitGroup
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		v := emulator.Verdict{}
-		if len(req.GetWrites()) == 1 && strings.HasSuffix(req.GetWrites()[0].GetUpdate().GetName()+req.GetWrites()[0].GetDelete(), "/counters/a") {
-			return v // the app's own
-		}
-		switch rand.IntN(24) {
-		case 0:
-			v.Before = unavailable
-		case 1:
-			v.After = unavailable
-		case 2:
-			return emulator.Verdict{Before: aborted}
-		default:
-			return v
-		}
-		if req.GetTransaction() == nil {
-			late.Go(func() {
-				time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
-				_, _ = conn.Commit(context.Background(), req)
-			})
-		}
-		return v
+	w.checkTwoLimits(t)
+	late := w.failCommits(t, 24, 30*time.Millisecond, func(req *firestorepb.CommitRequest) bool { // the app's own
+		return len(req.GetWrites()) == 1 && strings.HasSuffix(req.GetWrites()[0].GetUpdate().GetName()+req.GetWrites()[0].GetDelete(), "/counters/a")
 	})
 	var ended atomic.Bool
 	var others, group sync.WaitGroup
