@@ -61,6 +61,23 @@ func (w *world) shares(t *testing.T, id string) (sum int64, ids []string) {
 	return sum, ids
 }
 
+// Shards say whether they have room also where nothing but their share changes.
+func TestAnotherLimitSaysWhereThereIsRoom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+	limit(t, c, 3)
+	if err := c.Add(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int64{3, 6, 3, 4} {
+		limit(t, c, n)
+		if sum, _ := w.shares(t, "a"); sum != n { // which looks at what each of them says
+			t.Errorf("shares of %d, want %d", sum, n)
+		}
+	}
+}
+
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

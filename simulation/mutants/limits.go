@@ -125,7 +125,7 @@ var ofLimits = []mutant{
 	},
 	{
 		"a shard that gets room of a limit doesn't say so", "internal/book",
-		"ledger.Put(&w.fields, layout.RoomOf(field), store.Bool(to.Room() > 0))", "if from.Share == to.Share {\n\t\tledger.Put(&w.fields, layout.RoomOf(field), store.Bool(to.Room() > 0))\n\t}", testIn("shards", "TestLimitsComeAndGo"),
+		"ledger.Put(&w.fields, layout.RoomOf(field), store.Bool(to.Room() > 0))", "if from.Share == to.Share {\n\t\tledger.Put(&w.fields, layout.RoomOf(field), store.Bool(to.Room() > 0))\n\t}", testIn("shards", "TestAnotherLimitSaysWhereThereIsRoom"),
 	},
 	{
 		"a shard to which a seat is given back doesn't say so", "internal/book",
