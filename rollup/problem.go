@@ -54,7 +54,11 @@ func problemShares(f book.ShareFault) string {
 	if f.Base != 0 {
 		return fmt.Sprintf("%q has a limit of %d, and %s: remove the limit, rebase the total to %d, and set the limit again", f.Field, f.Limit, f.Why, f.Taken)
 	}
-	return fmt.Sprintf("%q has a limit of %d, and %s: set a limit that is no less than that, or remove the limit", f.Field, f.Limit, f.Why)
+	remedy := "set right what the shards hold, then set the limit again, or remove it"
+	if f.Over {
+		remedy = "set a limit that is no less than that, or remove the limit"
+	}
+	return fmt.Sprintf("%q has a limit of %d, and %s: %s", f.Field, f.Limit, f.Why, remedy)
 }
 
 // problemTooLarge says what keeps a counter's document from showing its ledger.
