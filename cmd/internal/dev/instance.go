@@ -30,7 +30,7 @@ type instance struct {
 	end     context.CancelFunc // Ends it; nil while it isn't to run.
 
 	mu      sync.Mutex
-	process *os.Process // nil while there is none that may be killed.
+	process *os.Process // nil while none answers. One that starts isn't killed: a machine that takes longer to start one than it is until the next kill would never serve.
 	killed  bool        // The process was killed on purpose.
 }
 
@@ -84,16 +84,15 @@ func (i *instance) once(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
-	i.setProcess(p.cmd.Process)
 	if err := p.Ready(ctx); err != nil {
 		if ctx.Err() != nil {
 			_ = p.Wait() // it has got SIGTERM
 		} else {
 			p.Close()
 		}
-		i.setProcess(nil)
 		return err
 	}
+	i.setProcess(p.cmd.Process)
 	s.setAnswering(i, p)
 	ready()
 	err = p.Wait()
@@ -108,7 +107,7 @@ func (i *instance) setProcess(p *os.Process) {
 	i.process = p
 }
 
-// kill ends the process with SIGKILL. It returns false when there is none.
+// kill ends the process with SIGKILL. It returns false when none answers.
 func (i *instance) kill() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -35,7 +35,13 @@ func init() {
 	})
 }
 
+// slowStart names how long a process waits before it serves.
+const slowStart = "SLOW_START"
+
 func TestMain(m *testing.M) {
+	if wait, err := time.ParseDuration(os.Getenv(slowStart)); err == nil {
+		time.Sleep(wait)
+	}
 	ServeIfChild()
 	slots.Widen()
 	goleak.VerifyTestMain(m)

@@ -152,7 +152,7 @@ func (s *supervisor) setKill(every time.Duration, seed uint64) {
 	})
 }
 
-// killOne kills a process: the chosen one or, while that isn't running, the next.
+// killOne kills a process: the chosen one or, while that doesn't answer, the next.
 func (s *supervisor) killOne(choice int) {
 	for n := range s.all {
 		if i := s.all[(choice+n)%len(s.all)]; i.kill() {

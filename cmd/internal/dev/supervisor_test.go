@@ -133,13 +133,29 @@ func TestKilledProcessIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 2, "Echo")
 	before := f.of("Echo")
-	f.setKill(time.Second, 1) // a process is up again before the next is killed, on a busy machine too
+	f.setKill(time.Second, 1)
 	eventually(t, "both are other processes", func() bool {
 		now := f.of("Echo")
 		return len(now) == 2 && now[0] != before[0] && now[1] != before[1]
 	})
 	f.setKill(0, 0)
 	eventually(t, "both are back", func() bool { return len(f.of("Echo")) == 2 })
+}
+
+func TestAProcessThatStartsIsNotKilled(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1, "Echo")
+	f.environ = append(f.environ, slowStart+"=500ms")
+	if err := f.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.stop)
+	first := f.of("Echo")
+	f.setKill(100*time.Millisecond, 1)
+	eventually(t, "another process answers, though it takes longer to start than it is until the next kill", func() bool {
+		now := f.of("Echo")
+		return len(now) == 1 && now[0] != first[0]
+	})
 }
 
 func TestFunctionThatDoesNotStart(t *testing.T) {
