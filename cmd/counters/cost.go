@@ -45,6 +45,7 @@ each millisecond saves.`,
   counters cost --rate 1000 --billing request
   counters cost --rate 1000 --commit-interval 50ms
   counters cost --rate 1000 --counters 1000 --reads 50 --json
+  counters cost --rate 100 --keys 1
   counters cost --rate 5 --location europe-west1 --exact-writes=false
   counters cost --rate 0.1 --documents 500 --reads 10
   counters cost --at-large`,
@@ -98,6 +99,7 @@ each millisecond saves.`,
 	flags.IntVar(&l.Instances, "instances", 1, "instances of each function")
 	flags.Float64Var(&l.PerShard, "per-shard", cost.HotRate, "writes a second that one document takes, sustained")
 	flags.BoolVar(&exact, "exact-writes", true, "EXACT_WRITES: a marker with each commit")
+	flags.Float64Var(&l.Keys, "keys", 0, "share of the increments that have an Idempotency-Key, 0 to 1; the web client sends one with each")
 	flags.BoolVar(&atLarge, "at-large", false, "print which limit a hot counter and a million lukewarm ones reach first, and ignore the other flags")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -135,6 +137,9 @@ func validLoad(l cost.Load) error {
 	if l.Instances < 1 || l.Instances > 1000 {
 		bad("instances", l.Instances, "1 to 1000")
 	}
+	if !(l.Keys >= 0 && l.Keys <= 1) {
+		bad("keys", l.Keys, "a share, 0 to 1")
+	}
 	if !(l.PerShard > 0 && l.PerShard <= 1e6) {
 		bad("per-shard", l.PerShard, "writes a second, above 0 and up to 1000000")
 	}
@@ -157,6 +162,7 @@ type costSheet struct {
 	Intervals   []pricedInterval `json:"commit_intervals"`
 	Recommended cost.Name        `json:"recommended,omitempty"` // the cheapest that holds; none where none does
 	Choices     []cost.Choice    `json:"choices"`
+	Keys        float64          `json:"usd_per_month_of_keys"` // on top, with a key for each increment
 }
 
 type pricedUsage struct {
@@ -223,6 +229,9 @@ func newCostSheet(l cost.Load, prices cost.Prices, by cost.Billing) *costSheet {
 		})
 		s.addFunctions(d)
 	}
+	keyed := l
+	keyed.Keys = 1
+	s.Keys = prices.Bill(keyed.Designs()[0].Usage, by).Total()*secondsPerMonth - s.design(cost.Ours).Month
 	if best, ok := l.Cheapest(prices, by); ok {
 		s.Recommended = best.Name
 	}
@@ -302,6 +311,9 @@ func (s *costSheet) print(w io.Writer) error {
 	}
 	if err := s.printShards(w); err != nil {
 		return err
+	}
+	if s.Keys >= 0.005 {
+		fmt.Fprintf(w, "An Idempotency-Key with each increment would add $%.2f a month (--keys 1).\n", s.Keys)
 	}
 	if logs := s.design(cost.Ours).Logs; logs > 0 {
 		fmt.Fprintf(w, "Logging every request would add $%.2f a month; deployments leave out those that succeeded.\n", logs)

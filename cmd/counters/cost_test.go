@@ -72,6 +72,32 @@ func TestCostOfCompany(t *testing.T) {
 	}
 }
 
+// What keys add, once and not twice.
+func TestCostOfKeys(t *testing.T) {
+	t.Parallel()
+	sheet := func(args string) (s costSheet) {
+		stdout, stderr, code := counters(t, append([]string{"cost", "--json"}, strings.Fields(args)...)...)
+		if err := json.Unmarshal([]byte(stdout), &s); code != 0 || err != nil {
+			t.Fatalf("%s: exit code %d, %s, %v", args, code, stderr, err)
+		}
+		return s
+	}
+	without, with := sheet("--rate 1000"), sheet("--rate 1000 --keys 1")
+	million := with.design("this project").Million - without.design("this project").Million
+	if million < 0.99 || million > 1 || math.Abs(with.Keys) > 1e-9 {
+		t.Errorf("a million keys cost $%v, and $%v more", million, with.Keys)
+	}
+	if month := million / 1e6 * 1000 * secondsPerMonth; math.Abs(without.Keys-month) > 1 {
+		t.Errorf("a month of keys would add $%v, want $%v", without.Keys, month)
+	}
+	if stdout, _, _ := counters(t, "cost", "--rate", "1000"); !strings.Contains(stdout, "An Idempotency-Key with each increment would add $25") {
+		t.Errorf("it isn't in\n%s", stdout)
+	}
+	if _, stderr, code := counters(t, "cost", "--keys", "2"); code != exitUsage || !strings.Contains(stderr, "--keys 2: want a share, 0 to 1") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
 // With its defaults, and at rates of all sizes, what it recommends holds, and the lines fit a
 // terminal of 120 columns.
 func TestCostRecommendsWhatHolds(t *testing.T) {

@@ -267,6 +267,48 @@ func TestPacedAndGathered(t *testing.T) {
 	}
 }
 
+// A key's marker is a write and a deletion more, unless its increment is alone in its commit: the formula against arrivals
+// at random that are played through.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rate             float64
+		commit, interval time.Duration
+	}{
+		{0.1, CommitTime, 0}, {10, CommitTime, 0}, {100, CommitTime, 0}, {1000, CommitTime, 0}, {30, 40 * time.Millisecond, 0}, {20, CommitTime, 50 * time.Millisecond},
+	} {
+		dice := rand.New(rand.NewPCG(3, 4))
+		next, due, made := 0.0, 0.0, 0
+		const commits = 50_000
+		for range commits {
+			start := max(next, due)
+			n := 0
+			for ; next <= start; n++ {
+				next += dice.ExpFloat64() / tt.rate
+			}
+			if n > 1 {
+				made += n
+			}
+			due = start + max(tt.commit, tt.interval).Seconds()
+		}
+		l := Load{Rate: tt.rate, Counters: 1, PerShard: HotRate, Commit: tt.commit, CommitInterval: tt.interval, Interval: time.Second, Instances: 1}
+		without := l.ours()
+		l.Keys = 1
+		with := l.ours()
+		if more := with.Usage.Deletes - without.Usage.Deletes; math.Abs(more-float64(made)/due) > 0.01*tt.rate || math.Abs(with.Usage.Writes-without.Usage.Writes-more) > 1e-9 {
+			t.Errorf("%+v: %v writes and %v deletions more a second, want %v", tt, with.Usage.Writes-without.Usage.Writes, more, float64(made)/due)
+		}
+	}
+	// Counters that share commits are hardly ever alone in one; a commit's own marker goes with EXACT_WRITES, a key's stays.
+	l := Load{Rate: 5000, Counters: 1000, PerShard: HotRate, Commit: CommitTime, Interval: time.Second, Instances: 1}
+	without := l.ours().Usage.Deletes
+	l.Keys = 1
+	near(t, "markers of keys over a thousand counters", l.ours().Usage.Deletes-without, 5000, 0.01)
+	l.InexactWrites, l.Keys = true, 0.5
+	near(t, "markers of keys alone", l.ours().Usage.Deletes, 2500, 1e-9)
+	near(t, "the same, unshared", l.unshared().Usage.Deletes, 2500, 1e-9)
+}
+
 func TestDesigns(t *testing.T) {
 	t.Parallel()
 	l := Load{Rate: 1000, Counters: 1, Reads: 10, Shards: 100, PerShard: HotRate, Commit: 10 * time.Millisecond, Interval: time.Second, Instances: 1}

@@ -33,6 +33,7 @@ type Load struct {
 	Interval       time.Duration `json:"interval_ns"`        // ROLLUP_INTERVAL
 	Instances      int           `json:"instances"`          // of each function
 	InexactWrites  bool          `json:"inexact_writes"`     // EXACT_WRITES=false: no marker with a commit
+	Keys           float64       `json:"keys,omitempty"`     // the share of increments that have an Idempotency-Key, 0 to 1
 }
 
 // Name tells the ways to build a counter apart.
@@ -119,14 +120,29 @@ func (l Load) ours() Design {
 		markers = 0
 	}
 	takes := l.Commit + groupcommit.Wait(l.Counters, l.Rate/counters/instances, l.Commit, l.CommitInterval)
-	return l.rolledUp(Ours, batches, markers, takes)
+	return l.rolledUp(Ours, batches, markers+l.keyMarkers(batches, markers), takes)
+}
+
+// keyMarkers is how many markers keys make beside those of commits: one for each, unless its increment is alone in its
+// commit, whose marker it is then.
+func (l Load) keyMarkers(batches, markers float64) float64 {
+	if l.InexactWrites {
+		return l.Keys * l.Rate
+	}
+	// One increment or none comes while a batch is in flight, and then begins the next.
+	meanwhile := l.Rate / float64(l.Counters*l.Instances) * max(l.Commit, l.CommitInterval).Seconds()
+	alone := batches * math.Exp(-meanwhile) * (1 + meanwhile)
+	if shared := batches / markers; shared > 1 { // batches of several counters are in a commit, and seldom just one
+		alone *= math.Exp(1-shared) / shared
+	}
+	return l.Keys * (l.Rate - alone)
 }
 
 // unshared is ours with a commit, a marker and an event for each increment.
 func (l Load) unshared() Design {
 	markers := l.Rate
 	if l.InexactWrites {
-		markers = 0
+		markers = l.Keys * l.Rate
 	}
 	return l.rolledUp(Unshared, l.Rate, markers, l.Commit)
 }
