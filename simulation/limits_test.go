@@ -95,6 +95,13 @@ func storiesOfHolds() []story {
 			other := Doc{Kind: "member", Counter: named, Member: "m2"}
 			s.commit(map[Doc]*Document{alice: nil, other: {Since: since(s), CountedOn: "limited-0"}, shardDoc("limited-1"): {Shared: true}})
 		}},
+		{"a membership that names a shard of which as much is taken as given back", "", func(s *script) {
+			s.limit(2)
+			s.begin(1, 1, 1)
+			s.add(Begin{Call: 2, Kind: Increment, Intent: 2, Adds: []Add{{named, -1, ""}}})
+			s.add(Begin{Call: 3, Kind: Join, Counter: named, Member: "m1"})
+			s.commit(map[Doc]*Document{alice: {Since: since(s), CountedOn: "limited-1"}, shardDoc("limited-0"): shard(1)})
+		}},
 		{"a membership that names another shard with a limit", "names shard", func(s *script) {
 			s.limit(2)
 			s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "m1"})
