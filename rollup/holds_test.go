@@ -1,6 +1,7 @@
 package rollup_test
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"testing"
@@ -175,34 +176,48 @@ func TestHoldsThatNothingEnds(t *testing.T) {
 	})
 }
 
-// The entries of holds are lost, as where documents were restored without them: a reconcile ends the holds that
-// are over all the same.
+// The entries of holds are lost, as where documents were restored without them, or nobody looks at them any more, since a
+// wildcard of COUNTERS has got another name: a reconcile ends the holds that are over all the same. Where no field has a
+// limit, it is one that looks at each shard.
 func TestHoldsWithoutEntriesEnd(t *testing.T) {
 	t.Parallel()
-	for name, place := range map[string]shards.Place{
-		"a document of ours":      {Project: "p"},
-		"a document of the app's": {Project: "p", Counters: "posts/{post}", Fields: "total=count", Hosted: true},
+	for name, tt := range map[string]struct {
+		place   shards.Place
+		renamed string
+		limit   bool
+	}{
+		"a document of ours":      {place: shards.Place{Project: "p"}, limit: true},
+		"a document of the app's": {place: shards.Place{Project: "p", Counters: "posts/{post}", Fields: "total=count", Hosted: true}, limit: true},
+		"without a limit":         {place: shards.Place{Project: "p"}},
+		"a wildcard's other name": {place: shards.Place{Project: "p", Counters: "counters/{counter}"}, renamed: "counters/{id}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inVirtualTime(t, func(w *world) {
 				w.must(w.fs.Doc("posts/c").Set(w.ctx, map[string]any{"title": "x"}))
-				c := w.holding(shards.Config{Place: place}, "c")
+				c := w.holding(shards.Config{Place: tt.place, AutoCreate: !tt.place.Hosted}, "c")
 				w.must(c.Join(w.ctx, "total", "joined"))
-				w.must(nil, c.SetLimit(w.ctx, "total", 3))
+				if tt.limit {
+					w.must(nil, c.SetLimit(w.ctx, "total", 3))
+				}
 				_, _, err := c.Hold(w.ctx, "total", "held", time.Minute)
 				w.must(nil, err)
+				place := tt.place
+				place.Counters = cmp.Or(tt.renamed, place.Counters)
 				client, err := rollup.Open(w.ctx, rollup.Config{Place: place}, option.WithGRPCConn(w.connect()))
 				w.must(client, err)
 				client.Looks(false)
 				// so that the walk after it finds the counter right, and only glances at it
 				w.must(client.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}))
-				entries, err := w.fs.CollectionGroup("counter_requests").OrderBy("until", firestore.Asc).Documents(w.ctx).GetAll()
-				w.must(entries, err)
-				for _, entry := range entries {
-					w.must(entry.Ref.Delete(w.ctx))
+				if tt.renamed == "" {
+					entries, err := w.fs.CollectionGroup("counter_requests").OrderBy("until", firestore.Asc).Documents(w.ctx).GetAll()
+					w.must(entries, err)
+					for _, entry := range entries {
+						w.must(entry.Ref.Delete(w.ctx))
+					}
 				}
 				time.Sleep(time.Minute + time.Second)
+				client.Looks(!tt.limit)
 				w.must(client.ReconcileAll(w.ctx, rollup.ReconcileOptions{}))
 				if got := w.members(c, "total"); !slices.Equal(got, []string{"joined"}) {
 					w.t.Errorf("%q, want that the hold is over", got)

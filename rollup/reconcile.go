@@ -157,15 +157,15 @@ func (r *reconciling) look(ctx context.Context) (_ *book.Book, again bool, err e
 	return r.correct(k)
 }
 
-// endHolds ends holds that are over, for a read per field with a limit: their entries may be lost, as
-// in a restore. What that takes off the shards is later than what this reconcile looks at.
+// endHolds ends holds that are over, for a read per field with a limit, and of all fields where each shard is looked
+// at: their entries may be lost, as in a restore. What that takes off the shards is later than what this reconcile looks at.
 func (r *reconciling) endHolds(ctx context.Context, k *book.Book) error {
 	if r.held || r.opts.DryRun || k.Missing() {
 		return nil
 	}
 	r.held = true
 	for _, field := range r.client.db.Layout.Fields {
-		if _, limited := k.Ledger.Limits[field.Shard]; limited {
+		if _, limited := k.Ledger.Limits[field.Shard]; limited || r.opts.each {
 			if _, err := hold.In(r.client.db).End(ctx, k.Counter, field); err != nil {
 				return fmt.Errorf("end holds: %w", err)
 			}

@@ -148,7 +148,7 @@ func (c *Client) checkSums() error {
 
 // mayHave says why a counter can't be given n shards.
 func (c *Client) mayHave(n int) error {
-	most := c.db.Layout.Fields.MaxShards()
+	most := c.db.Layout.Shown().MaxShards()
 	switch {
 	case len(c.db.Layout.Fields) == 0:
 		return fmt.Errorf("%w: %d; a counter of documents alone has none", ErrInvalidShards, n)

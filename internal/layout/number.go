@@ -15,10 +15,10 @@ const DefaultNumShards = 10
 const MaxNumbers = 5000
 
 // MaxShards is the largest number of shards of a counter with these fields: its ledger has a number for
-// each field of each shard.
+// each field of each shard, and may have one more for each field: its base, or the answer of its query.
 func (f Fields) MaxShards() int {
 	sums, _ := f.Split()
-	return min(MaxShards, MaxNumbers/max(1, len(sums)))
+	return min(MaxShards, (MaxNumbers-len(f))/max(1, len(sums)))
 }
 
 // ShardID is the document id of the n-th shard.

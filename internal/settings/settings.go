@@ -208,7 +208,7 @@ func (s Settings) validate() error {
 	most := s.Fields.MaxShards()
 	for i, n := range []int{s.NumShards, s.MaxShards} {
 		if n > most && n <= layout.MaxShards { // or else it is out of range
-			bad([]string{"NUM_SHARDS", "MAX_SHARDS"}[i], n, fmt.Sprintf("at most %d with as many FIELDS: a ledger has room for %d numbers, one per field and shard", most, layout.MaxNumbers))
+			bad([]string{"NUM_SHARDS", "MAX_SHARDS"}[i], n, fmt.Sprintf("at most %d with as many FIELDS: a ledger has room for %d numbers, one per field of each shard, and one per field", most, layout.MaxNumbers))
 		}
 	}
 	if s.RequestTTL <= s.RequestTimeout {

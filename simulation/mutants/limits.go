@@ -285,7 +285,15 @@ var ofLimits = []mutant{
 	},
 	{
 		"holds without entries never end", "rollup",
-		"if _, limited := k.Ledger.Limits[field.Shard]; limited {", "if false {", testIn("shards", "TestHoldsWithoutEntries"),
+		"if _, limited := k.Ledger.Limits[field.Shard]; limited || r.opts.each {", "if false {", testIn("shards", "TestHoldsWithoutEntries"),
+	},
+	{
+		"holds of a field without a limit never end without entries", "rollup",
+		"limited || r.opts.each {", "limited {", test("TestHoldsWithoutEntriesEnd"),
+	},
+	{
+		"a ledger has no room for a base of each field", "internal/layout",
+		"(MaxNumbers-len(f))/max(1, len(sums))", "MaxNumbers/max(1, len(sums))", testIn("shards", "TestShardsTimesFieldsFitALedger"),
 	},
 	{
 		"an instance ends no holds", "rollup",
