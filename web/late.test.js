@@ -1,7 +1,7 @@
 // What takes its time, in a time that the tests make.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Counters } from "./counter.js";
+import { CounterError, Counters } from "./counter.js";
 import { Browser, MemoryStorage, told, Window } from "./wait.mjs";
 
 /** Lets so many ms pass, in so many ticks that what is stored gets around meanwhile. */
@@ -44,6 +44,42 @@ test("what may still be carried out late is followed by the last that was asked 
   await rest();
   assert.deepEqual([sent, storage.size], [[true, false, false], 0]);
   next.close();
+});
+
+/** A counter of one page whose requests are answered one after the other as given, and by the last answer from then on. */
+function answered(t, ...answers) {
+  const sent = [];
+  const transport = { send: async ({ joined }) => answers[Math.min(sent.push(joined), answers.length) - 1], watch: () => () => {} };
+  const counters = new Counters({ transport, source: told(7), storage: new MemoryStorage(), page: new Window() });
+  t.after(() => counters.close());
+  return { counter: counters.counter("a", "likes"), sent };
+}
+const none = { again: 0, trouble: "as told" };
+const soldOut = { error: new CounterError("sold out", { status: 409, reason: "limit-reached" }) };
+
+test("a like that is sent once more, and refused, is done", async (t) => {
+  t.mock.timers.enable({ apis: ["Date", "setTimeout"], now: 1e12 });
+  const { counter, sent } = answered(t, none, { counted: true }, soldOut);
+  const left = counter.leave();
+  await pass(t, 150);
+  const joined = counter.join();
+  await pass(t, 1_000);
+  assert.deepEqual([await left, await joined, sent], [false, true, [false, true]]);
+  await pass(t, 300_000);
+  assert.deepEqual(sent, [false, true, true]);
+});
+
+test("who leaves after a refusal stays away, though an earlier attempt to join is carried out late", async (t) => {
+  t.mock.timers.enable({ apis: ["Date", "setTimeout"], now: 1e12 });
+  const { counter, sent } = answered(t, none, soldOut, { counted: false });
+  const refused = assert.rejects(counter.join(), { unknown: true });
+  await pass(t, 1_000);
+  await refused;
+  const left = counter.leave();
+  await pass(t, 1_000);
+  assert.deepEqual([await left, sent], [false, [true, true, false]]);
+  await pass(t, 300_000); // The first attempt may have been carried out now.
+  assert.deepEqual(sent, [true, true, false, false]);
 });
 
 test("what was carried out late is followed, though its page comes back when it is too late and the user another one", async (t) => {

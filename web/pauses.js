@@ -49,7 +49,7 @@ export class Pauses {
   begin(counter, least, trouble) {
     const pause = this.get(counter) ?? { ms: 0 };
     if (pause.timer) return;
-    Object.assign(pause, { ms: Math.min(LONGEST, pause.ms ? 2 * pause.ms : SHORTEST), trouble });
+    Object.assign(pause, { ms: Math.min(LONGEST, 2 * pause.ms || SHORTEST), trouble });
     pause.timer = setTimeout(() => {
       pause.timer = undefined;
       this.#over();

@@ -30,6 +30,8 @@ export class Queue {
   #entries = new Map();
   /** @type {Map<string, Waiting>} what is on its way, by name */
   #flying = new Map();
+  /** @type {Map<string, Entry>} likes as they were answered last, by name: of one that was refused, an earlier attempt may still be carried out */
+  #last = new Map();
   #pauses = new Pauses(() => this.#pump());
   /** @type {Set<ReturnType<typeof setTimeout>>} */
   #timers = new Set();
@@ -153,7 +155,7 @@ export class Queue {
     const last = this.#entries.get(name);
     const sent = this.#flying.get(name);
     if (last && !last.settled && joinedOf(last) === joined) return last.done;
-    const then = last?.entry ?? this.#records.read(name); // That may be answered, and only kept.
+    const then = last?.entry ?? this.#records.read(name) ?? this.#last.get(name); // That may be answered, and only kept.
     const at = Math.max(Date.now(), (then?.at ?? 0) + 1);
     // That is under way, and what was to follow is taken back.
     if (last && sent && sent !== last && joinedOf(sent) === joined) {
@@ -192,7 +194,7 @@ export class Queue {
     if (this.#closed.signal.aborted) return;
     this.#leads = true;
     for (const waiting of this.#entries.values()) if (waiting.settled) this.#keepLate(waiting);
-    for (const name of this.#records.names) this.#take(name);
+    this.takeAll();
     this.#pump();
   }
 
@@ -318,14 +320,19 @@ export class Queue {
     resolve(entry.end === COUNTED);
   }
 
+  /** Whether this page is to send it. @param {Waiting} waiting */
+  #wanted({ settled, again, kept }) {
+    return (!settled || again) && (!kept || this.#leading);
+  }
+
   #pump() {
     const all = this.#pauses.get("");
     if (this.#closed.signal.aborted || all?.timer || !this.#options.mine()) return;
     for (const waiting of this.#entries.values()) {
       // While nothing gets through, one request finds out when it does again.
       if (this.#flying.size >= (all ? 1 : AT_ONCE)) return;
-      const { name, entry: { counter }, settled, again, parked, kept } = waiting;
-      if ((settled && !again) || parked || this.#flying.has(name) || (kept && !this.#leading)) continue;
+      const { name, entry: { counter }, parked } = waiting;
+      if (!this.#wanted(waiting) || parked || this.#flying.has(name)) continue;
       const pause = this.#pauses.get(counter);
       if (pause && (pause.timer || [...this.#flying.values()].some(({ entry }) => entry.counter === counter))) continue;
       void this.#send(waiting);
@@ -337,7 +344,7 @@ export class Queue {
     const { entry, name } = waiting;
     const { signal } = this.#closed;
     this.#flying.set(name, waiting);
-    const before = "key" in entry ? +entry.tried : entry.late[+entry.joined];
+    const before = "key" in entry ? 0 : entry.late[+entry.joined];
     const inDoubt = "key" in entry ? entry.tried : before > Date.now();
     const sent = Date.now();
     const outcome = await this.#attempt(waiting, signal);
@@ -355,7 +362,7 @@ export class Queue {
    * @returns {Promise<Outcome | undefined>} undefined if it was not sent, and may not be now
    */
   async #attempt(waiting, signal) {
-    const { entry, kept, name } = waiting;
+    const { entry, name } = waiting;
     if ("key" in entry) {
       const age = Date.now() - entry.at;
       if (!(age <= this.#options.keep && age > -SKEW)) {
@@ -368,7 +375,7 @@ export class Queue {
     } catch (/** @type {any} */ error) {
       return { again: 0, trouble: `No credentials: ${error}`, all: true };
     }
-    if (signal.aborted || this.#entries.get(name) !== waiting || (waiting.settled && !waiting.again) || !this.#options.mine() || (kept && !this.#leading)) return undefined;
+    if (signal.aborted || this.#entries.get(name) !== waiting || !this.#wanted(waiting) || !this.#options.mine()) return undefined;
     if ("key" in entry) {
       // Other users are known by their ids.
       const as = (this.#options.user === "me" && credentials?.as) || "";
@@ -389,53 +396,53 @@ export class Queue {
   /**
    * @param {Waiting} waiting
    * @param {Outcome} outcome
-   * @param {number} before as of its `late`, or whether it was tried, before this attempt
+   * @param {number} before as of its `late`, before this attempt
    * @param {boolean} inDoubt whether an earlier attempt may have been carried out, or still be
    * @param {number} sent when this attempt was
    */
   #answered(waiting, outcome, before, inDoubt, sent) {
     const { entry, name } = waiting;
-    const { counter } = entry;
     const now = this.#entries.get(name);
     if (outcome.again !== undefined) {
       if (!outcome.all) this.#pauses.through("");
-      this.#pauses.begin(outcome.all ? "" : counter, outcome.again, outcome.trouble);
+      this.#pauses.begin(outcome.all ? "" : entry.counter, outcome.again, outcome.trouble);
       if ("key" in entry) return;
       const until = Date.now() + LATE;
       for (const one of [waiting, now]) {
         if (!one || "key" in one.entry) continue;
         one.entry.late[+entry.joined] &&= until; // 0: without credentials, it was not sent.
         if (one === now) this.#keep(one);
+        else waiting.resolve(false);
       }
-      if (now !== waiting) waiting.resolve(false);
       return;
     }
     this.#pauses.through("");
-    this.#pauses.through(counter);
+    this.#pauses.through(entry.counter);
     // An earlier attempt of this page may have been counted, and its answer lost.
     const counted = outcome.counted || (inDoubt && waiting.own);
     const error = outcome.error;
     const end = !error ? (counted ? COUNTED : BEFORE) : inDoubt || error.unknown ? UNKNOWN : REFUSED;
-    const ended = { ...entry, end, error: error && /** @type {Entry["error"]} */ ([error.message, { ...error, waited: sent - entry.at }]) };
+    const ended = { end, error: error && /** @type {Entry["error"]} */ ([error.message, { ...error, waited: sent - entry.at }]) };
+    const settled = waiting.settled;
     if (!("key" in entry)) {
+      this.#last.set(name, entry);
       // This request is done; of earlier ones, what is old enough is, too.
       const mark = entry.late[+entry.joined];
       for (const one of [waiting, now]) {
         if (!one || "key" in one.entry) continue;
         const { late } = one.entry;
         if (late[+entry.joined] === mark) late[+entry.joined] = before > Date.now() ? before : 0;
-        if (!error && late[+!entry.joined] <= sent) late[+!entry.joined] = 0;
+        if ((!error || settled) && late[+!entry.joined] <= sent) late[+!entry.joined] = 0;
       }
     }
-    const settled = waiting.settled;
-    if (!settled) this.#tell(waiting, ended);
+    if (!settled) this.#tell(waiting, { ...entry, ...ended });
     if (now !== waiting) {
       if (now) this.#keep(now);
       return;
     }
     waiting.settled = true;
     waiting.again = false;
-    if (!settled) Object.assign(entry, { end, error: ended.error });
+    if (!settled) Object.assign(entry, ended);
     this.#keepLate(waiting, settled || waiting.own, true);
   }
 
@@ -448,7 +455,7 @@ export class Queue {
     const { entry, name } = waiting;
     if (!("key" in entry) && entry.end <= BEFORE) {
       const opposite = entry.late[+!entry.joined];
-      const until = Math.max(opposite, entry.late[+entry.joined]);
+      const until = Math.max(...entry.late);
       if (opposite || until > Date.now()) {
         if (write || !waiting.kept) this.#keep(waiting);
         // A clock may have been set back.
