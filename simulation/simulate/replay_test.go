@@ -15,7 +15,7 @@ import (
 	"github.com/firestore-counters/counters/simulation"
 )
 
-var replayed = flag.Int("replay.seeds", 200, "how many seeds TestReplay runs twice")
+var replayed = flag.Int("replay.seeds", 500, "how many seeds TestReplay runs twice")
 
 // A seed is a history: the same in two processes, whatever else they have in their environments,
 // how often they collect garbage, and how many run side by side.

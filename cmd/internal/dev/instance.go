@@ -30,7 +30,7 @@ type instance struct {
 	end     context.CancelFunc // Ends it; nil while it isn't to run.
 
 	mu      sync.Mutex
-	process *os.Process // nil while none answers. One that starts isn't killed: a machine that takes longer to start one than it is until the next kill would never serve.
+	process *os.Process // nil while none answers: where a start takes longer than it is until the next kill, none ever would
 	killed  bool        // The process was killed on purpose.
 }
 
