@@ -42,6 +42,7 @@ func (s *session) members(ctx context.Context) (Result, error) {
 		c := s.steady(rate, []contestant{ours()}, pick(s, time.Second, 6*time.Second))
 		c.rounds = 1
 		c.load, c.next = load.name, load.next
+		c.figure.id = ", " + load.name
 		c.columns = func(t *turns) []Metric {
 			return []Metric{
 				t.metric("commits/s", "/s", func(r turn) float64 { return r.commits }),

@@ -227,6 +227,7 @@ func (s *session) steady(rate float64, contestants []contestant, window time.Dur
 		contestants: contestants, setup: setup{shards: hotShards, faults: s.commits()}, counters: []string{"hot"}, next: post("/hot"),
 		load: short(rate) + "/s", rate: rate, clients: []int{clientsFor(rate)}, warm: window / 4, window: window,
 		rounds: pick(s, 1, 2), settle: pick(s, 1200*time.Millisecond, 4*time.Second),
+		figure: figure{"", "cost per million", turn.price},
 	}
 }
 
@@ -257,7 +258,6 @@ func (s *session) price(ctx context.Context) (Result, error) {
 	r := Result{Settings: fmt.Sprintf("one counter, %s increments/s (open loop), %d shards, %s, one instance of each function, nothing is read; Firestore Standard edition, list prices of %s, no free tier; instances of 1 vCPU and 0.5 GiB, each function billed by the request (while one is in flight, each for 100 ms at least, and for each) or by the instance (for all the time), whichever costs less, unless the column says otherwise", short(rate), hotShards, s.slowly(), cost.AsOf)}
 	c := s.steady(rate, pick(s, []contestant{ours(), company(), blind(), nothing()}, []contestant{ours(), company(), blind(), nothing(), unmarked(), sumOnRead()}), pick(s, time.Second, 6*time.Second))
 	c.columns = priceColumns
-	c.figure = figure{"", "cost per million", turn.price}
 	c.pairs = [][2]string{{nameOurs, nameBlind}}
 	of, err := s.race(ctx, &r, c)
 	floor, together := onPaper(cost.Floor, steadyLoad), steadyLoad

@@ -236,6 +236,15 @@ func TestAgainst(t *testing.T) {
 	if m := r.ratio("lone:ours/other"); m.Rounds != 7 || m.Median <= 0 {
 		t.Errorf("ours ÷ other = %+v, want seven rounds", m)
 	}
+	// a race that compares nothing else
+	if r, err = Run(t.Context(), Options{Quick: true, Scenarios: []string{"members"}, Against: program}); err != nil {
+		t.Fatal(err)
+	}
+	for _, load := range []string{joins, keyed} {
+		if m := r.ratio("members, " + load + ":ours/other"); m.Rounds != 1 || m.Median <= 0 {
+			t.Errorf("%s, ours ÷ other = %+v, want one round", load, m)
+		}
+	}
 	if _, err := Run(t.Context(), Options{Quick: true, Scenarios: []string{"lone"}, Against: program + "-missing"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a build that isn't there: %v", err)
 	}
