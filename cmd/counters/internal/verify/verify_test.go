@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -296,6 +298,42 @@ func TestCleanTakesAwayWhatATrialLeft(t *testing.T) {
 	}
 	if got := strings.Join(there, " "); got != "counters verify_ffffff verify_mine" {
 		t.Errorf("afterwards there are %s", got)
+	}
+}
+
+// Of the collection that is counted there are never more documents than in the end: a total that is just what there
+// was a moment ago is not said to have counted twice.
+func TestNoMoreDocumentsThanAreCountedInTheEnd(t *testing.T) {
+	t.Parallel()
+	server := emulator.Start(t)
+	trial := &Trial{Prefix: "v-0a1b2c", Firestore: server.Client(t, "a-project")}
+	there, most, seen := 0, 0, 0
+	var rolledUp sync.WaitGroup
+	stop := server.OnChange(func(c emulator.Change) {
+		switch {
+		case path.Base(path.Dir(c.Name)) != "comments":
+			return
+		case c.New == nil:
+			there--
+		default:
+			there++
+		}
+		most = max(most, there)
+		if seen++; seen == comments+1 {
+			total := map[string]any{"comments": there}
+			rolledUp.Go(func() {
+				if _, err := trial.doc("commented").Set(t.Context(), total); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	defer stop()
+	if _, err := trial.counted(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if rolledUp.Wait(); most != comments-1 {
+		t.Errorf("there were %d documents at a time, and %d are counted", most, comments-1)
 	}
 }
 
