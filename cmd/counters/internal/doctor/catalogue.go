@@ -70,7 +70,7 @@ var catalogue = map[string]entry{
 	// Who may do what.
 	"account-role-missing": {Error, "Calls of this account are refused with 403."},
 	"account-role-unclear": {Info, "Doctor sees no grant that it knows to be enough, and does not see everything: a custom role, a group or a folder may make up for it."},
-	"auto-create-open":     {Warning, "Anybody on the internet can count, and make counters without bound: each is some 15 documents, and read hourly from then on, at your expense. Let AUTO_CREATE be a number, of new counters a minute and caller."},
+	"auto-create-open":     {Warning, "Anybody on the internet can count, and make counters without bound: each is some 15 documents, and three reads an hour from then on, at your expense. Let AUTO_CREATE be a number, of new counters a minute and caller."},
 	"pubsub-agent-role-missing": {Error,
 		"In projects from before April 2021 Pub/Sub's service agent needs this role to call a function with a token. Without it no event is delivered, and totals move only when Reconcile runs."},
 	"increment-hidden":   {Warning, "Cloud Run answers 404 to whatever comes from the internet, so to every page of ALLOWED_ORIGINS. Where a load balancer stands before it, the setting is internal-and-gclb."},
