@@ -30,7 +30,7 @@ type instance struct {
 	end     context.CancelFunc // Ends it; nil while it isn't to run.
 
 	mu      sync.Mutex
-	process *os.Process // nil while none answers: where a start takes longer than it is until the next kill, none ever would
+	process *os.Process // nil while none answers
 	killed  bool        // The process was killed on purpose.
 }
 
@@ -105,6 +105,13 @@ func (i *instance) setProcess(p *os.Process) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.process = p
+}
+
+// answers reports whether a process does, and was not killed.
+func (i *instance) answers() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.process != nil
 }
 
 // kill ends the process with SIGKILL. It returns false when none answers.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -152,8 +153,12 @@ func (s *supervisor) setKill(every time.Duration, seed uint64) {
 	})
 }
 
-// killOne kills a process: the chosen one or, while that doesn't answer, the next.
+// killOne kills a process: the chosen one or, where that isn't to run, the next. It kills none while one starts: where
+// that takes longer than it is until the next kill, all would start all the time, and none serve.
 func (s *supervisor) killOne(choice int) {
+	if s.starts() {
+		return
+	}
 	for n := range s.all {
 		if i := s.all[(choice+n)%len(s.all)]; i.kill() {
 			s.kills.Add(1)
@@ -161,6 +166,13 @@ func (s *supervisor) killOne(choice int) {
 			return
 		}
 	}
+}
+
+// starts reports whether a process that is to run doesn't answer yet.
+func (s *supervisor) starts() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.all, func(i *instance) bool { return i.end != nil && !i.answers() })
 }
 
 // ready reports whether every function has an instance that answers, or will have one as soon as
