@@ -19,7 +19,8 @@ Usage: scripts/destroy.sh --project P --region R [options]
   --delete-database ID
                    with --everything: the database as well, with all documents in it, yours included
   --set NAME=VALUE a setting that deploy was given, such as DATABASE, COUNTERS or FIELDS, where the functions are gone
-                   already: as long as they are there, they say it; may be repeated
+                   already: as long as they are there, they say it; may be repeated. Without it, nothing of a database
+                   is then removed or listed
   --yes            don't ask
   --dry-run        print each command, to be pasted into bash, and run none but those that ask what is there
   --help
@@ -102,14 +103,18 @@ remove() {
   fi
 }
 
-functions=$(list gcloud functions list --v2 --project="$project" --format='value[separator="|"](name.basename(),name.segment(3))') || failed=yes
+functions=$(list gcloud functions list --v2 --project="$project" --format='value[separator="|"](name.basename(),name.segment(3))') || fail "nothing was removed"
 
-# What the functions' settings come to, as long as one of them says what they are.
+# What the functions' settings come to, as long as one of them says what they are. By the defaults, what is removed could be
+# another deployment's.
+known=no
+((${#given[@]} == 0)) || known=yes
 for name in rollup reconcile increment; do
   if ((${#given[@]} == 0)) && has "$prefix-$name|$region" "$functions"; then
     said=$(list gcloud functions describe "$prefix-$name" --gen2 --project="$project" --region="$region" \
-      --format='value[separator="|"](serviceConfig.environmentVariables.DATABASE,serviceConfig.environmentVariables.COUNTERS,serviceConfig.environmentVariables.FIELDS,serviceConfig.environmentVariables.SHARDS,serviceConfig.environmentVariables.HOSTED)') || failed=yes
+      --format='value[separator="|"](serviceConfig.environmentVariables.DATABASE,serviceConfig.environmentVariables.COUNTERS,serviceConfig.environmentVariables.FIELDS,serviceConfig.environmentVariables.SHARDS,serviceConfig.environmentVariables.HOSTED)') || fail "nothing was removed"
     [[ $said != *'|'* ]] || {
+      known=yes
       IFS='|' read -r of_database of_counters of_fields of_shards of_hosted <<<"$said"
       for setting in "DATABASE=$of_database" "COUNTERS=$of_counters" "FIELDS=$of_fields" "SHARDS=$of_shards" "HOSTED=$of_hosted"; do
         [[ $setting == *= ]] || given+=("$setting")
@@ -120,6 +125,9 @@ for name in rollup reconcile increment; do
 done
 database='' collection='' indexes=() # and more, which is not asked here
 eval "$settings"
+[[ $known == yes || $everything == no ]] ||
+  fail "the functions are gone, which say what database is theirs: say --set DATABASE=…, and COUNTERS, FIELDS and SHARDS where they were set; nothing was removed"
+[[ -z $doomed || $doomed == "$database" ]] || fail "--delete-database $doomed: the counters are in $database; nothing was removed"
 for name in rollup reconcile increment; do
   elsewhere=$(sed -n "s/^$prefix-$name|//p" <<<"$functions")
   [[ -z $elsewhere ]] || has "$region" "$elsewhere" || fail "$prefix-$name is in ${elsewhere//$'\n'/ and }, not in $region; nothing was removed"
@@ -215,7 +223,12 @@ also() { # what it is, command…: removes it, or says that it stays
   fi
 }
 
-databases=$(list gcloud firestore databases list --project="$project" --format='value(name.basename())') || failed=yes
+databases=''
+if [[ $known == yes ]]; then
+  databases=$(list gcloud firestore databases list --project="$project" --format='value(name.basename())') || failed=yes
+else
+  echo "${me##*/}: what is in the database stays, and isn't listed: the functions are gone, which say what database is theirs. See --set" >&2
+fi
 in_database=(--project="$project" --database="$database")
 if has "$database" "$databases" && { [[ $everything == no || $doomed != "$database" ]]; }; then
   policies=$(list gcloud firestore fields ttls list "${in_database[@]}" --format='value[separator="."](name.segment(5),name.segment(7))') || failed=yes
@@ -250,7 +263,7 @@ X-Goog-User-Project: $project") || return 1
   esac
 }
 values_of() { tr ',{}' '\n' | sed -n 's/.*"'"$1"'": *"\([^"]*\)".*/\1/p'; } # a key of JSON: one a line
-if has firebaserules.googleapis.com "$apis"; then
+if [[ $known == yes ]] && has firebaserules.googleapis.com "$apis"; then
   scratch=$(mktemp -d)
   trap 'rm -rf "$scratch"' EXIT
   release=releases/cloud.firestore
@@ -277,8 +290,6 @@ if has "$database" "$databases"; then
     stays+=("the database $database, with its documents and rules" "$(printf '%q ' gcloud firestore databases delete "${in_database[@]}")")
   fi
 fi
-[[ -z $doomed || $doomed == "$database" ]] || fail "--delete-database $doomed: the counters are in $database, and no database was deleted"
-
 if ((${#stays[@]} > 0)); then
   echo "${me##*/}: what stays, and the command that removes it:" >&2
   for ((i = 0; i < ${#stays[@]}; i += 2)); do
@@ -287,4 +298,7 @@ if ((${#stays[@]} > 0)); then
 fi
 echo "${me##*/}: the APIs stay turned on: gcloud services list --enabled --project=$project" >&2
 
-[[ $failed == no ]] || fail "some of it could not be read or removed; see above, and run this again"
+# The functions may be gone by then.
+((${#given[@]} > 0)) || [[ $known == no ]] || given=("DATABASE=$database")
+again=$(printf ' --set %q' ${given[@]+"${given[@]}"})
+[[ $failed == no ]] || fail "some of it could not be read or removed; see above, and run this again${given[0]+, with$again}"

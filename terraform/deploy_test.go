@@ -651,7 +651,7 @@ func TestDestroyRemovesWhatDeployMade(t *testing.T) {
 func TestDestroyGoesOnAfterAFailure(t *testing.T) {
 	t.Parallel()
 	calls, out, err := script(t, []string{"GCLOUD_STATE=deployed", "GCLOUD_FAIL=functions delete counters-rollup", "GCLOUD_FAILURES=1"}, "destroy.sh", "--project=a-project", "--region=us-central1", "--yes")
-	if err == nil || !strings.Contains(out, "run this again") {
+	if err == nil || !strings.Contains(out, `run this again, with --set DATABASE=\(default\)`) {
 		t.Errorf("a failed removal is not reported: %v: %s", err, out)
 	}
 	if !slices.ContainsFunc(calls, func(c call) bool { return strings.HasPrefix(c.name(), "logging metrics delete") }) {
@@ -662,5 +662,44 @@ func TestDestroyGoesOnAfterAFailure(t *testing.T) {
 	}
 	if calls, out, err := script(t, nil, "destroy.sh", "--project=a-project", "--region=us-central1", "--yes"); err != nil || len(changes(calls)) > 0 {
 		t.Errorf("where nothing is deployed: %v, %v: %s", err, changes(calls), out)
+	}
+}
+
+// A second run finds no functions that say what database is theirs, and a first one may fail to ask. By the defaults
+// destroy.sh would take what another application has in (default).
+func TestDestroyTouchesNoDatabaseThatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	social := []string{"GCLOUD_STATE=deployed", "GCLOUD_DATABASE=social", "GCLOUD_SETTINGS=social||||"}
+	for name, c := range map[string]struct {
+		environ, args []string
+		says          string // "" where it ends well
+		databases     string // that commands name
+	}{
+		"it is known":                 {social, []string{"--everything", "--delete-database=social"}, "", "social"},
+		"a second run":                {append([]string{"GCLOUD_GONE=yes"}, social...), nil, "", ""},
+		"a second run, of everything": {append([]string{"GCLOUD_GONE=yes"}, social...), []string{"--everything"}, "say --set DATABASE=", ""},
+		"a second run that knows it":  {append([]string{"GCLOUD_GONE=yes"}, social...), []string{"--everything", "--set=DATABASE=social"}, "", "social"},
+		"another is to be deleted":    {social, []string{"--everything", "--delete-database=theirs"}, "the counters are in social; nothing was removed", ""},
+		"no list of functions":        {append([]string{"GCLOUD_FAIL=functions list", "GCLOUD_FAILURES=1"}, social...), []string{"--everything"}, "nothing was removed", ""},
+		"no settings of a function":   {append([]string{"GCLOUD_FAIL=functions describe", "GCLOUD_FAILURES=1"}, social...), []string{"--everything"}, "nothing was removed", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			calls, out, err := script(t, c.environ, "destroy.sh", append([]string{"--project=a-project", "--region=us-central1", "--yes"}, c.args...)...)
+			if (err == nil) != (c.says == "") || !strings.Contains(out, c.says) {
+				t.Errorf("%v, want %q: %s", err, c.says, out)
+			}
+			if c.says != "" && len(changes(calls)) > 0 {
+				t.Errorf("removed: %v", changes(calls))
+			}
+			for _, call := range calls {
+				if of, is := call.flag("database"); is && of != c.databases {
+					t.Errorf("%s in the database %s, want %q alone", call.name(), of, c.databases)
+				}
+			}
+			if strings.Contains(out, "(default)") || c.databases == "" && strings.Contains(out, "databases delete") {
+				t.Errorf("names another database: %s", out)
+			}
+		})
 	}
 }

@@ -44,11 +44,13 @@ case "$*" in
   "firestore databases list"*) [[ -z ${GCLOUD_DATABASE:-} ]] || echo "$GCLOUD_DATABASE" ;;
   "eventarc triggers describe"*) echo projects/a-project/subscriptions/eventarc-of-$4 ;;
   "functions runtimes list"*) printf '%s\n' go125 nodejs99 go127 go126 ;;
+  "functions describe"*environmentVariables*) echo "${GCLOUD_SETTINGS-||||}" ;;
   "functions list"*serviceConfig.uri*) sed 's/.*/& https:\/\/&.a.run.app/' "$GCLOUD_DIR/functions" ;;
   *" list "* | *" get-iam-policy "* | "logging sinks describe"*)
     [[ ${GCLOUD_STATE:-} == deployed ]] || exit 0
     at=a-project.iam.gserviceaccount.com
     case "$*" in
+      "functions list"*) [[ -z ${GCLOUD_GONE:-} ]] || exit 0 ;;&
       "functions list"*segment*) printf 'counters-%s|us-central1\n' increment rollup reconcile ;;
       "functions list"*HOSTED*) printf "counters-%s|${GCLOUD_HOSTED-false}\n" increment rollup reconcile && echo 'theirs|true' ;;
       "functions list"*) printf 'counters-%s\n' increment rollup reconcile ;;
