@@ -33,6 +33,9 @@ func TestHoldRequests(t *testing.T) {
 	}
 	same := `"until":"` + alice.body["until"].(string) + `"`
 	ask("hold again", "PUT", "/concert/total/alice?hold=1h30m", 200, `"counted":false,`+same)
+	ask("a query that can't be read would confirm", "PUT", "/concert/total/alice?hold=20m;x", 400, "the query can't be read")
+	ask("or take a seat for good", "PUT", "/concert/total/dave?hold=10m%", 400, "the query can't be read")
+	ask("nor is an exact read another", "GET", "/concert?exact=true;x", 400, "the query can't be read")
 	ask("read", "GET", "/concert/total/alice", 200, same)
 	ask("hold another", "PUT", "/concert/total/bob?hold=1s", 200, `"counted":true`)
 	ask("no seat", "PUT", "/concert/total/carol?hold=10m", 409, `"reason":"limit-reached"`)

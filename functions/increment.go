@@ -339,6 +339,9 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *http.Request, limit
 // need.
 func (h *incrementHandler) read(w http.ResponseWriter, r *http.Request, id, limited string) (any, error) {
 	exact := false
+	if _, err := queryOf(r.URL); err != nil {
+		return nil, err
+	}
 	switch value := exactOf(r); value {
 	case "", "false":
 	case "true":

@@ -28,17 +28,24 @@ const (
 func counterOf(u *url.URL) (string, error) {
 	path := strings.TrimPrefix(u.EscapedPath(), "/")
 	if path == "" {
-		query, err := url.ParseQuery(u.RawQuery)
-		if err != nil {
-			return "", bad("the query can't be read: %v", err)
-		}
-		return query.Get("counter"), nil
+		query, err := queryOf(u)
+		return query.Get("counter"), err
 	}
 	id, err := url.PathUnescape(path)
 	if err != nil {
 		return "", bad("the path can't be read: %v", err)
 	}
 	return id, nil
+}
+
+// queryOf are a request's parameters. URL.Query leaves out those that can't be read: a seat would be taken for good
+// that was to be held.
+func queryOf(u *url.URL) (url.Values, error) {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, bad("the query can't be read: %v", err)
+	}
+	return query, nil
 }
 
 // partsOf are the n parts of a path, still encoded; nil if there are more or fewer. It runs for every

@@ -111,9 +111,9 @@ func untilOf(t time.Time) *time.Time {
 
 // holdOf is how long a request wants to hold a seat; 0 is for good.
 func holdOf(r *http.Request) (time.Duration, error) {
-	query := r.URL.Query()
-	if !query.Has("hold") {
-		return 0, nil
+	query, err := queryOf(r.URL)
+	if err != nil || !query.Has("hold") {
+		return 0, err
 	}
 	text := query.Get("hold")
 	d, err := time.ParseDuration(text)

@@ -27,6 +27,7 @@ var document = sync.OnceValues(func() (*openapi3.T, error) {
 // beyondSchema are reasons for which a request is refused that a schema has no words for: what its
 // bytes are, rather than what they mean, and what a setting allows.
 var beyondSchema = []string{
+	"the query can't be read",
 	"comes twice", "goes on after its end", "want an integer", "at most", "add up to more than", "slash", "MAX_INCREMENT", "UTF-8", "Unicode",
 	"more than 1500 bytes", "want one Idempotency-Key", "printable ASCII",
 	"and a counter of", "is not counted", "without a name", // what COUNTERS and FIELDS say

@@ -411,3 +411,21 @@ test("15: users of Firebase Authentication come and go, and who has not signed i
   enters(null);
   assert.deepEqual([asked, counter.joined()], [["ada", "bob"], undefined]);
 });
+
+test("16: an increment that grows too old while its credentials are awaited is not sent: its key is forgotten by then", async (t) => {
+  t.mock.timers.enable({ apis: ["Date", "setTimeout"], now: 1e12 });
+  const rest = async () => { for (let i = 0; i < 5; i++) await new Promise((done) => setImmediate(done)); };
+  let signIn;
+  const prepares = [() => ({ as: "" }), () => new Promise((done) => (signIn = () => done({ as: "" })))];
+  const transport = noting((n) => (n ? { counted: true } : lost), { prepare: async () => prepares.shift()?.() });
+  const answer = assert.rejects(open(t, { transport, storage: new MemoryStorage() }).counter("a").add(1), { unknown: true });
+  await rest();
+  t.mock.timers.tick(100); // this page has the turn
+  await rest();
+  t.mock.timers.tick(1_000); // the pause is over
+  await rest();
+  t.mock.timers.setTime(1e12 + 3 * 86_400_000); // the machine has slept
+  signIn();
+  await answer;
+  assert.equal(transport.sent.length, 1);
+});

@@ -349,9 +349,8 @@ export class Queue {
     const sent = Date.now();
     const outcome = await this.#attempt(waiting, signal);
     this.#flying.delete(name);
-    // Another has taken its place meanwhile.
-    if ((!outcome || signal.aborted) && this.#entries.get(name) !== waiting) waiting.resolve(false);
     if (outcome && !signal.aborted) this.#answered(waiting, outcome, before, inDoubt, sent);
+    else if (this.#entries.get(name) !== waiting) waiting.resolve(false); // another has taken its place meanwhile
     this.#pump();
     this.#options.changed();
   }
@@ -363,19 +362,20 @@ export class Queue {
    */
   async #attempt(waiting, signal) {
     const { entry, name } = waiting;
+    let credentials, failed;
+    try {
+      credentials = await this.#options.transport.prepare?.();
+    } catch (/** @type {any} */ error) {
+      failed = { again: 0, trouble: `No credentials: ${error}`, all: true };
+    }
+    if (signal.aborted || this.#entries.get(name) !== waiting || !this.#wanted(waiting) || !this.#options.mine()) return undefined;
     if ("key" in entry) {
-      const age = Date.now() - entry.at;
+      const age = Date.now() - entry.at; // by now: credentials may take days, on a machine that sleeps
       if (!(age <= this.#options.keep && age > -SKEW)) {
         return { error: new CounterError("It waited too long.", { unknown: entry.tried }) };
       }
     }
-    let credentials;
-    try {
-      credentials = await this.#options.transport.prepare?.();
-    } catch (/** @type {any} */ error) {
-      return { again: 0, trouble: `No credentials: ${error}`, all: true };
-    }
-    if (signal.aborted || this.#entries.get(name) !== waiting || !this.#wanted(waiting) || !this.#options.mine()) return undefined;
+    if (failed) return failed;
     if ("key" in entry) {
       // Other users are known by their ids.
       const as = (this.#options.user === "me" && credentials?.as) || "";
@@ -403,8 +403,8 @@ export class Queue {
   #answered(waiting, outcome, before, inDoubt, sent) {
     const { entry, name } = waiting;
     const now = this.#entries.get(name);
+    if (!outcome.all) this.#pauses.through("");
     if (outcome.again !== undefined) {
-      if (!outcome.all) this.#pauses.through("");
       this.#pauses.begin(outcome.all ? "" : entry.counter, outcome.again, outcome.trouble);
       if ("key" in entry) return;
       const until = Date.now() + LATE;
@@ -416,11 +416,10 @@ export class Queue {
       }
       return;
     }
-    this.#pauses.through("");
     this.#pauses.through(entry.counter);
     // An earlier attempt of this page may have been counted, and its answer lost.
     const counted = outcome.counted || (inDoubt && waiting.own);
-    const error = outcome.error;
+    const { error } = outcome;
     const end = !error ? (counted ? COUNTED : BEFORE) : inDoubt || error.unknown ? UNKNOWN : REFUSED;
     const ended = { end, error: error && /** @type {Entry["error"]} */ ([error.message, { ...error, waited: sent - entry.at }]) };
     const settled = waiting.settled;
