@@ -22,7 +22,7 @@ var (
 	// errNoKeys: a token could not be checked, which is not the caller's fault.
 	errNoKeys = errors.New("the keys that sign tokens can't be fetched")
 	// errOrigin: the web page's site may not call.
-	errOrigin = errors.New("pages of this origin may not call; see ALLOWED_ORIGINS")
+	errOrigin = forbidden("pages of this origin may not call; see ALLOWED_ORIGINS")
 	// errSlowBody: the body did not arrive within REQUEST_TIMEOUT.
 	errSlowBody = errors.New("the body took too long to arrive")
 	// errEnding: the process got SIGTERM, and takes no further requests.
@@ -32,19 +32,19 @@ var (
 	// errNotCounted: an event must be delivered again.
 	errNotCounted = errors.New("not counted yet")
 	// errNotOwn: a caller names another member than itself.
-	errNotOwn = errors.New("you can only join or leave as yourself: the member is the user of your token, or me")
+	errNotOwn = forbidden("you can only join or leave as yourself: the member is the user of your token, or me")
 	// errNoMembers: MEMBERS allows no members here.
-	errNoMembers = errors.New("members are off here: set AUTH=firebase, with which users join as themselves, or MEMBERS=any, with which a backend may name anybody")
+	errNoMembers = forbidden("members are off here: set AUTH=firebase, with which users join as themselves, or MEMBERS=any, with which a backend may name anybody")
 	// errMember marks an error while a member joined or left. Asking again is always safe.
 	errMember = errors.New("member")
 	// errNotOwned: a caller resets another user's counter.
-	errNotOwned = errors.New("you can only reset your own counter: that of the user of your token")
+	errNotOwned = forbidden("you can only reset your own counter: that of the user of your token")
 	// errNoReset: RESET allows no resets here.
-	errNoReset = errors.New("resets are off here: set AUTH=firebase and RESET=own, with which users reset their own counters, or RESET=any, with which a backend may reset any")
+	errNoReset = forbidden("resets are off here: set AUTH=firebase and RESET=own, with which users reset their own counters, or RESET=any, with which a backend may reset any")
 	// errNotOwnLimit: a caller limits another user's counter.
-	errNotOwnLimit = errors.New("you can only limit your own counter: that of the user of your token")
+	errNotOwnLimit = forbidden("you can only limit your own counter: that of the user of your token")
 	// errNoLimit: LIMIT allows no limits to be set here.
-	errNoLimit = errors.New("limits can't be set here: use counters limit, or set AUTH=firebase and LIMIT=own, with which users limit their own counters, or LIMIT=any, with which a backend may limit any")
+	errNoLimit = forbidden("limits can't be set here: use counters limit, or set AUTH=firebase and LIMIT=own, with which users limit their own counters, or LIMIT=any, with which a backend may limit any")
 	// errSetLimit marks an error while a limit was set. Asking again is always safe.
 	errSetLimit = errors.New("limit")
 	// errReset marks an error during a reset.
@@ -59,6 +59,11 @@ type badRequest struct{ detail string }
 func (e *badRequest) Error() string { return e.detail }
 
 func bad(format string, args ...any) error { return &badRequest{fmt.Sprintf(format, args...)} }
+
+// forbidden is a request that a setting doesn't allow to this caller.
+type forbidden string
+
+func (e forbidden) Error() string { return string(e) }
 
 // tooLarge is a body of more than limit bytes.
 type tooLarge struct{ limit int64 }
@@ -113,6 +118,7 @@ func problemOf(err error) problem {
 		method    *wrongMethod
 		token     *unauthorized
 		limited   *rateLimited
+		refused   forbidden
 		full      *shards.LimitError
 	)
 	switch {
@@ -129,16 +135,8 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusUnauthorized, Detail: token.detail, header: [2]string{"WWW-Authenticate", token.challenge}}
 	case errors.As(err, &limited):
 		return problem{Status: http.StatusTooManyRequests, Detail: limited.Error(), retryAfter: limited.after}
-	case errors.Is(err, errNotOwn):
-		return problem{Status: http.StatusForbidden, Detail: errNotOwn.Error()}
-	case errors.Is(err, errNotOwned):
-		return problem{Status: http.StatusForbidden, Detail: errNotOwned.Error()}
-	case errors.Is(err, errNoReset):
-		return problem{Status: http.StatusForbidden, Detail: errNoReset.Error()}
-	case errors.Is(err, errNotOwnLimit):
-		return problem{Status: http.StatusForbidden, Detail: errNotOwnLimit.Error()}
-	case errors.Is(err, errNoLimit):
-		return problem{Status: http.StatusForbidden, Detail: errNoLimit.Error()}
+	case errors.As(err, &refused):
+		return problem{Status: http.StatusForbidden, Detail: refused.Error()}
 	case errors.Is(err, shards.ErrUnknown) && errors.Is(err, errSetLimit):
 		return problem{Status: http.StatusGatewayTimeout, Detail: "whether the limit was set is unknown; asking again is safe"}
 	case errors.Is(err, shards.ErrBusy) && errors.Is(err, errSetLimit):
@@ -155,10 +153,6 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusServiceUnavailable, Detail: "too busy; nothing was set back", retryAfter: time.Second}
 	case errors.Is(err, shards.ErrHasMembers):
 		return problem{Status: http.StatusConflict, Detail: shards.ErrHasMembers.Error() + "; nothing was set back"}
-	case errors.Is(err, errNoMembers):
-		return problem{Status: http.StatusForbidden, Detail: errNoMembers.Error()}
-	case errors.Is(err, errOrigin):
-		return problem{Status: http.StatusForbidden, Detail: errOrigin.Error()}
 	case errors.Is(err, errSlowBody):
 		return problem{Status: http.StatusRequestTimeout, Detail: errSlowBody.Error() + "; nothing was counted", close: true}
 	case errors.Is(err, errEnding):
