@@ -2,6 +2,7 @@ package shards
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -202,10 +203,13 @@ func (f *batch) missed(err error) step {
 	return sendCommit
 }
 
-// notLooked says that a read failed on which a plan depends.
+// notLooked says that a read failed on which a plan depends, or what was to make room for it.
 func (f *batch) notLooked(err error) step {
-	if !mayPass(err) {
+	switch {
+	case !mayPass(err):
 		return f.giveUp(nil, err)
+	case errors.Is(err, ErrUnknown): // of an end of holds, say: what the batch counts was not sent
+		err = errors.New(err.Error())
 	}
 	return f.failure(err)
 }

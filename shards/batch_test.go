@@ -597,3 +597,20 @@ func TestAnothersMarkerEndsTheDoubt(t *testing.T) {
 		t.Errorf("%v, want ErrBusy: it is certain that nothing was counted", out.err)
 	}
 }
+
+// Where it is unknown whether holds were ended, nothing was counted of who waits for that.
+func TestWhatWasNotSentIsNotUnknown(t *testing.T) {
+	t.Parallel()
+	r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &batch{id: newID(), requests: []*request{r}, exact: true, limited: true, failures: maxFailures - 1}
+	lost := fmt.Errorf("end holds: %w: %w", ErrUnknown, status.Error(codes.Unavailable, "lost"))
+	if next := f.notLooked(lost); next != finished {
+		t.Fatalf("step %d after the last attempt", next)
+	}
+	if out := <-r.done; !errors.Is(out.err, ErrBusy) || errors.Is(out.err, ErrUnknown) || !strings.Contains(out.err.Error(), "lost") {
+		t.Errorf("%v, want ErrBusy and why", out.err)
+	}
+}
