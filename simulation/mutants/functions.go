@@ -23,4 +23,12 @@ var ofFunctions = []mutant{
 		"who asks for a sum gets one that has begun", "shards",
 		"\t\tc.client.exact.Forget(c.id)\n", "", test("TestSumsAreShared"),
 	},
+	{
+		"a seat whose query can't be read is taken for good", "functions",
+		"|| !query.Has(\"hold\") {\n\t\treturn 0, err", "|| !query.Has(\"hold\") {\n\t\treturn 0, nil", test("TestHoldRequests"),
+	},
+	{
+		"what wasn't sent may be counted, where an end of holds is in doubt", "shards",
+		"case errors.Is(err, ErrUnknown): // of an end", "case errors.Is(err, ErrUnknown) && false: // of an end", test("TestWhatWasNotSentIsNotUnknown"),
+	},
 }
