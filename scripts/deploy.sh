@@ -290,7 +290,7 @@ run() {
 
 # In a dry run, what is known later is a variable of what is printed: it is asked for there.
 later() { # variable, how to ask for it
-  echo "$1=\$($2)"
+  sed -E 's/@@([a-z_]+)@@/"$\1"/g' <<<"$1=\$($2)"
   printf -v "$1" '@@%s@@' "$1"
 }
 
@@ -673,8 +673,27 @@ deploy "$prefix-rollup" Rollup "$(account rollup)" "$rollup_billing" --timeout=6
   --trigger-event-filters="database=$database" \
   --trigger-event-filters-path-pattern="document=$counters/$shards/{shard}"
 
+# What each function is called at, and the trigger of its own, if it has one.
+made=$(ask gcloud functions list --v2 --project="$project" --regions="$region" --format='value[separator="|"](name.basename(),serviceConfig.uri,eventTrigger.trigger)')
+uri() { awk -F'|' -v name="$1" '$1 == name { print $2 }' <<<"$made"; }
+
+# How a trigger's events wait, which gcloud has no flag for where the trigger is made. By default
+# Pub/Sub deletes a subscription through which nothing has come for a month.
+subscribe() { # trigger, flags…
+  local trigger=$1 subscription
+  shift
+  subscription=$(ask gcloud eventarc triggers describe "$trigger" --project="$project" --location="$trigger_location" --format='value(transport.pubsub.subscription)')
+  [[ $dry_run == no ]] || later subscription "gcloud eventarc triggers describe $trigger --project=$project --location=$trigger_location --format='value(transport.pubsub.subscription)'"
+  patiently gcloud pubsub subscriptions update "$subscription" --project="$project" --expiration-period=never --format=none "$@"
+}
+
 callers=$(may_call "$prefix-rollup")
 allow "$prefix-rollup" "$callers" "serviceAccount:$(account eventarc)"
+trigger=$(awk -F'|' -v name="$prefix-rollup" '$1 == name { print $3 }' <<<"$made")
+[[ -n $trigger || $dry_run == yes ]] || fail "can't read the trigger of $prefix-rollup; run this again"
+[[ $dry_run == no ]] || later trigger "gcloud functions describe $prefix-rollup --gen2 --project=$project --region=$region --format='value(eventTrigger.trigger)'"
+subscribe "$trigger"
+
 # A function has one trigger of its own: for each collection whose documents are counted there is
 # another, to the same service. Its name is made of all that it is for, so that nothing about it
 # ever changes.
@@ -690,9 +709,7 @@ for ((i = 0; i < ${#collections[@]}; i++)); do
     --event-filters="database=$database" --event-filters-path-pattern="document=${watched[i]}" --format=none
   # An event waits until counting again is worth its price: by default Pub/Sub would hang up after
   # 10 s, and send it again.
-  subscription=$(ask gcloud eventarc triggers describe "$name" --project="$project" --location="$trigger_location" --format='value(transport.pubsub.subscription)')
-  [[ $dry_run == no ]] || later subscription "gcloud eventarc triggers describe $name --project=$project --location=$trigger_location --format='value(transport.pubsub.subscription)'"
-  patiently gcloud pubsub subscriptions update "$subscription" --project="$project" --ack-deadline=70 --expiration-period=never --format=none
+  subscribe "$name" --ack-deadline=70
 done
 for name in $triggers; do
   if [[ $name =~ ^$prefix-watch-[0-9a-f]{8}$ ]] && ! has "$name" "$watching"; then
@@ -706,8 +723,6 @@ allow "$prefix-reconcile" "$callers" "serviceAccount:$(account scheduler)"
 ### Scheduler
 
 next "The Scheduler's job"
-uris=$(ask gcloud functions list --v2 --project="$project" --regions="$region" --format='value[separator=" "](name.basename(),serviceConfig.uri)')
-uri() { sed -n "s/^$1 //p" <<<"$uris"; }
 reconcile_uri=$(uri "$prefix-reconcile")
 [[ -n $reconcile_uri || $dry_run == yes ]] || fail "can't read the address of $prefix-reconcile; run this again"
 [[ $dry_run == no ]] || later reconcile_uri "gcloud functions describe $prefix-reconcile --gen2 --project=$project --region=$region --format='value(serviceConfig.uri)'"

@@ -297,6 +297,7 @@ type state struct {
 		ThresholdRules     []struct{ ThresholdPercent float64 }
 		Labels             map[string]string
 		AckDeadlineSeconds int
+		ExpirationPolicy   struct{ TTL string }
 		InvokerIamDisabled bool
 		Template           struct { // of a Cloud Run service
 			Containers []struct{ Resources struct{ CPUIdle bool } }
@@ -338,6 +339,20 @@ func (s state) byInstance() (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// keepsSubscriptions finds that so many subscriptions stay when nothing comes through them.
+func (s state) keepsSubscriptions(t *testing.T, want int) {
+	t.Helper()
+	n := 0
+	for name, r := range s.Resources {
+		if strings.HasPrefix(name, "pubsub ") && r.ExpirationPolicy.TTL == "" {
+			n++
+		}
+	}
+	if n != want {
+		t.Errorf("%d subscriptions never expire, want %d", n, want)
+	}
 }
 
 // updates is how often gcloud has changed a Cloud Run service.
@@ -394,6 +409,7 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 		t.Errorf("doesn't say what it waits for:\n%s", out)
 	}
 	made := p.state(t).count()
+	p.state(t).keepsSubscriptions(t, 1)
 	const builder, writer = "serviceAccount:counters-build@a-project.iam.gserviceaccount.com", "roles/artifactregistry.writer"
 	policies := p.state(t).Policies
 	if policies["project a-project"].has(writer, builder) || !policies["artifactregistry projects/a-project/locations/us-central1/repositories/counters-functions"].has(writer, builder) {
@@ -415,6 +431,7 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts", "--budget=250", "--memory=256Mi")...)
 	billed("taken back", 4)
 	changed := p.state(t)
+	changed.keepsSubscriptions(t, 4)
 	for name, resource := range changed.Resources {
 		if strings.HasPrefix(name, "pubsub ") && !strings.Contains(name, "-rollup-") && resource.AckDeadlineSeconds != 70 {
 			t.Errorf("events of the counted collection are sent again after %d s", resource.AckDeadlineSeconds)
@@ -708,6 +725,7 @@ func TestDryRunCanBePasted(t *testing.T) {
 	}
 	paste("deploy", args...)
 	s := p.state(t)
+	s.keepsSubscriptions(t, made["pubsub"])
 	for _, name := range []string{"increment", "reconcile", "rollup"} {
 		f := s.Resources["cloudfunctions projects/a-project/locations/us-central1/functions/counters-"+name]
 		if len(f.Labels["counters-source"]) != 16 || f.ServiceConfig.EnvironmentVariables["PROJECT_NUMBER"] != "123456789012" {

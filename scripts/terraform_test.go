@@ -117,6 +117,7 @@ func TestTerraform(t *testing.T) {
 	tf.apply(t, unchecked...)
 	const increment = "run projects/a-project/locations/us-central1/services/counters-increment"
 	s := p.state(t)
+	s.keepsSubscriptions(t, 4)
 	if !s.Resources[increment].InvokerIamDisabled {
 		t.Error("Cloud Run still checks who calls")
 	}

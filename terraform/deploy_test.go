@@ -159,12 +159,14 @@ func TestDeployKeepsATriggerForEachCountedCollection(t *testing.T) {
 			got = append(got, c.name())
 		case strings.HasPrefix(c.name(), "pubsub"):
 			deadline, _ := c.flag("ack-deadline")
-			got = append(got, c.name()+" "+deadline)
+			expires, _ := c.flag("expiration-period")
+			got = append(got, strings.TrimSuffix(c.name()+" "+expires+" "+deadline, " "))
 		}
 	}
 	subscription := "pubsub subscriptions update projects/a-project/subscriptions/eventarc-of-"
 	if want := []string{
-		"functions deploy counters-rollup", subscription + comments + " 70", "eventarc triggers create " + ratings, subscription + ratings + " 70",
+		"functions deploy counters-rollup", subscription + "counters-rollup-123456 never",
+		subscription + comments + " never 70", "eventarc triggers create " + ratings, subscription + ratings + " never 70",
 		"eventarc triggers delete " + notes,
 	}; !slices.Equal(got, want) {
 		t.Errorf("the triggers are changed by\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -129,7 +129,9 @@ func (m *module) evaluate() {
 	fn := func(local string) cty.Value {
 		name := m.local(local)
 		uri := cty.StringVal("https://" + name.AsString() + ".a.run.app")
-		return object("name", name, "id", name, "service_config", cty.TupleVal([]cty.Value{object("uri", uri)}))
+		trigger := cty.StringVal("projects/" + project + "/locations/nam5/triggers/" + name.AsString() + "-123456")
+		return object("name", name, "id", name, "service_config", cty.TupleVal([]cty.Value{object("uri", uri)}),
+			"event_trigger", cty.TupleVal([]cty.Value{object("trigger", trigger)}))
 	}
 	watches := map[string]cty.Value{}
 	for collection := range m.local("watched").AsValueMap() {
@@ -304,7 +306,7 @@ func hclFunctions(dir string) map[string]function.Function {
 		"try": tryfunc.TryFunc, "can": tryfunc.CanFunc,
 		"ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc,
 		"format": stdlib.FormatFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "keys": stdlib.KeysFunc,
-		"merge": stdlib.MergeFunc, "regex": stdlib.RegexFunc,
+		"flatten": stdlib.FlattenFunc, "merge": stdlib.MergeFunc, "regex": stdlib.RegexFunc,
 		"regexall": stdlib.RegexAllFunc, "reverse": stdlib.ReverseListFunc,
 		"setunion": stdlib.SetUnionFunc, "sort": stdlib.SortFunc, "split": stdlib.SplitFunc, "substr": stdlib.SubstrFunc,
 		"trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimsuffix": stdlib.TrimSuffixFunc,

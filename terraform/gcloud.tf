@@ -13,6 +13,17 @@ resource "terraform_data" "ack_deadline" {
   }
 }
 
+# So may that of the trigger that is made with the function, which doesn't name its subscription.
+resource "terraform_data" "rollup_subscription" {
+  count = var.run_gcloud ? 1 : 0
+
+  triggers_replace = google_cloudfunctions2_function.rollup.event_trigger[0].trigger
+
+  provisioner "local-exec" {
+    command = "gcloud pubsub subscriptions update \"$(gcloud eventarc triggers describe ${google_cloudfunctions2_function.rollup.event_trigger[0].trigger} --project=${var.project_id} --format='value(transport.pubsub.subscription)')\" --project=${var.project_id} --expiration-period=never"
+  }
+}
+
 # How the instances of a function are billed. The functions' resource has no argument for it, a
 # redeployment keeps it, and a service of google_cloud_run_v2_service beside the function would write
 # the image and the settings back that it has read before. So this is the setting: where it is, a

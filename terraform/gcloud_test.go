@@ -42,10 +42,11 @@ case "$*" in
   "run services describe"*cpu-throttling*) echo ${GCLOUD_THROTTLED:-True} ;;
   "run services describe"*) echo ${GCLOUD_UNCHECKED:-} ;;
   "firestore databases list"*) [[ -z ${GCLOUD_DATABASE:-} ]] || echo "$GCLOUD_DATABASE" ;;
-  "eventarc triggers describe"*) echo projects/a-project/subscriptions/eventarc-of-$4 ;;
+  "eventarc triggers describe"*) echo projects/a-project/subscriptions/eventarc-of-${4##*/} ;;
   "functions runtimes list"*) printf '%s\n' go125 nodejs99 go127 go126 ;;
   "functions describe"*environmentVariables*) echo "${GCLOUD_SETTINGS-||||}" ;;
-  "functions list"*serviceConfig.uri*) sed 's/.*/& https:\/\/&.a.run.app/' "$GCLOUD_DIR/functions" ;;
+  "functions list"*serviceConfig.uri*)
+    sed 's#.*#&|https://&.a.run.app|#; s#^\(.*-rollup\)|.*#&projects/a-project/locations/nam5/triggers/\1-123456#' "$GCLOUD_DIR/functions" ;;
   *" list "* | *" get-iam-policy "* | "logging sinks describe"*)
     [[ ${GCLOUD_STATE:-} == deployed ]] || exit 0
     at=a-project.iam.gserviceaccount.com

@@ -19,12 +19,15 @@ output "rollup_trigger" {
 }
 
 output "ack_deadline_commands" {
-  description = "Commands to run after an apply that makes a counted collection's trigger, unless run_gcloud does. Otherwise Pub/Sub hangs up on a waiting event after 10 s, and sends it again."
+  description = "Commands to run after an apply that makes a trigger, unless run_gcloud does. Otherwise Pub/Sub hangs up on a counted collection's waiting event after 10 s, and sends it again; and deletes a subscription without traffic for 31 days."
   value = flatten([
-    for trigger in google_eventarc_trigger.watch : [
-      for transport in trigger.transport : [
-        for pubsub in transport.pubsub :
-        "gcloud pubsub subscriptions update ${pubsub.subscription} --project=${var.project_id} --ack-deadline=70 --expiration-period=never"
+    "gcloud pubsub subscriptions update \"$(gcloud eventarc triggers describe ${google_cloudfunctions2_function.rollup.event_trigger[0].trigger} --project=${var.project_id} --format='value(transport.pubsub.subscription)')\" --project=${var.project_id} --expiration-period=never",
+    [
+      for trigger in google_eventarc_trigger.watch : [
+        for transport in trigger.transport : [
+          for pubsub in transport.pubsub :
+          "gcloud pubsub subscriptions update ${pubsub.subscription} --project=${var.project_id} --ack-deadline=70 --expiration-period=never"
+        ]
       ]
     ]
   ])

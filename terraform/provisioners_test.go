@@ -61,31 +61,45 @@ func TestGcloudRunsWhereItIsAskedFor(t *testing.T) {
 		flags string
 	}{
 		{vars("fields", counted, "increment_billing", byInstance, "rollup_billing", byInstance), 0, ""},
-		{vars("fields", counted, "run_gcloud", cty.True), 3, "--invoker-iam-check"},
-		{vars("run_gcloud", cty.True, "invoker_check", cty.False, "auth", cty.StringVal("firebase")), 1, "--no-invoker-iam-check"},
-		{vars("run_gcloud", cty.True, "increment_billing", byInstance), 2, "--invoker-iam-check --no-cpu-throttling"},
-		{vars("run_gcloud", cty.True, "increment_billing", byInstance, "rollup_billing", byInstance), 3, "--invoker-iam-check --no-cpu-throttling"},
+		{vars("fields", counted, "run_gcloud", cty.True), 4, "--invoker-iam-check"},
+		{vars("run_gcloud", cty.True, "invoker_check", cty.False, "auth", cty.StringVal("firebase")), 2, "--no-invoker-iam-check"},
+		{vars("run_gcloud", cty.True, "increment_billing", byInstance), 3, "--invoker-iam-check --no-cpu-throttling"},
+		{vars("run_gcloud", cty.True, "increment_billing", byInstance, "rollup_billing", byInstance), 4, "--invoker-iam-check --no-cpu-throttling"},
 	} {
 		m := load(t, ".", c.vars)
 		n := 0
+		var subscriptions []string
 		for _, i := range m.instances("terraform_data") {
 			command := text(i.args, "provisioner.command")
 			if !strings.HasPrefix(command, "gcloud ") {
 				continue
 			}
 			n++
+			if strings.HasPrefix(command, "gcloud pubsub ") {
+				subscriptions = append(subscriptions, command)
+			}
 			switch {
 			case strings.HasPrefix(command, "gcloud run services update counters-increment --project=a-project --region=us-central1 "),
 				command == "gcloud run services update counters-rollup --project=a-project --region=us-central1 --no-cpu-throttling":
 				if !slices.Contains(strings.Fields(c.flags), command[strings.LastIndexByte(command, ' ')+1:]) {
 					t.Errorf("%s; want %s", command, c.flags)
 				}
+			case command == `gcloud pubsub subscriptions update "$(gcloud eventarc triggers describe projects/a-project/locations/nam5/triggers/counters-rollup-123456`+
+				` --project=a-project --format='value(transport.pubsub.subscription)')" --project=a-project --expiration-period=never`:
 			case !strings.HasPrefix(command, "gcloud pubsub subscriptions update ") || !strings.HasSuffix(command, " --project=a-project --ack-deadline=70 --expiration-period=never"):
 				t.Errorf("runs %s", command)
 			}
 		}
 		if n != c.want {
 			t.Errorf("gcloud is run %d times, want %d", n, c.want)
+		}
+		var said []string // to who runs it by hand
+		for _, command := range m.value(m.outputs["ack_deadline_commands"].Body.Attributes["value"].Expr).AsValueSlice() {
+			said = append(said, command.AsString())
+		}
+		slices.Sort(said)
+		if slices.Sort(subscriptions); c.want > 0 && !slices.Equal(said, subscriptions) {
+			t.Errorf("ack_deadline_commands are %q, and gcloud is run with %q", said, subscriptions)
 		}
 	}
 }

@@ -90,7 +90,7 @@ variable "owns" {
 }
 
 variable "run_gcloud" {
-  description = "Let terraform run gcloud, installed and logged in, for what the providers have no argument for: invoker_check, increment_billing, rollup_billing, and how long Pub/Sub waits for the answer to a counted collection's event."
+  description = "Let terraform run gcloud, installed and logged in, for what the providers have no argument for: invoker_check, increment_billing, rollup_billing, how long Pub/Sub waits for the answer to a counted collection's event, and that it keeps subscriptions without traffic."
   type        = bool
   nullable    = false
   default     = false

@@ -572,10 +572,10 @@ class Project:
             "transport": {"pubsub": {"topic": trigger["pubsubTopic"], "subscription": self.subscription(name, 600)}}})
 
     def subscription(self, trigger, deadline):
-        """The subscription of a trigger, which is made where it isn't there."""
+        """The subscription of a trigger, which is made where it isn't there; it ends when Pub/Sub's own default says."""
         name = f"projects/{PROJECT}/subscriptions/eventarc-{trigger.split('/')[3]}-{trigger.split('/')[-1]}-sub-1"
         if ("pubsub", name) not in self.resources:
-            self.put("pubsub", name, {"ackDeadlineSeconds": deadline, "topic": f"projects/{PROJECT}/topics/eventarc-x", "messageRetentionDuration": "86400s", "expirationPolicy": {},
+            self.put("pubsub", name, {"ackDeadlineSeconds": deadline, "topic": f"projects/{PROJECT}/topics/eventarc-x", "messageRetentionDuration": "86400s", "expirationPolicy": {"ttl": "2678400s"},
                                       "pushConfig": {"pushEndpoint": "https://x.a.run.app"}, "retryPolicy": {"minimumBackoff": "10s", "maximumBackoff": "600s"}, "state": "ACTIVE"})
         return name
 

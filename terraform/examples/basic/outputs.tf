@@ -9,7 +9,7 @@ output "reconcile_command" {
 }
 
 output "ack_deadline_commands" {
-  description = "What an apply that makes a trigger for a collection that is queried ends with."
+  description = "What an apply that makes a trigger ends with."
   value       = module.counters.ack_deadline_commands
 }
 
