@@ -498,7 +498,7 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	if got := p.state(t).count(); !maps.Equal(got, others) {
 		t.Errorf("of everything %v is left\nwant %v", got, others)
 	}
-	if out, err := p.try(t, "counters destroy", append(everything, "--delete-database", "other")...); err == nil || !strings.Contains(out, "no database was deleted") {
+	if out, err := p.try(t, "counters destroy", append(everything, "--delete-database", "other")...); err == nil || !strings.Contains(out, "the counters are in (default); nothing was removed") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	p.run(t, "counters destroy", append(everything, "--delete-database", "(default)")...)

@@ -354,8 +354,8 @@ func TestSharesBesideAFraction(t *testing.T) {
 // checkTwoLimits checks after each commit that counter a has shards with limits, or others, and none of both; that no
 // shard counts more of count and likes than its share, or less than its members, and that it says whether it has room;
 // and that what members took is as many as there are. It counts the commits.
-func (w *world) checkTwoLimits(t *testing.T) (checked *int) {
-	checked = new(int)
+func (w *world) checkTwoLimits(t *testing.T) (checked *atomic.Int64) {
+	checked = new(atomic.Int64)
 	now := map[string]map[string]*firestorepb.Value{} // :: shard or membership → its fields
 	w.Server.OnCommit(func(changes []emulator.Change) {
 		for _, c := range changes {
@@ -368,7 +368,7 @@ func (w *world) checkTwoLimits(t *testing.T) (checked *int) {
 				now[name] = c.New.GetFields()
 			}
 		}
-		*checked++
+		checked.Add(1)
 		var plain, limited int
 		for field, members := range map[string]string{"count": "total_members/", "likes": "likes_members/"} {
 			joined, has, there := int64(0), false, int64(0)
@@ -505,5 +505,8 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 			t.Errorf("%s: %+v, want %d beside the members", name, audits[i], counted[i].Load())
 		}
 	}
-	t.Logf("%d commits", *checked)
+	if err := w.Server.WaitForChanges(t.Context()); err != nil { // each is checked before the test ends
+		t.Error(err)
+	}
+	t.Logf("%d commits", checked.Load())
 }
