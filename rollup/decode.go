@@ -95,7 +95,7 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 	for _, c := range changes {
 		c = c.after(doc, after == nil).since(before)
 		if c.Counter != "" {
-			if c.Shard != "" && !c.Gone && !countable(names, doc, c.Odd) && !tells(c.state()) {
+			if c.Shard != "" && !c.Gone && !countable(names, doc, before, c.Odd) && !tells(c.state()) {
 				return nil, fmt.Errorf("%w: %q has no integer in %s", ErrPoison, doc.GetName(), names.Fields)
 			}
 			list = append(list, c)
@@ -186,12 +186,14 @@ func documents(contentType string, data []byte) (before, after *firestorepb.Docu
 	return docs[2], docs[1], nil
 }
 
-// countable reports whether a shard has an integer, or a shown field that is no odd number. A 0 in
-// another field is one, too: the ledger may have more of it.
-func countable(names layout.Layout, shard *firestorepb.Document, odd []string) bool {
-	for name, value := range shard.GetFields() {
-		if _, ok := store.Integer(value); ok && layout.CountsField(name) {
-			return true
+// countable reports whether a shard has an integer, or had one, or has a shown field that is no odd number. One in
+// another field counts, too, and so does a 0, and one that has left: the ledger may have more of it.
+func countable(names layout.Layout, shard, before *firestorepb.Document, odd []string) bool {
+	for _, doc := range []*firestorepb.Document{shard, before} {
+		for name, value := range doc.GetFields() {
+			if _, ok := store.Integer(value); ok && layout.CountsField(name) {
+				return true
+			}
 		}
 	}
 	return slices.ContainsFunc(names.Fields, func(f layout.Field) bool { return !slices.Contains(odd, f.Shard) })

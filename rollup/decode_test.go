@@ -263,26 +263,40 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// A shard of which no shown field is an integer, but another one 0, is counted all the same:
+// A shard of which no shown field is an integer, but another one 0, or gone by now, is counted all the same:
 // another revision shows that one, and the ledger may have more of it.
 func TestDecodeZeroOfAnotherRevision(t *testing.T) {
 	t.Parallel()
 	names := testLayout
 	names.Fields = layout.Fields{{Name: "total", Shard: "count"}}
-	shard := shardDoc(shardName, at(10), nil)
-	shard.Fields = map[string]*firestoredata.Value{"count": double(3.5), "likes": integer(0)}
-	data, err := proto.Marshal(&firestoredata.DocumentEventData{Value: shard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := decode(names, "application/protobuf", data)
-	if err != nil || len(got) != 1 {
-		t.Fatalf("%+v, %v", got, err)
-	}
-	l := &ledger.Ledger{States: map[string]ledger.Entry{"7": {AsOf: at(5), Counts: ledger.Counts{"count": 3, "likes": 4}}}}
-	l.Apply(l.Merge([]ledger.State{got[0].state()}, nil))
-	if is := l.States["7"].Counts; is["likes"] != 0 || is["count"] != 3 {
-		t.Errorf("the ledger has %v, want 3 and no likes", is)
+	for name, c := range map[string]struct {
+		before, after map[string]*firestoredata.Value
+	}{
+		"0":    {nil, map[string]*firestoredata.Value{"count": double(3.5), "likes": integer(0)}},
+		"gone": {map[string]*firestoredata.Value{"count": double(3.5), "likes": integer(4)}, map[string]*firestoredata.Value{"count": double(3.5)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			event := &firestoredata.DocumentEventData{Value: shardDoc(shardName, at(10), nil)}
+			event.Value.Fields = c.after
+			if c.before != nil {
+				event.OldValue = shardDoc(shardName, at(5), nil)
+				event.OldValue.Fields = c.before
+			}
+			data, err := proto.Marshal(event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := decode(names, "application/protobuf", data)
+			if err != nil || len(got) != 1 {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			l := &ledger.Ledger{States: map[string]ledger.Entry{"7": {AsOf: at(5), Counts: ledger.Counts{"count": 3, "likes": 4}}}}
+			l.Apply(l.Merge([]ledger.State{got[0].state()}, nil))
+			if is := l.States["7"].Counts; is["likes"] != 0 || is["count"] != 3 {
+				t.Errorf("the ledger has %v, want 3 and no likes", is)
+			}
+		})
 	}
 }
 

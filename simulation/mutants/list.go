@@ -262,7 +262,7 @@ var bySimulation = []mutant{
 	// Several fields, and documents of the app's own.
 	{
 		"a field that is no integer keeps the others from being counted", "rollup",
-		"!countable(names, doc, c.Odd)", "len(c.Odd) > 0", test("TestDecodeSeveralFields"),
+		"!countable(names, doc, before, c.Odd)", "len(c.Odd) > 0", test("TestDecodeSeveralFields"),
 	},
 	{
 		"a busy document starves its repair", "internal/book",

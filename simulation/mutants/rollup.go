@@ -186,7 +186,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"an event of a text is poison", "rollup",
-		"!countable(names, doc, c.Odd)", "!countable(names, doc, slices.Concat(c.Odd, c.Blank))", test("TestDecodeSeveralFields"),
+		"!countable(names, doc, before, c.Odd)", "!countable(names, doc, before, slices.Concat(c.Odd, c.Blank))", test("TestDecodeSeveralFields"),
 	},
 	{
 		"older states of a field that is no integer any more go as they came", "rollup",
