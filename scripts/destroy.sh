@@ -108,30 +108,30 @@ functions=$(list gcloud functions list --v2 --project="$project" --format='value
 # What the functions' settings come to, as long as one of them says what they are. By the defaults, what is removed could be
 # another deployment's.
 known=no
-((${#given[@]} == 0)) || known=yes
 for name in rollup reconcile increment; do
-  if ((${#given[@]} == 0)) && has "$prefix-$name|$region" "$functions"; then
+  if [[ $known == no ]] && has "$prefix-$name|$region" "$functions"; then
     said=$(list gcloud functions describe "$prefix-$name" --gen2 --project="$project" --region="$region" \
       --format='value[separator="|"](serviceConfig.environmentVariables.DATABASE,serviceConfig.environmentVariables.COUNTERS,serviceConfig.environmentVariables.FIELDS,serviceConfig.environmentVariables.SHARDS,serviceConfig.environmentVariables.HOSTED)') || fail "nothing was removed"
     [[ $said != *'|'* ]] || {
-      known=yes
+      known=yes given=()
       IFS='|' read -r of_database of_counters of_fields of_shards of_hosted <<<"$said"
       for setting in "DATABASE=$of_database" "COUNTERS=$of_counters" "FIELDS=$of_fields" "SHARDS=$of_shards" "HOSTED=$of_hosted"; do
         [[ $setting == *= ]] || given+=("$setting")
       done
-      settings=$(ours settings --check --shell -- "${given[@]}") || fail "the settings of $prefix-$name are not ones; nothing was removed"
+      settings=$(ours settings --check --shell -- ${given[@]+"${given[@]}"}) || fail "the settings of $prefix-$name are not ones; nothing was removed"
     }
   fi
 done
+[[ " ${given[*]-}" != *' DATABASE='* ]] || known=yes
 database='' collection='' indexes=() # and more, which is not asked here
 eval "$settings"
-[[ $known == yes || $everything == no ]] ||
-  fail "the functions are gone, which say what database is theirs: say --set DATABASE=…, and COUNTERS, FIELDS and SHARDS where they were set; nothing was removed"
-[[ -z $doomed || $doomed == "$database" ]] || fail "--delete-database $doomed: the counters are in $database; nothing was removed"
 for name in rollup reconcile increment; do
   elsewhere=$(sed -n "s/^$prefix-$name|//p" <<<"$functions")
   [[ -z $elsewhere ]] || has "$region" "$elsewhere" || fail "$prefix-$name is in ${elsewhere//$'\n'/ and }, not in $region; nothing was removed"
 done
+[[ $known == yes || $everything == no ]] ||
+  fail "the functions are gone, which say what database is theirs: say --set DATABASE=…, and COUNTERS, FIELDS and SHARDS where they were set; nothing was removed"
+[[ -z $doomed || $doomed == "$database" ]] || fail "--delete-database $doomed: the counters are in $database; nothing was removed"
 
 jobs=$(list gcloud scheduler jobs list --project="$project" --location="$region" --format='value(name.basename())') || failed=yes
 ! has "$prefix-reconcile" "$jobs" || remove gcloud scheduler jobs delete "$prefix-reconcile" --project="$project" --location="$region"

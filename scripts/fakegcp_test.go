@@ -492,7 +492,7 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	}
 
 	// The rest, whose settings nothing says any more; and at last the data.
-	everything := []string{"--region", "us-central1", "--yes", "--everything", "--set", "FIELDS=" + everywhere}
+	everything := []string{"--region", "us-central1", "--yes", "--everything", "--set", "DATABASE=(default)", "--set", "FIELDS=" + everywhere}
 	p.run(t, "counters destroy", everything...)
 	others["firestore"] = 1
 	if got := p.state(t).count(); !maps.Equal(got, others) {

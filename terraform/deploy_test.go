@@ -677,13 +677,15 @@ func TestDestroyTouchesNoDatabaseThatIsNotKnown(t *testing.T) {
 		says          string // "" where it ends well
 		databases     string // that commands name
 	}{
-		"it is known":                 {social, []string{"--everything", "--delete-database=social"}, "", "social"},
-		"a second run":                {append([]string{"GCLOUD_GONE=yes"}, social...), nil, "", ""},
-		"a second run, of everything": {append([]string{"GCLOUD_GONE=yes"}, social...), []string{"--everything"}, "say --set DATABASE=", ""},
-		"a second run that knows it":  {append([]string{"GCLOUD_GONE=yes"}, social...), []string{"--everything", "--set=DATABASE=social"}, "", "social"},
-		"another is to be deleted":    {social, []string{"--everything", "--delete-database=theirs"}, "the counters are in social; nothing was removed", ""},
-		"no list of functions":        {append([]string{"GCLOUD_FAIL=functions list", "GCLOUD_FAILURES=1"}, social...), []string{"--everything"}, "nothing was removed", ""},
-		"no settings of a function":   {append([]string{"GCLOUD_FAIL=functions describe", "GCLOUD_FAILURES=1"}, social...), []string{"--everything"}, "nothing was removed", ""},
+		"it is known":                  {social, []string{"--everything", "--delete-database=social"}, "", "social"},
+		"it is known better":           {social, []string{"--everything", "--set=DATABASE=theirs"}, "", "social"},
+		"a second run":                 {append([]string{"GCLOUD_GONE=yes"}, social...), nil, "", ""},
+		"a second run, of everything":  {append([]string{"GCLOUD_GONE=yes"}, social...), []string{"--everything"}, "say --set DATABASE=", ""},
+		"a second run that knows it":   {append([]string{"GCLOUD_GONE=yes"}, social...), []string{"--everything", "--set=DATABASE=social"}, "", "social"},
+		"a second run that knows less": {append([]string{"GCLOUD_GONE=yes"}, social...), []string{"--everything", "--set=COUNTERS=posts/{post}"}, "say --set DATABASE=", ""},
+		"another is to be deleted":     {social, []string{"--everything", "--delete-database=theirs"}, "the counters are in social; nothing was removed", ""},
+		"no list of functions":         {append([]string{"GCLOUD_FAIL=functions list", "GCLOUD_FAILURES=1"}, social...), []string{"--everything"}, "nothing was removed", ""},
+		"no settings of a function":    {append([]string{"GCLOUD_FAIL=functions describe", "GCLOUD_FAILURES=1"}, social...), []string{"--everything"}, "nothing was removed", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
