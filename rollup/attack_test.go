@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -899,6 +900,25 @@ func TestNoIntegerInAShardThatIsMadeAgain(t *testing.T) {
 	}
 }
 
+// restore has the counter's documents made again, as an import does. It returns what their events say.
+func (w *world) restore() []ledger.State {
+	w.t.Helper()
+	for _, ref := range []*firestore.DocumentRef{w.shard(0), w.shard(1), w.ledger(), w.counter()} {
+		doc, err := ref.Get(w.ctx)
+		w.must(doc, err)
+		data := doc.Data()
+		if made, is := data["made_at"].(time.Time); is {
+			data["made_at"] = made.Add(-time.Hour)
+		} else if ref.ID == w.ledger().ID {
+			w.t.Error("the ledger doesn't say when it was made")
+		}
+		w.must(ref.Delete(w.ctx))
+		w.must(ref.Set(w.ctx, data))
+	}
+	w.rollup = w.open()
+	return w.arrived()
+}
+
 // In a database that was restored all shards were made later than whatever their ledgers have counted.
 // What was counted of one that holds no integer is kept all the same, whether the backup's ledger had
 // heard of that or not.
@@ -929,20 +949,7 @@ func TestNoIntegerInAShardThatIsRestored(t *testing.T) {
 					if states := w.arrived(); heard {
 						w.apply(states...)
 					}
-					for _, ref := range []*firestore.DocumentRef{w.shard(0), w.shard(1), w.ledger(), w.counter()} {
-						doc, err := ref.Get(w.ctx)
-						w.must(doc, err)
-						data := doc.Data()
-						if made, is := data["made_at"].(time.Time); is {
-							data["made_at"] = made.Add(-time.Hour)
-						} else if ref.ID == w.ledger().ID {
-							t.Error("the ledger doesn't say when it was made")
-						}
-						w.must(ref.Delete(w.ctx))
-						w.must(ref.Set(w.ctx, data))
-					}
-					w.arrived() // and nothing is heard of an import
-					w.rollup = w.open()
+					w.restore() // of which nothing is heard
 					hear(w)
 					w.total(9)
 					w.must(w.shard(0).Update(w.ctx, []firestore.Update{{Path: "views", Value: 1}}))
@@ -952,6 +959,78 @@ func TestNoIntegerInAShardThatIsRestored(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// Once all shards of a restored counter were looked at, it is like any other: what an earlier document held goes
+// with it, although its count was moved and nothing was heard of that.
+func TestRestoredUntilAllShardsWereLookedAt(t *testing.T) {
+	t.Parallel()
+	looks := map[string]func(w *world, events []ledger.State){
+		"a reconcile": func(w *world, _ []ledger.State) { w.reconcile() },
+		"a walk":      func(w *world, _ []ledger.State) { w.walk() },
+		"a reconcile with nothing to correct": func(w *world, events []ledger.State) {
+			w.apply(slices.DeleteFunc(events, func(s ledger.State) bool { return s.Gone })...)
+			w.reconcile()
+		},
+	}
+	for how, look := range looks {
+		for what, value := range noIntegers {
+			t.Run(what+", "+how, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.snippet(2)
+				w.inc(0, 7)
+				w.inc(1, 2)
+				w.apply(w.arrived()...)
+				w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "floor", Value: w.now()}})) // or the import's events count nothing
+				look(w, w.restore())
+				w.total(9)
+				w.commit(func(tx *firestore.Transaction) error {
+					return errors.Join(tx.Delete(w.shard(0)), tx.Update(w.shard(1), []firestore.Update{{Path: "count", Value: 9}}))
+				})
+				moved := w.arrived()
+				w.must(w.shard(0).Set(w.ctx, map[string]any{"count": value}))
+				w.reconcile()
+				w.apply(moved...)
+				w.apply(w.arrived()...)
+				w.total(9)
+			})
+		}
+	}
+}
+
+// A reconcile takes what claims a time that has not come out of the ledger. Other instances, too, count from then on.
+func TestWhatHasNotComeIsInNoCopy(t *testing.T) {
+	t.Parallel()
+	for _, path := range [][]string{{"floor"}, {"states", "0", "as_of"}} {
+		for _, rolls := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, a roller: %t", path[0], rolls), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.snippet(2)
+				w.apply(w.arrived()...)
+				w.must(w.ledger().Update(w.ctx, []firestore.Update{{FieldPath: path, Value: w.now().Add(time.Hour)}}))
+				other, r := w.open(), w.roller(rollup.RollerOptions{})
+				hear := func() {
+					for _, s := range w.arrived() {
+						if rolls {
+							w.must(nil, r.Add(w.ctx, rollup.Change{Counter: w.id, Shard: s.Shard, Counts: s.Counts, AsOf: s.AsOf, Made: s.Made, Gone: s.Gone}))
+						} else {
+							w.must(other.Apply(w.ctx, w.id, []ledger.State{s}))
+						}
+					}
+				}
+				w.must(w.shard(1).Delete(w.ctx)) // what is deleted is always entered
+				hear()
+				w.reconcile()
+				for n := range int64(3) {
+					w.inc(0, 1)
+					hear()
+					w.total(n + 1)
+				}
+			})
 		}
 	}
 }

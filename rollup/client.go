@@ -78,4 +78,9 @@ func (c *Client) take(counter string) *ledgerCopy {
 	return l
 }
 
-func (c *Client) put(counter string, l *ledgerCopy) { c.known.Add(counter, l) }
+// put keeps a copy, unless it claims a time that has not come: a reconcile takes that out, in any instance.
+func (c *Client) put(counter string, l *ledgerCopy) {
+	if !l.Ahead() {
+		c.known.Add(counter, l)
+	}
+}

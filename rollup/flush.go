@@ -48,7 +48,7 @@ func (c *Client) flush(ctx context.Context, b batch) (flushed, error) {
 		return f.flushed, fmt.Errorf("roll up counter %q: %w", b.counter, err)
 	}
 	if f.committed = committed != nil; f.committed {
-		f.version, f.floor = f.book.Ledger.Updated, f.book.Ledger.Floor
+		f.version, f.floor = f.book.Ledger.Updated, floorOf(f.book.Ledger)
 		f.look(ctx)
 	}
 	return f.flushed, nil
@@ -203,8 +203,16 @@ func (f *flushing) noticeOthers(k *book.Book) (spoken bool) {
 		f.otherFlushes = 1
 	}
 	spoken = spokenFor(f.floor, l.Floor, l.Created) || f.again && f.otherFlushes > 0
-	f.floor, f.ago = l.Floor, k.At.Sub(l.Updated)
+	f.floor, f.ago = floorOf(l), k.At.Sub(l.Updated)
 	return spoken
+}
+
+// floorOf is a ledger's floor, or zero if the ledger claims a time that has not come.
+func floorOf(l *ledger.Ledger) time.Time {
+	if l.Ahead() {
+		return time.Time{}
+	}
+	return l.Floor
 }
 
 // copyOf is what this client keeps of a book.

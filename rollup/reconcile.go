@@ -286,7 +286,7 @@ func (r *reconciling) correct(k *book.Book) (_ *book.Book, again bool, err error
 // of these hold integers. It takes one query per field: one of several would leave out shards that lack
 // a field.
 func (r *reconciling) agrees(ctx context.Context, k *book.Book) (bool, error) {
-	if k.Missing() || !k.Ledger.Gone.IsZero() || !k.Ledger.Uneven.IsZero() || r.asked != nil {
+	if k.Missing() || !k.Ledger.Gone.IsZero() || !k.Ledger.Uneven.IsZero() || k.Ledger.Restored || r.asked != nil {
 		return false, nil
 	}
 	db, shards := r.client.db, r.client.db.Layout.ShardsOf(k.Counter)

@@ -98,7 +98,7 @@ func (b Books) Read(ctx context.Context, counter string, missing func(*Book) (ma
 // Glance is [Books.Read] of what tells whether a counter is right: without the ledger's states, which
 // may be hundreds of KB, and without the app's own fields. The book can't be written: see [Book.AddUp].
 func (b Books) Glance(ctx context.Context, counter string, missing func(*Book) (made bool, err error)) (*Book, error) {
-	paths := append([]string{LedgerBase, LedgerAnswers, LedgerSums, LedgerUneven, LedgerLimits, LedgerFloor, LedgerFormat, LedgerShards}, LedgerBack...)
+	paths := append([]string{LedgerBase, LedgerAnswers, LedgerSums, LedgerUneven, LedgerLimits, LedgerFloor, LedgerMade, LedgerFormat, LedgerShards}, LedgerBack...)
 	for _, own := range []string{layout.Deleting, layout.NumShards, layout.NumShardsLegacy, layout.Limits} {
 		paths = append(paths, b.db.Layout.OwnPath(own))
 	}

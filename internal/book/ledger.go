@@ -22,7 +22,7 @@ const (
 	LedgerBase     = "base"     // :: field of the shards → integer
 	LedgerReplaced = "replaced" // :: shown field → integer
 	LedgerFloor    = "floor"    // where it is not the document's create time
-	LedgerMade     = "made_at"  // long before the document's create time in one that was restored
+	LedgerMade     = "made_at"  // long before the document's create time in a [ledger.Ledger.Restored] one
 	LedgerGone     = "gone_at"
 	LedgerEnding   = "ending"
 	LedgerSums     = "sums" // :: layout.Field.Key → integer

@@ -127,6 +127,9 @@ func (k *Book) writeLedger() *firestorepb.Write {
 	if k.uneven {
 		transforms = append(transforms, store.ServerTime(LedgerUneven))
 	}
+	if k.diff.Renewed {
+		transforms = append(transforms, store.ServerTime(LedgerMade))
+	}
 	return store.Update(name, store.UpdatedAtTime(l.Updated), fields, removed, transforms...)
 }
 

@@ -14,6 +14,7 @@ type Diff struct {
 	Floor   time.Time         // the new floor; the zero time leaves it
 	Uneven  time.Time         // the new Uneven; the zero time leaves it
 	Even    bool              // all shards were looked at since, so Uneven goes
+	Renewed bool              // all shards were looked at since the restore, so Restored goes
 
 	// the new base of fields that are shown from now on, and of fields that are no numbers any more
 	Base     Counts
@@ -33,7 +34,7 @@ type Diff struct {
 // Empty reports whether there is nothing to commit. A floor alone isn't worth a commit.
 func (d Diff) Empty() bool {
 	entries := len(d.States) + len(d.Removed) + len(d.Answers) + len(d.Base)
-	return entries == 0 && d.Gone.IsZero() && !d.Back && !d.Even
+	return entries == 0 && d.Gone.IsZero() && !d.Back && !d.Even && !d.Renewed
 }
 
 // Oldest is the time of the oldest state in the diff; zero if there is none. It ignores states that
@@ -60,7 +61,7 @@ func (d Diff) Then(later Diff) Diff {
 	d.Removed, d.Full, d.Early = append(d.Removed, later.Removed...), append(d.Full, later.Full...), append(d.Early, later.Early...)
 	d.Floor, d.Gone = last(d.Floor, later.Floor), last(d.Gone, later.Gone)
 	d.Uneven, d.Even = last(d.Uneven, later.Uneven), d.Even || later.Even
-	d.Back, d.Impossible = d.Back || later.Back, d.Impossible || later.Impossible
+	d.Back, d.Renewed, d.Impossible = d.Back || later.Back, d.Renewed || later.Renewed, d.Impossible || later.Impossible
 	return d
 }
 
@@ -115,6 +116,9 @@ func (l *Ledger) Apply(d Diff) {
 	}
 	if !d.Uneven.IsZero() || d.Even {
 		l.Uneven = d.Uneven
+	}
+	if d.Renewed {
+		l.Restored = false
 	}
 	if !d.Gone.IsZero() {
 		l.Gone = d.Gone

@@ -190,8 +190,8 @@ type Ledger struct {
 	Limits Counts
 
 	Created time.Time // the document's create time
-	// Restored: the document is the copy of a backup. So are its shards: they were made later than what was
-	// counted of them before, though nothing has deleted them.
+	// Restored: the document is the copy of a backup, and not all shards were looked at since. They are copies,
+	// too: made later than what was counted of them before, though nothing has deleted them.
 	Restored bool
 	Updated  time.Time // the document's update time: every commit's precondition
 }

@@ -48,6 +48,7 @@ func (l *Ledger) Correct(now time.Time, s Snapshot) (d Diff) {
 	}
 	// The snapshot may lack what was taken off a shard since.
 	d.Even = !l.Uneven.IsZero() && l.Uneven.Equal(s.Uneven)
+	d.Renewed = l.Restored // each entry is of the shard that is there now
 	return d
 }
 
@@ -75,6 +76,17 @@ func (l *Ledger) Forget(now time.Time) {
 			delete(l.Answers, key)
 		}
 	}
+}
+
+// Ahead reports whether the ledger has a time after its own update. That is impossible, and hides what is
+// counted until then.
+func (l *Ledger) Ahead() bool {
+	for _, e := range l.States {
+		if e.AsOf.After(l.Updated) {
+			return true
+		}
+	}
+	return l.Floor.After(l.Updated)
 }
 
 // Differ is the number of shards whose counts a diff changes.

@@ -67,6 +67,14 @@ var ofLedger = []mutant{
 		"new(decoder).restored(docs[0])", "false", testIn("rollup", "TestNoIntegerInAShardThatIsRestored"),
 	},
 	{
+		"a ledger that was restored counts as that for good", "internal/ledger",
+		"d.Renewed = l.Restored", "d.Renewed = false", testIn("rollup", "TestRestoredUntilAllShardsWereLookedAt"),
+	},
+	{
+		"a ledger whose shards were looked at since a restore isn't written if all is right", "internal/ledger",
+		" && !d.Renewed\n", "\n", testIn("rollup", "TestRestoredUntilAllShardsWereLookedAt"),
+	},
+	{
 		"a document doesn't beat a deletion of its time", "internal/ledger",
 		"return old.Gone && !s.Gone", "return false", test("TestMerge|TestMergeCountsExactlyOnce"),
 	},

@@ -97,7 +97,7 @@ var ofLimits = []mutant{
 	},
 	{
 		"a walk sees no limits", "internal/book",
-		"LedgerUneven, LedgerLimits, LedgerFloor, LedgerFormat", "LedgerUneven, LedgerFloor, LedgerFormat", testIn("rollup", "TestHoldsWithoutEntriesEnd"),
+		"LedgerUneven, LedgerLimits, LedgerFloor, LedgerMade", "LedgerUneven, LedgerFloor, LedgerMade", testIn("rollup", "TestHoldsWithoutEntriesEnd"),
 	},
 	{
 		"a shard is made for a counter with a limit", "shards",

@@ -157,6 +157,18 @@ var ofRollup = []mutant{
 		"l.Restored && known.AsOf.Before(l.Created)", "l.Restored", test("TestMergeIntoALedgerThatWasRestored"),
 	},
 	{
+		"a walk looks at no shard of a ledger that was restored", "rollup",
+		" || k.Ledger.Restored", "", test("TestRestoredUntilAllShardsWereLookedAt"),
+	},
+	{
+		"a copy in memory claims a time that has not come", "rollup",
+		"\tif !l.Ahead() {\n\t\tc.known", "\tif true {\n\t\tc.known", test("TestWhatHasNotComeIsInNoCopy"),
+	},
+	{
+		"a floor that has not come is kept", "rollup",
+		"\tif l.Ahead() {\n\t\treturn time.Time{}", "\tif false {\n\t\treturn time.Time{}", test("TestWhatHasNotComeIsInNoCopy"),
+	},
+	{
 		"a note is taken away for an answer that the ledger has no room for", "rollup",
 		"full = full || r.opts.noted && len(merged.Full) > 0", "full = full || false", test("TestAnAnswerThatAFullLedgerHasNoRoomFor"),
 	},
@@ -278,7 +290,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a walk takes sums that agree for a ledger that is right", "rollup",
-		" || !k.Ledger.Uneven.IsZero() || r.asked != nil {", " || r.asked != nil {", test("TestAWalkLooksBehindSumsThatAgree"),
+		" || !k.Ledger.Uneven.IsZero() || k.Ledger.Restored", " || k.Ledger.Restored", test("TestAWalkLooksBehindSumsThatAgree"),
 	},
 	{
 		"a walk looks at no shard that it has no reason to look at", "rollup",
