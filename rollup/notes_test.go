@@ -410,7 +410,7 @@ func TestRebuild(t *testing.T) {
 				{Path: "format", Value: firestore.Delete}, {Path: "shards", Value: map[string]any{"0": map[string]any{"count": 3, "as_of": w.now()}}},
 				{Path: "states", Value: firestore.Delete}, {Path: "base", Value: 100}, {Path: "id", Value: "x"}, {Path: "ops", Value: []any{}},
 			}
-		}, 100, false},
+		}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

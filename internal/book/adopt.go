@@ -150,30 +150,19 @@ func readable(fields map[string]*firestorepb.Value) map[string]ledger.Entry {
 
 // keep takes over what can be read of the old ledger: base, imports, what adoption had replaced, and
 // commands. If the base can't be read, nothing is left of imports. If the base can, and the imports
-// can't, the base may hold any import. Earlier formats had one base per shown field: total's at the
-// top, and the others in a map of fields.
+// can't, the base may hold any import.
 func (k *Book) keep(fields map[string]*firestorepb.Value) {
-	l, shown := k.Ledger, k.names().Fields
+	l := k.Ledger
 	var d decoder
 	base := d.integers(fields[LedgerBase])
-	lost := d.damaged
-	if lost {
-		base = map[string]int64{}
-		for _, field := range shown {
-			value := fields["fields"].GetMapValue().GetFields()[field.Name].GetMapValue().GetFields()[LedgerBase]
-			if field.Name == "total" {
-				value = fields[LedgerBase]
-			}
-			if n, ok := store.Integer(value); ok && value != nil {
-				base[field.Shard] = n
-			}
-		}
+	if d.damaged {
+		base = nil
 	}
 	maps.Copy(l.Base, base)
 	d.damaged = false
 	replaced := d.integers(fields[LedgerReplaced])
-	for _, field := range shown {
-		if _, known := base[field.Shard]; !known && !lost {
+	for _, field := range k.names().Fields {
+		if _, known := base[field.Shard]; !known && base != nil {
 			continue
 		}
 		delete(l.Replaced, field.Name)
@@ -182,7 +171,7 @@ func (k *Book) keep(fields map[string]*firestorepb.Value) {
 		}
 	}
 	d.damaged = false
-	if imported := d.integers(fields[LedgerImported]); !d.damaged && (!lost || len(base) > 0) {
+	if imported := d.integers(fields[LedgerImported]); base != nil && !d.damaged {
 		l.Imported = imported
 	} else if len(base) > 0 {
 		l.Imported = map[string]int64{ledger.Unknown: 0}

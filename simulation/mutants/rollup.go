@@ -182,7 +182,7 @@ var ofRollup = []mutant{
 	},
 	{
 		"a ledger that is made again says that what it has lost is imported", "internal/book",
-		"!d.damaged && (!lost || len(base) > 0) {", "!d.damaged {", testIn("internal/extension", "TestImportInPlaceAfterTheLedgerWasMadeAgain"),
+		"base != nil && !d.damaged {", "!d.damaged {", testIn("internal/extension", "TestImportInPlaceAfterTheLedgerWasMadeAgain"),
 	},
 	{
 		"a ledger that is made again says that nothing is imported where that can't be read", "internal/book",
