@@ -14,14 +14,24 @@ import (
 )
 
 func newJoinCommand(t *target) *cobra.Command {
-	return newToggleCommand(t, &cobra.Command{
+	var hold time.Duration
+	cmd := newToggleCommand(t, &cobra.Command{
 		Use:   "join ID FIELD MEMBER",
 		Short: "Count a member once",
 		Long: `Count a member in a field of a counter, once until it leaves. A member is any text, such as a user's id.
-Joining again changes nothing.`,
+Joining again changes nothing. With --hold it leaves by itself after that time, unless it joins without --hold before.`,
 		Example: `  counters join post-123 total alice
-  counters join post-123 likes alice --fields likes,views`,
-	}, shards.Counter.Join, "joined", "was there already")
+  counters join post-123 likes alice --fields likes,views
+  counters join concert total alice --hold 10m`,
+	}, func(ctx context.Context, c shards.Counter, field, member string) (bool, time.Time, error) {
+		if hold != 0 {
+			return c.Hold(ctx, field, member, hold)
+		}
+		counted, err := c.Join(ctx, field, member)
+		return counted, time.Time{}, err
+	}, "joined", "was there already")
+	cmd.Flags().DurationVar(&hold, "hold", 0, "for how long, 1s to 720h; 0 is for good")
+	return cmd
 }
 
 func newLeaveCommand(t *target) *cobra.Command {
@@ -30,10 +40,13 @@ func newLeaveCommand(t *target) *cobra.Command {
 		Short:   "Count a member no longer",
 		Long:    `Take a member out of a field of a counter, with its 1. Leaving again changes nothing.`,
 		Example: `  counters leave post-123 total alice`,
-	}, shards.Counter.Leave, "left", "was not there")
+	}, func(ctx context.Context, c shards.Counter, field, member string) (bool, time.Time, error) {
+		counted, err := c.Leave(ctx, field, member)
+		return counted, time.Time{}, err
+	}, "left", "was not there")
 }
 
-func newToggleCommand(t *target, cmd *cobra.Command, toggle func(shards.Counter, context.Context, string, string) (bool, error), done, before string) *cobra.Command {
+func newToggleCommand(t *target, cmd *cobra.Command, toggle func(ctx context.Context, c shards.Counter, field, member string) (counted bool, until time.Time, err error), done, before string) *cobra.Command {
 	cmd.Args = arguments(3)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := t.checkField(args[1]); err != nil {
@@ -46,7 +59,7 @@ func newToggleCommand(t *target, cmd *cobra.Command, toggle func(shards.Counter,
 			if err := t.counts(ctx, c, args[1]); err != nil {
 				return err
 			}
-			counted, err := toggle(c, ctx, args[1], args[2])
+			counted, until, err := toggle(ctx, c, args[1], args[2])
 			if err != nil {
 				return adding{err}
 			}
@@ -54,11 +67,22 @@ func newToggleCommand(t *target, cmd *cobra.Command, toggle func(shards.Counter,
 			if !counted {
 				said = before
 			}
-			return t.print(cmd, map[string]any{"counter": c.ID(), "field": args[1], "member": args[2], "counted": counted},
-				"%s %s, %s of %s", printable(args[2]), said, args[1], printable(c.ID()))
+			printed := map[string]any{"counter": c.ID(), "field": args[1], "member": args[2], "counted": counted}
+			if !until.IsZero() {
+				printed["until"] = until
+			}
+			return t.print(cmd, printed, "%s %s, %s of %s%s", printable(args[2]), said, args[1], printable(c.ID()), held(until))
 		})
 	}
 	return cmd
+}
+
+// held says until when a seat is held; "" for one that is taken for good.
+func held(until time.Time) string {
+	if until.IsZero() {
+		return ""
+	}
+	return ", held until " + until.Format(time.RFC3339)
 }
 
 func newMembersCommand(t *target) *cobra.Command {
@@ -67,7 +91,8 @@ func newMembersCommand(t *target) *cobra.Command {
 		Use:   "members ID FIELD",
 		Short: "Print the members of a field",
 		Long: `Print the members of a field of a counter in the order of their ids, a line each, with the time at which they
-joined. It reads one document per member. With --count the server counts them, for a read per 1,000.`,
+joined, and until when a seat is held. It reads one document per member. With --count the server counts them, for a read
+per 1,000.`,
 		Example: `  counters members post-123 total
   counters members post-123 total --count`,
 		Args: arguments(2),
@@ -85,7 +110,7 @@ joined. It reads one document per member. With --count the server counts them, f
 						return err
 					}
 					none = false
-					if err := t.print(cmd, m, "%s\t%s", printable(m.Member), m.At.Format(time.RFC3339)); err != nil {
+					if err := t.print(cmd, m, "%s\t%s%s", printable(m.Member), m.At.Format(time.RFC3339), held(m.Until)); err != nil {
 						return err
 					}
 				}
