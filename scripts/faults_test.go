@@ -183,6 +183,7 @@ type fault struct {
 	put     func(*testing.T, *damage)
 	finding string
 	shows   bool // what the command shows is mended by hand
+	once    bool // the first command mends it, and leaves nothing to be found
 	short   bool // put in without -faults.all, too
 }
 
@@ -243,10 +244,10 @@ var faults = []fault{
 	{how: "the database was deleted and made again", finding: "trigger-older", put: func(t *testing.T, d *damage) {
 		d.at(t, "firestore "+inProject+"databases/(default)")["createTime"] = time.Now().UTC().Format(time.RFC3339Nano)
 	}},
-	{how: "the trigger is gone", finding: "trigger-missing", put: func(t *testing.T, d *damage) {
+	{how: "the trigger is gone", finding: "trigger-missing", once: true, put: func(t *testing.T, d *damage) {
 		delete(d.Resources, d.key(t, "eventarc ", "/counters-rollup-"))
 	}},
-	{how: "the trigger hears of updates alone", finding: "trigger-event-type", put: func(t *testing.T, d *damage) {
+	{how: "the trigger hears of updates alone", finding: "trigger-event-type", once: true, put: func(t *testing.T, d *damage) {
 		d.function(t, "rollup", "eventTrigger")["eventType"] = "google.cloud.firestore.document.v1.updated"
 	}},
 	{how: "the trigger is of other documents", finding: "trigger-document", put: func(t *testing.T, d *damage) {
@@ -258,7 +259,7 @@ var faults = []fault{
 	{how: "the trigger tries once", finding: "trigger-retry-off", short: true, put: func(t *testing.T, d *damage) {
 		d.function(t, "rollup", "eventTrigger")["retryPolicy"] = "RETRY_POLICY_DO_NOT_RETRY"
 	}},
-	{how: "the trigger is elsewhere", finding: "trigger-region", put: func(t *testing.T, d *damage) {
+	{how: "the trigger is elsewhere", finding: "trigger-region", once: true, put: func(t *testing.T, d *damage) {
 		d.function(t, "rollup", "eventTrigger")["triggerRegion"] = "europe-west1"
 	}},
 	{how: "a counted collection has no trigger", finding: "watch-missing", put: func(t *testing.T, d *damage) {
@@ -480,7 +481,7 @@ func (i *installed) tryFaults(t *testing.T, faults []fault) {
 			}
 			typed, said := 0, ""
 			for round := 0; !slices.Equal(findings(text), was); round++ {
-				if round == rounds {
+				if round == rounds || f.once && round == 1 {
 					t.Fatalf("after\n%s\nit says, with exit code %d:\n%s", said, code, text)
 				}
 				commands := commandsOf(text, was)

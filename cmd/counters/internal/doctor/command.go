@@ -83,6 +83,17 @@ func (d *Deployment) triggerFlags(account string) []string {
 	}
 }
 
+// retrigger gives Rollup the right trigger. Where that is another one, its subscription is as Pub/Sub makes them, and is
+// deleted after a month in which nothing comes.
+func (d *Deployment) retrigger(f *Function, account string) string {
+	return then(d.redeploy(f, d.triggerFlags(account)...), d.keepOwn(f))
+}
+
+// keepOwn has the subscription of Rollup's own trigger stay, whose name the platform makes up.
+func (d *Deployment) keepOwn(f *Function) string {
+	return d.keep("$(" + line("gcloud", "functions", "describe", f.Name, "--gen2", "--project="+d.Target.Project, "--region="+f.Region, "--format=value(eventTrigger.trigger)") + ")")
+}
+
 // recreate makes Rollup anew with the right trigger: a trigger can't move to another location. Its
 // source is fetched before the function goes, and with it what the platform keeps of that. Writes in
 // between are counted by the next reconcile.
@@ -118,7 +129,7 @@ func (d *Deployment) recreate(f *Function) string {
 	archive, folder := f.Name+".zip", f.Name+"-source"
 	all := []string{
 		line("gcloud", "storage", "cp", f.Source, archive), line("unzip", "-q", "-o", archive, "-d", folder), d.remove(f),
-		line(append(args, d.triggerFlags(caller)...)...), d.allow(f, "serviceAccount:"+caller),
+		line(append(args, d.triggerFlags(caller)...)...), d.allow(f, "serviceAccount:"+caller), d.keepOwn(f),
 	}
 	if f.Invokers != nil { // they are the service's, which goes too
 		for _, b := range f.Invokers.Bindings {

@@ -301,7 +301,7 @@ var brokenDeployments = []broken{
 	}, "trigger-missing", "counters-rollup", "gcloud functions delete counters-rollup"},
 	{"Rollup is an HTTP function", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger = nil
-	}, "trigger-missing", "counters-rollup", "--trigger-location=nam5 --trigger-event-filters=type=google.cloud.firestore.document.v1.written '--trigger-event-filters=database=(default)' '--trigger-event-filters-path-pattern=document=counters/{counter}/shards/{shard}' --retry"},
+	}, "trigger-missing", "counters-rollup", "--trigger-location=nam5 --trigger-event-filters=type=google.cloud.firestore.document.v1.written '--trigger-event-filters=database=(default)' '--trigger-event-filters-path-pattern=document=counters/{counter}/shards/{shard}' --retry --trigger-service-account=" + account("eventarc") + " && gcloud pubsub subscriptions update \"$(gcloud eventarc triggers describe $(gcloud functions describe counters-rollup "},
 	{"only updates", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventType = "google.cloud.firestore.document.v1.updated"
 	}, "trigger-event-type", "counters-rollup", "--trigger-event-filters=type=google.cloud.firestore.document.v1.written"},
@@ -870,7 +870,7 @@ func TestRecreateKeepsWhatThereWas(t *testing.T) {
 		"gcloud storage cp gs://source/counters-rollup.zip counters-rollup.zip && ", "unzip ", " -d counters-rollup-source && ", "gcloud functions delete counters-rollup ", " && gcloud functions deploy counters-rollup ",
 		"--source=counters-rollup-source ", "--build-service-account=projects/my-project/serviceAccounts/" + account("build"), "--kms-key=" + testKey,
 		"--docker-repository=projects/my-project/locations/us-central1/repositories/counters-functions", "--update-labels=counters-source=aaaa,team=web ", "--trigger-location=nam5",
-		"--member=" + member("eventarc"), "--member=user:me@example.com", "--no-cpu-throttling",
+		"--member=" + member("eventarc"), "--expiration-period=never", "--member=user:me@example.com", "--no-cpu-throttling",
 	} {
 		_, after, ok := strings.Cut(rest, want)
 		if !ok {

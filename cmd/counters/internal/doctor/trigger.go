@@ -34,14 +34,14 @@ func (f *findings) trigger(d *Deployment) {
 	rollup := d.Functions.Rollup
 	trigger := rollup.Trigger
 	if trigger == nil {
-		f.add("trigger-missing", rollup.Name, "it has no event trigger", d.redeploy(rollup, d.triggerFlags(d.account("eventarc"))...))
+		f.add("trigger-missing", rollup.Name, "it has no event trigger", d.retrigger(rollup, ""))
 		return
 	}
 	if trigger.Missing {
 		f.add("trigger-missing", rollup.Name, "Eventarc has no "+trigger.Name, d.recreate(rollup))
 		return
 	}
-	mend := d.redeploy(rollup, d.triggerFlags(trigger.Account)...)
+	mend := d.retrigger(rollup, trigger.Account)
 	f.events(d, trigger, rollup.Name, mend, d.recreate(rollup))
 	if s, err := parse(rollup.Env); err == nil {
 		f.subscription(d, trigger, rollup.Name, "trigger-ack-deadline", s.RequestTimeout, d.recreate(rollup))
@@ -164,13 +164,24 @@ func (d *Deployment) watch(collection string) string {
 	}
 	hash := sha256.Sum256([]byte(rollup.Region + "/" + d.Target.Database + "/" + d.Target.Counters + "/" + collection))
 	name := fmt.Sprintf("%s-watch-%x", d.Target.Prefix, hash[:4])
-	where := []string{"--project=" + d.Target.Project, "--location=" + d.location()}
-	create := append([]string{"gcloud", "eventarc", "triggers", "create", name}, append(where,
+	create := append([]string{"gcloud", "eventarc", "triggers", "create", name}, append(d.ofTrigger(),
 		"--destination-run-service="+rollup.service(), "--destination-run-region="+rollup.Region, "--service-account="+account,
 		"--event-data-content-type=application/protobuf", "--event-filters=type="+eventType, "--event-filters=database="+d.Target.Database,
 		"--event-filters-path-pattern=document="+d.watched(collection))...)
-	describe := append([]string{"gcloud", "eventarc", "triggers", "describe", name}, append(where, "--format=value(transport.pubsub.subscription)")...)
-	return lines(line(create...), `gcloud pubsub subscriptions update "$(`+line(describe...)+`)" `+line("--project="+d.Target.Project, deadlineFlag(), expirationFlag))
+	return lines(line(create...), d.keep(name, deadlineFlag()))
+}
+
+// ofTrigger are the flags of a command about a trigger.
+func (d *Deployment) ofTrigger() []string {
+	return []string{"--project=" + d.Target.Project, "--location=" + d.location()}
+}
+
+// keep has the subscription of a trigger that was just made stay for good. The trigger is its name, or a word that a shell
+// makes one of.
+func (d *Deployment) keep(trigger string, flags ...string) string {
+	return `gcloud pubsub subscriptions update "$(gcloud eventarc triggers describe ` + trigger + " " +
+		line(append(d.ofTrigger(), "--format=value(transport.pubsub.subscription)")...) + `)" ` +
+		line(append(append([]string{"--project=" + d.Target.Project}, flags...), expirationFlag)...)
 }
 
 // expirationFlag keeps a subscription through which nothing comes for a month.
