@@ -61,7 +61,7 @@ Usage: scripts/deploy.sh --project P --location L [options]
   --no-alerts                  make no alert policies
   --lag-alert-seconds N        (default: 30)
   --reconcile-missing-after N  in seconds (default: 10800)
-  --notification-channel C     projects/P/notificationChannels/N; may be repeated
+  --notification-channel C     projects/P/notificationChannels/N; may be repeated. Who is not named any more is not told any more
   --budget AMOUNT              tell the billing account's administrators when the project comes to half of this in a
                                month, and to all of it, such as 100 or 100USD; it stops nothing (default: no budget)
 
@@ -778,14 +778,16 @@ named() { # displayed name, lines of name|displayed name…: prints the lines' n
 }
 
 if [[ $alerts == yes ]]; then
-  policies=$(ask gcloud alpha monitoring policies list --project="$project" --format='value[separator="|"](name,displayName)')
+  policies=$(ask gcloud alpha monitoring policies list --project="$project" --format='value[separator="|"](name,displayName,notificationChannels.list(separator=" "))')
   channels=$(IFS=, && echo "${notification_channels[*]-}")
+  were_sent='' # to which channels
   for file in "$root"/terraform/monitoring/alerts/*.json; do
     policy=$(render "$file")
     name=$(value "$policy" displayName)
     ids=$(named "$name" "$policies")
     id=${ids%%$'\n'*}
-    if [[ -n $id ]]; then
+    if [[ -n $id ]]; then # the file replaces the policy, with the channels that it had
+      were_sent+=$(awk -F'|' -v id="$id" '$1 == id { print " " $3 }' <<<"$policies")
       patiently gcloud alpha monitoring policies update "$id" --project="$project" --policy-from-file="$policy" \
         ${channels:+--set-notification-channels="$channels"} --format=none
     else
@@ -795,6 +797,10 @@ if [[ $alerts == yes ]]; then
     for more in $ids; do # made by an attempt whose answer was lost
       [[ $more == "$id" ]] || patiently gcloud alpha monitoring policies delete "$more" --project="$project"
     done
+  done
+  # A project has an id and a number, and the channel's is enough.
+  for channel in $(tr ' ' '\n' <<<"$were_sent" | sort -u); do
+    [[ "$channels," == *"/${channel##*/},"* ]] || echo "${me##*/}: alerts were sent to $channel, which was not named, and are no more. To have them sent there: --notification-channel $channel" >&2
   done
 fi
 

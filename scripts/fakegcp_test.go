@@ -289,8 +289,9 @@ func (p policy) has(role, member string) bool {
 
 type state struct {
 	Resources map[string]struct {
-		Name, DisplayName string
-		Amount            struct {
+		Name, DisplayName    string
+		NotificationChannels []string // of an alert policy
+		Amount               struct {
 			SpecifiedAmount struct{ Units, CurrencyCode string }
 		}
 		BudgetFilter       struct{ Projects []string }
@@ -403,7 +404,21 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 			t.Errorf("%s: services were changed %d times so far, want %d", what, n, updates)
 		}
 	}
-	out := p.run(t, "deploy.sh", append(byInstance, "--create-database")...)
+	const channel = "projects/a-project/notificationChannels/1"
+	sent := func(want int) {
+		t.Helper()
+		n := 0
+		for _, r := range p.state(t).Resources {
+			if slices.Contains(r.NotificationChannels, channel) {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("%d alerts are sent to the channel, want %d", n, want)
+		}
+	}
+	out := p.run(t, "deploy.sh", append(byInstance, "--create-database", "--notification-channel", channel)...)
+	sent(6)
 	billed("deployed", 2, "counters-increment", "counters-rollup")
 	if !strings.Contains(out, "waiting for an API that was just turned on") {
 		t.Errorf("doesn't say what it waits for:\n%s", out)
@@ -420,7 +435,10 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 			t.Errorf("%d × %s, want %d", made[name], name, n)
 		}
 	}
-	p.run(t, "counters deploy", append(byInstance, "--create-database")...)
+	out = p.run(t, "counters deploy", append(byInstance, "--create-database")...)
+	if sent(0); !strings.Contains(out, "alerts were sent to "+channel+", which was not named") {
+		t.Errorf("doesn't say that nobody is told any more:\n%s", out)
+	}
 	billed("deployed again", 2, "counters-increment", "counters-rollup")
 	if again := p.state(t).count(); !maps.Equal(again, made) {
 		t.Errorf("deployed again: %v\nbefore %v", again, made)

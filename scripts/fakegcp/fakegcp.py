@@ -927,6 +927,12 @@ class Project:
             return self.remove("logging", name)
         return None
 
+    def alert_policy(self, name, resource):
+        resource.setdefault("enabled", True)
+        for i, condition in enumerate(resource.get("conditions", [])):
+            condition["name"] = f"{name}/conditions/{i}"
+        return self.put("monitoring", name, resource)
+
     def monitoring(self, call):
         if call.does("timeSeries.list"):
             return {"timeSeries": [s for s in self.under("timeSeries", "") if f'"{s["metric"]["type"]}"' in call.one("filter")]}
@@ -935,13 +941,9 @@ class Project:
         if call.does(kind + ".create"):
             name = f"projects/{PROJECT if kind == 'alertPolicies' else NUMBER}/{kind}/{1000 + len(self.resources)}"
             resource = dict(call.body, name=name)
-            if kind == "dashboards":
-                resource["etag"] = f"etag{len(self.resources)}"
-            else:
-                resource["creationRecord"] = {"mutateTime": now(), "mutatedBy": "x"}
-                resource.setdefault("enabled", True)
-                for i, condition in enumerate(resource.get("conditions", [])):
-                    condition["name"] = f"{name}/conditions/{i}"
+            if kind == "alertPolicies":
+                return self.alert_policy(name, dict(resource, creationRecord={"mutateTime": now(), "mutatedBy": "x"}))
+            resource["etag"] = f"etag{len(self.resources)}"
             return self.put("monitoring", name, resource)
         if call.does(kind + ".get"):
             return self.get("monitoring", name)
@@ -951,6 +953,8 @@ class Project:
             resource = self.get("monitoring", name)
             if kind == "dashboards" and call.body.get("etag") != resource["etag"]:
                 raise Refused(409, "ABORTED", f"etag {call.body.get('etag')} is not {resource['etag']}")
+            if kind == "alertPolicies" and not call.one("updateMask"):  # "the supplied alerting policy replaces the existing policy"
+                return self.alert_policy(name, dict(call.body, name=name, creationRecord=resource["creationRecord"]))
             merge(resource, call.body, call.one("updateMask") or ",".join(k for k in call.body if k != "name"))
             return resource
         if call.does(kind + ".delete"):

@@ -63,7 +63,8 @@ type cloud struct {
 	images      map[string]*artifactregistry.Policy // :: repository's last name
 	ruleset     string                              // text of the rules that hold; empty for none
 	metrics     []string
-	alerts      map[string]bool // :: displayed name → it is on
+	alerts      map[string]bool     // :: displayed name → it is on
+	channels    map[string][]string // :: displayed name → what it is sent to
 	unbilled    bool
 	accounts    map[string]*iam.ServiceAccount // :: email; one that isn't named is there
 	budgets     []*billingbudgets.GoogleCloudBillingBudgetsV1Budget
@@ -399,7 +400,7 @@ func (c *cloud) ages(w http.ResponseWriter, filter string) {
 func (c *cloud) listAlerts(w http.ResponseWriter, _ *http.Request) {
 	list := &monitoring.ListAlertPoliciesResponse{}
 	for i, name := range slices.Sorted(maps.Keys(c.alerts)) {
-		list.AlertPolicies = append(list.AlertPolicies, &monitoring.AlertPolicy{Name: fmt.Sprintf("projects/%s/alertPolicies/%d", testProject, i), DisplayName: name, Enabled: c.alerts[name]})
+		list.AlertPolicies = append(list.AlertPolicies, &monitoring.AlertPolicy{Name: fmt.Sprintf("projects/%s/alertPolicies/%d", testProject, i), DisplayName: name, Enabled: c.alerts[name], NotificationChannels: c.channels[name]})
 	}
 	c.answer(w, "monitoring.alertPolicies.list", "monitoring.googleapis.com", list)
 }

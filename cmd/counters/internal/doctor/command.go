@@ -207,6 +207,9 @@ func (d *Deployment) kept(sameRegion bool) (flags []string) {
 	if job := d.reconcileJob(); job != nil {
 		add("--reconcile-schedule", job.Schedule, "7 * * * *")
 	}
+	for _, channel := range d.channels() {
+		add("--notification-channel", channel, "")
+	}
 	if d.noAlerts() {
 		flags = append(flags, "--no-alerts")
 	}

@@ -201,8 +201,9 @@ type Database struct {
 
 // Alert is an alert policy.
 type Alert struct {
-	Name string // its resource name
-	On   bool
+	Name     string // its resource name
+	On       bool
+	Channels []string // that it is sent to
 }
 
 // FieldName is a field of a collection group, by its path.

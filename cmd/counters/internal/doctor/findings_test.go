@@ -165,6 +165,14 @@ var brokenDeployments = []broken{
 	{"an alert that was deleted", func(t *testing.T, d *deployment) {
 		delete(d.alerts, "counters: a total had drifted")
 	}, "alert-missing", "alert policies", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	{"an alert that was deleted, of some that are sent to channels", func(t *testing.T, d *deployment) {
+		delete(d.alerts, "counters: a total had drifted")
+		d.channels = map[string][]string{
+			"counters: totals lag behind": {"projects/my-project/notificationChannels/2", "projects/my-project/notificationChannels/1"},
+			"counters: roll-ups fail":     {"projects/my-project/notificationChannels/1"},
+			"a policy of others":          {"projects/my-project/notificationChannels/3"},
+		}
+	}, "alert-missing", "alert policies", "--invoker user:web@example.com --notification-channel projects/my-project/notificationChannels/1 --notification-channel projects/my-project/notificationChannels/2"},
 	{"no alerts", func(t *testing.T, d *deployment) {
 		d.alerts = nil
 	}, "alerts-none", "alert policies", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},

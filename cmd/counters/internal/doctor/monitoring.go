@@ -84,6 +84,16 @@ func without(names, others []string) (left []string) {
 	return left
 }
 
+// channels are where the deployment's alerts are sent, sorted.
+func (d *Deployment) channels() (all []string) {
+	_, alerts := watching(d.Target.Prefix)
+	for _, name := range alerts {
+		all = append(all, d.Alerts[name].Channels...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // noAlerts reports whether the deployment is one that has no alerts, as far as is known.
 func (d *Deployment) noAlerts() bool {
 	_, alerts := watching(d.Target.Prefix)

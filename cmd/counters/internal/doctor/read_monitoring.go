@@ -45,7 +45,7 @@ func (r *Reader) alerts(ctx context.Context, d *Deployment) error {
 	alerts := map[string]Alert{}
 	if err := client.Projects.AlertPolicies.List("projects/"+d.Target.Project).Pages(ctx, func(page *monitoring.ListAlertPoliciesResponse) error {
 		for _, policy := range page.AlertPolicies {
-			alerts[policy.DisplayName] = Alert{Name: policy.Name, On: policy.Enabled}
+			alerts[policy.DisplayName] = Alert{Name: policy.Name, On: policy.Enabled, Channels: policy.NotificationChannels}
 		}
 		return nil
 	}); err != nil {
