@@ -204,7 +204,7 @@ func (d *Deployment) kept(sameRegion bool) (flags []string) {
 			within("--rollup-min-instances", f.MinInstances, 0, f.MaxInstances, 0)
 		}
 	}
-	if job := d.reconcileJob(); job != nil {
+	if job := d.reconcileJob(); job != nil && cron.MatchString(job.Schedule) {
 		add("--reconcile-schedule", job.Schedule, "7 * * * *")
 	}
 	for _, channel := range d.channels() {
@@ -216,8 +216,13 @@ func (d *Deployment) kept(sameRegion bool) (flags []string) {
 	return flags
 }
 
-// memory matches what `counters deploy` takes for the memory of an instance.
-var memory = regexp.MustCompile(`^[0-9]+(Mi|Gi)$`)
+// What `counters deploy` takes for the memory of an instance, for the schedule of Reconcile, and for a caller of Increment:
+// a deployment may have others.
+var (
+	memory     = regexp.MustCompile(`^[0-9]+(Mi|Gi)$`)
+	cron       = regexp.MustCompile(`^[^ ]+( [^ ]+){4}$`)
+	memberName = regexp.MustCompile(`^(user|serviceAccount|group|domain|principal|principalSet):.+`)
+)
 
 // callers are the script's flags for those who may call Increment.
 func (d *Deployment) callers() (flags []string) {
@@ -234,7 +239,7 @@ func (d *Deployment) callers() (flags []string) {
 			case b.Role != invokerRoles[0] || b.Condition != "":
 			case member == "allUsers":
 				flags = append(flags, "--public")
-			default:
+			case memberName.MatchString(member): // the others stay, as deploy takes nobody away
 				flags = append(flags, "--invoker", member)
 			}
 		}

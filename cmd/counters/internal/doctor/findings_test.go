@@ -173,6 +173,12 @@ var brokenDeployments = []broken{
 			"a policy of others":          {"projects/my-project/notificationChannels/3"},
 		}
 	}, "alert-missing", "alert policies", "--invoker user:web@example.com --notification-channel projects/my-project/notificationChannels/1 --notification-channel projects/my-project/notificationChannels/2"},
+	{"an alert that was deleted, where Increment has callers that deploy lets nobody in as", func(t *testing.T, d *deployment) {
+		delete(d.alerts, "counters: a total had drifted")
+		d.jobs[0].Schedule = "every 10 minutes" // as Scheduler takes it, too
+		b := d.policies["counters-increment"].Bindings[0]
+		b.Members = append(b.Members, "deleted:user:gone@example.com?uid=1", "projectOwner:my-project")
+	}, "alert-missing", "alert policies", "--invoker user:web@example.com"},
 	{"no alerts", func(t *testing.T, d *deployment) {
 		d.alerts = nil
 	}, "alerts-none", "alert policies", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
