@@ -538,6 +538,13 @@ var brokenDeployments = []broken{
 	{"a job with another's token", func(t *testing.T, d *deployment) {
 		d.jobs[0].HttpTarget.OidcToken.Audience = "https://example.com"
 	}, "scheduler-job-token", "counters-reconcile", "--oidc-token-audience=https://counters-reconcile-abc.a.run.app"},
+	{"no Scheduler job of a Reconcile that takes long", func(t *testing.T, d *deployment) {
+		d.jobs = nil
+		d.env("counters-reconcile", "RECONCILE_DEADLINE", "1700s")
+		d.env("counters-increment", "RECONCILE_DEADLINE", "1700s")
+		d.env("counters-rollup", "RECONCILE_DEADLINE", "1700s")
+		d.function("counters-reconcile").ServiceConfig.TimeoutSeconds = 1760
+	}, "scheduler-job-missing", "counters-reconcile", "--attempt-deadline=1760s --max-retry-attempts=1"},
 	{"a job that failed", func(t *testing.T, d *deployment) {
 		d.jobs[0].Status = &cloudscheduler.Status{Code: 7}
 	}, "scheduler-job-failed", "counters-reconcile", "gcloud scheduler jobs run counters-reconcile"},

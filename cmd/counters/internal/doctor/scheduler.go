@@ -81,7 +81,8 @@ func (d *Deployment) schedule(verb, name, account string) string {
 		"--oidc-service-account-email=" + cmp.Or(account, d.account("scheduler")),
 	}
 	if verb == "create" {
-		flags = append(flags, "--schedule=7 * * * *", "--time-zone=Etc/UTC", "--attempt-deadline=300s")
+		flags = append(flags, "--schedule=7 * * * *", "--time-zone=Etc/UTC",
+			fmt.Sprintf("--attempt-deadline=%ds", max(300, d.Functions.Reconcile.TimeoutSeconds)), "--max-retry-attempts=1")
 	}
 	return d.job(verb+" http", name, flags...)
 }
