@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -62,7 +63,7 @@ func (f *findings) database(d *Deployment, now time.Time) {
 		f.add("database-enterprise", d.Target.Database, "it is of the Enterprise edition, where each of "+d.summed()+" needs an index", then(
 			line("gcloud", "firestore", "databases", "create", "--project="+d.Target.Project, "--database=counters",
 				"--location="+d.location(), "--edition=standard", "--delete-protection"),
-			d.script(map[string]string{"DATABASE": "counters"}, "", d.kept(true)...)))
+			d.in("counters")))
 	}
 	if db := d.Database; db != nil && db.Backup != "" && now.Sub(db.Created) < restoredLately {
 		f.add("database-restored", d.Target.Database, fmt.Sprintf("it was restored on %s from %s", db.Created.Format(time.DateOnly), db.Backup), d.reconcileAll())
@@ -84,6 +85,19 @@ func (f *findings) database(d *Deployment, now time.Time) {
 			f.add(want.finding, want.name.String(), "it has a single-field index", d.indexes(want.name, "--disable-indexes"))
 		}
 	}
+}
+
+// in deploys the functions as they are, but for another database.
+func (d *Deployment) in(database string) string {
+	var like Function
+	if there := d.Functions.all(); len(there) > 0 {
+		like = *there[0]
+	}
+	env := map[string]string{}
+	maps.Copy(env, like.Env)
+	env["DATABASE"] = database
+	like.Env = env
+	return d.again(&like)
 }
 
 // composites looks at the indexes that queries of counted collections need.

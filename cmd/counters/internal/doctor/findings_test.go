@@ -555,6 +555,13 @@ var brokenDeployments = []broken{
 	{"the Enterprise edition", func(t *testing.T, d *deployment) {
 		d.databases[0].DatabaseEdition = adminpb.Database_ENTERPRISE
 	}, "database-enterprise", "(default)", "--database=counters --location=nam5 --edition=standard"},
+	{"the Enterprise edition, of a deployment with settings", func(t *testing.T, d *deployment) {
+		d.databases[0].DatabaseEdition = adminpb.Database_ENTERPRISE
+		for _, name := range []string{"counters-increment", "counters-rollup", "counters-reconcile"} {
+			d.env(name, "AUTH", "firebase")
+			d.env(name, "RATE_LIMIT", "5")
+		}
+	}, "database-enterprise", "(default)", "--invoker user:web@example.com --set DATABASE=counters --set AUTH=firebase --set RATE_LIMIT=5"},
 	{"no TTL policy", func(t *testing.T, d *deployment) {
 		d.fields["counter_requests.expire_at"].TtlConfig = nil
 	}, "ttl-missing", "counter_requests.expire_at", "gcloud firestore fields ttls update expire_at --project=my-project '--database=(default)' --collection-group=counter_requests --enable-ttl"},
