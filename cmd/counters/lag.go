@@ -9,9 +9,11 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -45,16 +47,21 @@ It reads each counter's ledger and shards, as of one moment. With --all it print
 			if all {
 				return t.lagOfAll(cmd, db)
 			}
+			var failed []error
 			for _, id := range args {
 				l, err := t.lagOf(cmd.Context(), db, id)
-				if err != nil {
-					return t.unlessFound(fmt.Sprintf("project %s, database %s", db.Project(), t.Database), id, err)
-				}
-				if err := t.print(cmd, l, "%s", l); err != nil {
-					return err
+				switch {
+				case errors.Is(err, shards.ErrNotFound), errors.Is(err, rollup.ErrDamagedLedger): // which says nothing of the others
+					failed = append(failed, t.unlessFound(fmt.Sprintf("project %s, database %s", db.Project(), t.Database), id, err))
+				case err != nil:
+					return errors.Join(append(failed, err)...)
+				default:
+					if err := t.print(cmd, l, "%s", l); err != nil {
+						return err
+					}
 				}
 			}
-			return nil
+			return errors.Join(failed...)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "look at all counters; this reads all their shards")
@@ -128,7 +135,7 @@ func (t *target) differ(db *store.DB, shard *firestorepb.Document, entry ledger.
 // lagOfAll prints those counters that are behind, and how many there are.
 func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
 	progress := newProgress(cmd.ErrOrStderr(), "looking")
-	seen, late := 0, 0
+	seen, late, damaged := 0, 0, 0
 	var oldest float64
 	for token := ""; ; {
 		ids, next, err := db.List(cmd.Context(), 100, token)
@@ -142,6 +149,11 @@ func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
 			switch {
 			case errors.Is(err, shards.ErrNotFound):
 				continue // it has been deleted
+			case errors.Is(err, rollup.ErrDamagedLedger):
+				damaged++
+				_ = progress.Clear()
+				fmt.Fprintln(cmd.ErrOrStderr(), "counters:", terminal.Escape(err.Error()))
+				continue
 			case err != nil:
 				_ = progress.Finish()
 				return err
@@ -162,13 +174,17 @@ func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
 		}
 	}
 	_ = progress.Finish()
-	if t.json {
-		return nil // a line for each that is behind
-	}
 	longest := ""
 	if late > 0 {
 		longest = fmt.Sprintf(", the oldest for %v", time.Duration(oldest*float64(time.Second)).Round(10*time.Millisecond))
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s, %d behind%s\n", quantity(seen, "counter"), late, longest)
-	return err
+	if !t.json { // which has a line for each that is behind
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s, %d behind%s\n", quantity(seen, "counter"), late, longest); err != nil {
+			return err
+		}
+	}
+	if damaged > 0 {
+		return fmt.Errorf("of %s it is not known, for the reasons above: run counters doctor", quantity(damaged, "more counter"))
+	}
+	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	fs "cloud.google.com/go/firestore"
+
 	"github.com/firestore-counters/counters/emulator"
 )
 
@@ -64,5 +66,31 @@ func TestLag(t *testing.T) {
 	}
 	if out, _, _ := counters(t, "lag", "quiet"); !strings.Contains(out, "quiet  likes +3 behind, the oldest of 1 shard") {
 		t.Errorf("a shard that is older than its ledger: %s", out)
+	}
+}
+
+// A ledger that can't be used hides no other counter: that is what is looked for at an alert.
+func TestLagBesideADamagedLedger(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	for _, args := range []string{"create a", "create b", "inc b"} {
+		if _, errOut, code := counters(t, strings.Fields(args)...); code != 0 {
+			t.Fatal(args, errOut)
+		}
+	}
+	spoilt := firestore.Client(t, "demo-counters").Doc("counters/a/counter_rollup/ledger")
+	if _, err := spoilt.Update(t.Context(), []fs.Update{{Path: "states", Value: "none"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, out, err string }{
+		{"lag --all", "1 counter, 1 behind, the oldest for ", "of 1 more counter it is not known, for the reasons above: run counters doctor"},
+		{"lag --all --json", `{"counter":"b","shards":10,"waiting":1,"behind":{"total":1},`, "of 1 more counter"},
+		{"lag a nobody b", "b  total +1 behind, the oldest of 1 shard for ", "counter not found at counters/nobody"},
+	} {
+		out, errOut, code := counters(t, strings.Fields(c.args)...)
+		if code != exitFailed || !strings.Contains(out, c.out) || !strings.Contains(errOut, c.err) || !strings.Contains(errOut, `read counter "a": ledger is damaged`) {
+			t.Errorf("%s: exit code %d, %q, %q; want %q, error %q", c.args, code, out, errOut, c.out, c.err)
+		}
 	}
 }
