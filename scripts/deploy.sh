@@ -344,6 +344,7 @@ deploy() { # name entry-point account billing flags…
   # On a function that is there already this would take allUsers away, until it is given again at
   # the end.
   has "$name" "$functions" || new=(--no-allow-unauthenticated)
+  [[ -n $kms_key ]] || ! has "$name" "$functions" || new=(--clear-kms-key) # or it keeps the one that it had
   patiently gcloud functions deploy "$name" --gen2 --project="$project" --region="$region" --runtime="$runtime" \
     --source="$source" --entry-point="$entry_point" --run-service-account="$runs_as" \
     --build-service-account="projects/$project/serviceAccounts/$(account build)" \

@@ -290,6 +290,7 @@ func (p policy) has(role, member string) bool {
 type state struct {
 	Resources map[string]struct {
 		Name, DisplayName    string
+		KmsKeyName           string   // of a function
 		NotificationChannels []string // of an alert policy
 		Amount               struct {
 			SpecifiedAmount struct{ Units, CurrencyCode string }
@@ -443,11 +444,26 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	if again := p.state(t).count(); !maps.Equal(again, made) {
 		t.Errorf("deployed again: %v\nbefore %v", again, made)
 	}
-	out = p.run(t, "deploy.sh", append(byInstance, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts", "--budget", "100USD")...)
+	out = p.run(t, "deploy.sh", append(byInstance, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts", "--budget", "100USD",
+		"--kms-key=projects/a-project/locations/us-central1/keyRings/r/cryptoKeys/k", "--docker-repository=projects/others/locations/us-central1/repositories/encrypted")...)
+	encrypted := func(want int) {
+		t.Helper()
+		n := 0
+		for _, r := range p.state(t).Resources {
+			if r.KmsKeyName != "" {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("%d functions have a key, want %d", n, want)
+		}
+	}
+	encrypted(3)
 	billed("with other settings", 2, "counters-increment", "counters-rollup")
 	// Taken back, at once with less memory than is billed by the instance.
 	p.run(t, "deploy.sh", append(args, "--set", "AUTO_CREATE=true", "--set", "FIELDS="+everywhere, "--invoker", "user:me@example.com", "--no-alerts", "--budget=250", "--memory=256Mi")...)
 	billed("taken back", 4)
+	encrypted(0)
 	changed := p.state(t)
 	changed.keepsSubscriptions(t, 4)
 	for name, resource := range changed.Resources {
