@@ -235,7 +235,8 @@ if has "$database" "$databases" && { [[ $everything == no || $doomed != "$databa
   ! has counter_requests.expire_at "$policies" ||
     also "the TTL policy of counter_requests.expire_at" gcloud firestore fields ttls update expire_at "${in_database[@]}" --collection-group=counter_requests --disable-ttl --format=none
   fields=$(printf '%s\n' counter_requests.expire_at counter_rollup.{states,answers,ops} "$collection".{updated_at,created_at,counter_rollup})
-  exempted=$(list gcloud firestore indexes fields list "${in_database[@]}" --format='value[separator="."](name.segment(5),name.segment(7))') || failed=yes
+  changed=$(list gcloud firestore indexes fields list "${in_database[@]}" --format='value[separator=" "](name.segment(5),name.segment(7),indexConfig.indexes.len())') || failed=yes
+  exempted=$(sed 's/ [0-9]*$//; s/ /./' <<<"$changed")
   for field in $fields; do
     ! has "$field" "$exempted" || also "the exemption of $field from indexes" \
       gcloud firestore indexes fields update "${field#*.}" "${in_database[@]}" --collection-group="${field%%.*}" --clear-exemption --format=none
@@ -243,6 +244,11 @@ if has "$database" "$databases" && { [[ $everything == no || $doomed != "$databa
   if ((${#indexes[@]} > 0)); then
     composite=$(list gcloud firestore indexes composite list "${in_database[@]}" \
       --format='value[separator=" "](name.basename(),name.segment(5),queryScope,fields.extract(fieldPath).flatten(separator=" "))') || failed=yes
+    for index in "${indexes[@]}"; do # one field of a group, beside the indexes that it has in each collection
+      read -r group _ field more <<<"$index"
+      [[ -n $more ]] || ! has "$group $field 4" "$changed" || also "the index of $group.$field in the collection group" \
+        gcloud firestore indexes fields update "$field" "${in_database[@]}" --collection-group="$group" --clear-exemption --format=none
+    done
     while read -r id index; do
       index=${index% __name__}
       ! has "$index" "$(printf '%s\n' "${indexes[@]}")" || also "the composite index of $index" gcloud firestore indexes composite delete "$id" "${in_database[@]}"
