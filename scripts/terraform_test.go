@@ -140,6 +140,22 @@ func TestTerraform(t *testing.T) {
 	}
 	tf.billing(t, p, unchecked)
 
+	// Who opens it by the one and the other shuts it without them, too.
+	for range 2 {
+		tf.apply(t)
+		if p.state(t).Resources[increment].InvokerIamDisabled {
+			t.Error("without both variables Cloud Run still lets everybody in")
+		}
+		tf.apply(t, unchecked...)
+		if !p.state(t).Resources[increment].InvokerIamDisabled {
+			t.Error("Cloud Run checks who calls")
+		}
+	}
+	tf.apply(t, "-var=run_gcloud=true")
+	if p.state(t).Resources[increment].InvokerIamDisabled {
+		t.Error("with gcloud alone Cloud Run still lets everybody in")
+	}
+
 	// A metric that has another name is another metric.
 	key := "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"
 	vars := append(unchecked, "-var=prefix=likes", "-var=kms_key="+key, "-var=docker_repository=projects/p/locations/us-central1/repositories/r",

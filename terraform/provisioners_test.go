@@ -104,6 +104,36 @@ func TestGcloudRunsWhereItIsAskedFor(t *testing.T) {
 	}
 }
 
+// Whether callers are checked is said again once what has them unchecked ends, also where run_gcloud ends with it: Increment
+// would stay open to the internet, and nothing would say so.
+func TestCallersAreCheckedAgain(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		gcloud, check cty.Value
+		want          int
+	}{{cty.True, cty.False, 1}, {cty.True, cty.True, 0}, {cty.False, cty.False, 0}, {cty.False, cty.True, 0}} {
+		m := load(t, ".", vars("run_gcloud", c.gcloud, "invoker_check", c.check, "auth", cty.StringVal("firebase")))
+		n := 0
+		for _, i := range m.instances("terraform_data") {
+			if text(i.args, "input") == "run services update counters-increment --project=a-project --region=us-central1" {
+				n++
+			}
+		}
+		if n != c.want {
+			t.Errorf("with run_gcloud %#v and invoker_check %#v, %d resources have callers checked when they end, want %d", c.gcloud, c.check, n, c.want)
+		}
+	}
+	for _, b := range load(t, ".", vars()).resources {
+		if strings.Join(b.Labels, ".") == "terraform_data.unchecked" {
+			if p := b.Body.Blocks[0]; p.Type != "provisioner" || p.Body.Attributes["when"] == nil {
+				t.Errorf("its end does not run gcloud, but has %s", p.Type)
+			}
+			return
+		}
+	}
+	t.Error("nothing has callers checked again")
+}
+
 // The build's account reads the sources of functions, and no other bucket.
 func TestTheBuildReadsSourcesAlone(t *testing.T) {
 	t.Parallel()
