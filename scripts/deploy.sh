@@ -530,23 +530,33 @@ for words in ${indexes[@]+"${indexes[@]}"}; do
 done
 deployed=$(ask gcloud functions list --v2 --project="$project" --regions="$region" --format='value[separator="|"](name.basename(),serviceConfig.environmentVariables.HOSTED)')
 functions=$(cut -d'|' -f1 <<<"$deployed")
+turn_on() { # collection group, field: the command that gives it back its index
+  command=(gcloud firestore indexes fields update "$2" --project="$project" --database="$database" --collection-group="$1" --clear-exemption --format=none)
+}
 give_back() { # field of the app's own documents
+  local command
   has "$collection.$1.0" "$exempted" || return 0
-  local command=(gcloud firestore indexes fields update "$1" --project="$project" --database="$database" --collection-group="$collection" --clear-exemption --format=none)
+  turn_on "$collection" "$1"
   if grep "^$prefix-increment|" <<<"$deployed" | grep -qvx "$prefix-increment|true"; then
     echo "${me##*/}: the documents are the app's now, and it has the index of $collection.$1 back, which was turned off for counters" >&2
     patiently "${command[@]}"
   elif ! has "$prefix-increment" "$functions"; then
-    echo "${me##*/}: $collection.$1 has no index. If a deployment with other settings turned it off, turn it on: ${command[*]}" >&2
+    echo "${me##*/}: $collection.$1 has no index. If a deployment with other settings turned it off, turn it on: $(printf '%q ' "${command[@]}")" >&2
   fi
 }
+keep_index() { # collection group, field: an earlier deployment may have turned it off, for others as well
+  local command
+  has "$1.$2.0" "$exempted" || return 0
+  turn_on "$1" "$2"
+  echo "${me##*/}: $1.$2 has no index: it was turned off before. To turn it on: $(printf '%q ' "${command[@]}")" >&2
+}
 if [[ $hosted == yes ]]; then # the documents are the app's: only our map is ours, with updated_at in it
-  [[ $exempt_updated_at == no ]] || exempt "$collection" counter_rollup
+  if [[ $exempt_updated_at == yes ]]; then exempt "$collection" counter_rollup; else keep_index "$collection" counter_rollup; fi
   give_back updated_at
   give_back created_at
 else
-  [[ $exempt_updated_at == no ]] || exempt "$collection" updated_at
-  [[ $exempt_created_at == no ]] || exempt "$collection" created_at
+  if [[ $exempt_updated_at == yes ]]; then exempt "$collection" updated_at; else keep_index "$collection" updated_at; fi
+  if [[ $exempt_created_at == yes ]]; then exempt "$collection" created_at; else keep_index "$collection" created_at; fi
 fi
 
 next "Roles, and a repository of images"
@@ -867,7 +877,7 @@ while read -r member; do
   [[ -z $member ]] || has "$member" "$wanted" || may+=("$member")
   [[ -z $member ]] || has "$member" "$wanted" || cat >&2 <<LEFT
 ${me##*/}: $member may call $prefix-increment too, and was not named. To take that back:
-  gcloud run services remove-iam-policy-binding $prefix-increment --project=$project --region=$region --member=$member --role=roles/run.invoker
+  gcloud run services remove-iam-policy-binding $prefix-increment --project=$project --region=$region --member=$(printf %q "$member") --role=roles/run.invoker
 LEFT
 done <<<"$callers"
 if [[ $invoker_check == yes && $unchecked == [Tt]rue ]]; then

@@ -509,6 +509,46 @@ func TestDeployGivesIndexesBack(t *testing.T) {
 	}
 }
 
+// An index that was turned off and is to be there, or may be, is named with the command that turns it on, as a shell takes it.
+func TestDeployNamesIndexesThatAreOff(t *testing.T) {
+	t.Parallel()
+	const turnOn = "gcloud firestore indexes fields update %s --project=a-project --database=(default) --collection-group=%s --clear-exemption"
+	for _, c := range []struct {
+		env, args []string
+		want      []string // group and field
+	}{
+		{nil, []string{"--no-exempt-updated-at", "--no-exempt-created-at"}, []string{"counters updated_at", "counters created_at"}},
+		{nil, []string{"--no-exempt-created-at"}, []string{"counters created_at"}},
+		{nil, nil, nil},
+		{[]string{"GCLOUD_GONE=yes"}, []string{"--set=COUNTERS=posts/{post}", "--set=HOSTED=true"}, []string{"posts updated_at", "posts created_at"}},
+	} {
+		calls, out, err := script(t, append(c.env, "GCLOUD_STATE=deployed"), "deploy.sh", append([]string{"--project=a-project", "--location=us-central1"}, c.args...)...)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		var want, said []string
+		for _, of := range c.want {
+			group, field, _ := strings.Cut(of, " ")
+			want = append(want, fmt.Sprintf(turnOn, field, group))
+		}
+		for _, command := range regexp.MustCompile(`gcloud firestore indexes fields update .*--clear-exemption`).FindAllString(out, -1) {
+			words, err := exec.CommandContext(t.Context(), "bash", "-c", "echo "+command).Output()
+			if err != nil {
+				t.Errorf("no shell takes %s", command)
+			}
+			said = append(said, strings.TrimSpace(string(words)))
+		}
+		if !slices.Equal(said, want) {
+			t.Errorf("%v %v: says\n%s\nwant\n%s", c.env, c.args, strings.Join(said, "\n"), strings.Join(want, "\n"))
+		}
+		for _, call := range calls {
+			if _, back := call.flag("clear-exemption"); back {
+				t.Errorf("%v: turns %s on by itself", c.args, call.name())
+			}
+		}
+	}
+}
+
 // Nothing is made before what is there is known to do.
 func TestDeployMakesNothingWithoutADatabase(t *testing.T) {
 	t.Parallel()
