@@ -116,10 +116,22 @@ func (t *Trial) Run(ctx context.Context) (*Report, error) {
 	r.Stays = slices.DeleteFunc(t.said.left(), func(what string) bool { return strings.Contains(what, collection(t.Prefix)) }) // which Clean has taken away since
 	fmt.Fprintf(t.Out, "== %s: %s, %s\n", row.Step, row.Result, row.Took.Round(time.Second))
 	if !row.OK {
-		failed = errors.Join(failed, fmt.Errorf("not all is taken away (%s): counters verify --clean --project %s --location %s", row.Result, t.Project, t.Location))
+		failed = errors.Join(failed, fmt.Errorf("not all is taken away (%s): %s", row.Result, t.cleans()))
 	}
 	r.Took = time.Since(r.Began)
 	return r, failed
+}
+
+// cleans is the command that takes away what the trial leaves, where it was.
+func (t *Trial) cleans() string {
+	command := "counters verify --clean --project " + t.Project + " --location " + t.Location
+	if t.Region != "" { // which a trial that has deployed knows
+		command += " --region " + t.Region
+	}
+	if t.Database != defaultDatabase {
+		command += " --database " + t.Database
+	}
+	return command
 }
 
 func (t *Trial) steps() []step {

@@ -301,6 +301,18 @@ func TestCleanTakesAwayWhatATrialLeft(t *testing.T) {
 	}
 }
 
+// Who is told how to take away what is left is told where it is: of another region or database nothing would be found.
+func TestWhatIsLeftIsFoundByTheCommand(t *testing.T) {
+	t.Parallel()
+	trial := &Trial{Project: "a-project", Location: "nam7", Region: "us-east4", Database: "other", Prefix: NewPrefix(), Prices: prices(t), Firestore: startFirestore(t), Out: t.Output()}
+	trial.Program = func(context.Context, ...string) error { return errors.New("no") }
+	trial.Gcloud = func(context.Context, ...string) (string, error) { return "", nil }
+	_, err := trial.Run(t.Context())
+	if want := ": counters verify --clean --project a-project --location nam7 --region us-east4 --database other"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want it to end in %s", err, want)
+	}
+}
+
 // Of the collection that is counted there are never more documents than in the end: a total that is just what there
 // was a moment ago is not said to have counted twice.
 func TestNoMoreDocumentsThanAreCountedInTheEnd(t *testing.T) {
