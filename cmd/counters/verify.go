@@ -237,15 +237,20 @@ func cleanUp(cmd *cobra.Command, trial *verify.Trial, yes bool) error {
 	if err := confirm(cmd, yes, fmt.Sprintf("take away what the trials %s left in project %s", strings.Join(prefixes, ", "), trial.Project)); err != nil {
 		return err
 	}
+	var failed []error // of one trial, which is no reason to leave the others
 	for _, prefix := range prefixes {
 		left, err := verify.Clean(cmd.Context(), trial, prefix)
-		if err != nil {
-			return err
+		switch {
+		case err != nil:
+			failed = append(failed, fmt.Errorf("%s: %w", prefix, err))
+		case len(left) > 0:
+			failed = append(failed, fmt.Errorf("%s: it is still there", prefix))
+		default:
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s is taken away.\n", prefix)
 		}
-		if len(left) > 0 {
-			return fmt.Errorf("still there: %s", strings.Join(left, ", "))
+		if cmd.Context().Err() != nil {
+			break
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s is taken away.\n", prefix)
 	}
-	return nil
+	return errors.Join(failed...)
 }
