@@ -88,6 +88,11 @@ func TestVerify(t *testing.T) {
 	}
 	p.put(t, before)
 
+	// A report that can't be written is no news after a quarter of an hour.
+	if out, err := command("--yes", "--report", filepath.Join(t.TempDir(), "nowhere", "report.md")).CombinedOutput(); exitCode(err) != 2 || len(p.left(t)) > 0 {
+		t.Errorf("without a folder for the report: %v\n%s", err, out)
+	}
+
 	trial := command("--yes", "--json", "--report", report)
 	var out, said bytes.Buffer
 	trial.Stdout, trial.Stderr = &out, &said

@@ -161,6 +161,11 @@ It costs at most $%.2f for documents and requests, without the free tier (--most
 			return err
 		}
 	}
+	if f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644); err != nil {
+		return badUsage("--report: %w", err) // not after a quarter of an hour
+	} else if err := f.Close(); err != nil {
+		return err
+	}
 	r, failed := trial.Run(ctx)
 	account, _ := trial.Gcloud(context.WithoutCancel(ctx), "config", "get-value", "account")
 	var text bytes.Buffer
