@@ -144,7 +144,8 @@ func (d *Document) take(ctx context.Context, db *store.DB, id string, source Sou
 			opts.Large(d.Path, shards, about)
 		}
 	}
-	done, err := ImportWith(ctx, db, id, source, Options{Large: large})
+	c := importer{db: db, books: book.Of(db), counter: id, options: Options{Large: large}}
+	done, err := c.run(ctx, source)
 	if errors.Is(err, book.ErrNotFound) {
 		d.Outcome = Nothing // It was deleted meanwhile.
 		return nil

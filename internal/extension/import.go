@@ -43,7 +43,7 @@ var (
 	ErrInvalidSource = errors.New("invalid source of an import")
 	// ErrRuns says that a field can't be counted in place yet, because the extension
 	// still writes it.
-	ErrRuns = errors.New("the extension still runs and would write the same field: uninstall it, and import again five minutes later")
+	ErrRuns = errors.New("the extension still runs and would write the same field: uninstall it, and import again five minutes later, or once it would have run again")
 	// ErrCounted says that the document has shards of ours already, so that what its field holds
 	// isn't known to be the extension's.
 	ErrCounted = errors.New("the document has shards, and has never been rolled up: reconcile it first")
@@ -122,6 +122,16 @@ func Import(ctx context.Context, db *store.DB, counter string, source Source) (I
 // ImportWith is [Import] with options.
 func ImportWith(ctx context.Context, db *store.DB, counter string, source Source, options Options) (Imported, error) {
 	c := importer{db: db, books: book.Of(db), counter: counter, options: options}
+	if c.inPlace(source) {
+		if err := stopped(ctx, db); err != nil {
+			return Imported{}, c.failed(source, err)
+		}
+	}
+	return c.run(ctx, source)
+}
+
+// run imports, where the extension has stopped.
+func (c importer) run(ctx context.Context, source Source) (Imported, error) {
 	err := c.checkSource(source)
 	var done Imported
 	switch {
@@ -136,9 +146,13 @@ func ImportWith(ctx context.Context, db *store.DB, counter string, source Source
 		}
 	}
 	if err != nil {
-		return Imported{}, fmt.Errorf("import %s of %s into counter %q: %w", source.Field, source.Path, counter, err)
+		return Imported{}, c.failed(source, err)
 	}
 	return done, nil
+}
+
+func (c importer) failed(source Source, err error) error {
+	return fmt.Errorf("import %s of %s into counter %q: %w", source.Field, source.Path, c.counter, err)
 }
 
 // copyFrom adds what a counter of the extension's in another document, or field, has counted

@@ -83,14 +83,41 @@ func takes(shards int) time.Duration {
 	return time.Duration(max(0, commits-1)/ledger.MaxOps) * ledger.InDoubt
 }
 
-// stopped reports, as [ErrRuns], that the extension still runs.
+// stopped reports, as [ErrRuns], that the extension still runs, or may: that it has been quiet for no longer than it was
+// between its last two runs. Firestore knows of these for an hour.
 func stopped(ctx context.Context, db *store.DB) error {
-	docs, now, err := db.Get(ctx, db.Layout.Document(stateDocument))
+	name := db.Layout.Document(stateDocument)
+	docs, now, err := db.Get(ctx, name)
 	if err != nil {
 		return err
 	}
-	return runs(docs[0], now)
+	state := docs[0]
+	if err := runs(state, now); err != nil || state == nil {
+		return err
+	}
+	last := state.GetUpdateTime().AsTime()
+	if now.Sub(last) > remembered {
+		return nil
+	}
+	earlier, err := db.Documents(ctx, store.Query{Collection: path.Dir(name), At: last.Add(-time.Microsecond)})
+	if err != nil {
+		return fmt.Errorf("read what the extension wrote before: %w", err)
+	}
+	for _, doc := range earlier {
+		if doc.GetName() != name {
+			continue
+		}
+		between := last.Sub(doc.GetUpdateTime().AsTime())
+		if due := last.Add(between + time.Minute); now.Before(due) { // a run may be late
+			return fmt.Errorf("%w: it wrote %s at %s, and %v before that; by %s it would have written again", ErrRuns, stateDocument,
+				last.Format(time.RFC3339), between.Round(time.Second), due.Format(time.RFC3339))
+		}
+	}
+	return nil
 }
+
+// remembered is for how long Firestore can be asked what was there, with a minute to ask.
+const remembered = 59 * time.Minute
 
 // runs reports, as [ErrRuns], that what the extension's controller knows was written just now.
 func runs(state *firestorepb.Document, now time.Time) error {

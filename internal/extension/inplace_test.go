@@ -384,3 +384,40 @@ func TestAResetInDoubtBesideALargeImport(t *testing.T) {
 	p.rollUpAll()
 	p.wantPage(waiting, 0)
 }
+
+// An extension that was told to run less often than it has to be quiet for longer: until it would have run again.
+func TestImportInPlaceWaitsForASlowSchedule(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	p := pagesOf(t, emulator.StartWith(t, emulator.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}))
+	p.set(p.page, map[string]any{"visits": 1})
+	pass := func(d time.Duration) { ahead.Add(int64(d)) }
+	all := func() error { _, err := p.importAll(t.Context(), extension.ImportAllOptions{}); return err }
+	one := func() error { _, err := p.importOf(visits); return err }
+	run := func() {
+		p.set(p.fs.Doc("_firebase_ext_/sharded_counter"), map[string]any{"timestamp": firestore.ServerTimestamp})
+	}
+
+	run()
+	pass(20 * time.Minute)
+	run()
+	for _, wait := range []time.Duration{0, 6 * time.Minute, 14 * time.Minute} { // 20 in all
+		pass(wait)
+		for name, imports := range map[string]func() error{"one": one, "all": all} {
+			if err := imports(); !errors.Is(err, extension.ErrRuns) {
+				t.Errorf("%s, %v later: %v, want ErrRuns", name, wait, err)
+			}
+		}
+	}
+	p.wantPage2(1)
+	pass(90 * time.Second)
+	for name, imports := range map[string]func() error{"one": one, "all": all} {
+		if err := imports(); err != nil {
+			t.Errorf("%s, once it would have run again: %v", name, err)
+		}
+	}
+	pass(2 * time.Hour)
+	if err := all(); err != nil {
+		t.Errorf("hours later: %v", err)
+	}
+}
