@@ -2,13 +2,19 @@ package rollup_test
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
@@ -172,6 +178,40 @@ func TestHoldsThatNothingEnds(t *testing.T) {
 		}
 		if holds, left := w.entries(); holds != 501 || left != 1 {
 			w.t.Errorf("%d entries name a time, and %d don't; want 501 and 1", holds, left)
+		}
+	})
+}
+
+// A hold that couldn't be ended since others were writing the same shards ends with a later look, and not ten minutes late.
+func TestAHoldOfABusyCounterEndsSoon(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		c := w.holding(shards.Config{}, "plain")
+		_, _, err := c.Hold(w.ctx, "total", "u", time.Minute)
+		w.must(nil, err)
+		var busy atomic.Bool
+		conn, err := w.server.Connect(grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if commit, is := req.(*firestorepb.CommitRequest); is && busy.Load() && len(commit.GetWrites()) > 1 {
+				return status.Error(codes.Aborted, "too much contention on these documents")
+			}
+			return invoke(ctx, method, req, reply, conn, opts...)
+		}))
+		w.must(conn, err)
+		defer conn.Close()
+		client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(conn))
+		w.must(client, err)
+		client.Looks(false)
+		time.Sleep(time.Minute + time.Second)
+		busy.Store(true)
+		w.must(client.ReconcileAll(w.ctx, rollup.ReconcileOptions{}))
+		if got := w.members(c, "total"); len(got) != 1 {
+			w.t.Fatalf("%q: it was not busy", got)
+		}
+		busy.Store(false)
+		time.Sleep(time.Minute)
+		w.must(client.ReconcileAll(w.ctx, rollup.ReconcileOptions{}))
+		if got := w.members(c, "total"); len(got) > 0 {
+			w.t.Errorf("%q, want none", got)
 		}
 	})
 }

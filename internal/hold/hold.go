@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -258,15 +259,17 @@ func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorep
 const (
 	// entriesAtOnce is how many entries are looked at in one go.
 	entriesAtOnce = 500
-	// putOff is how long an entry isn't looked at whose hold couldn't be ended.
-	putOff = 10 * time.Minute
+	// putOff is how long an entry isn't looked at whose hold can't be ended, and busy where that may only have been too busy:
+	// until the next look.
+	putOff, busy = 10 * time.Minute, 30 * time.Second
 )
 
 // EndAll ends the holds of all counters that are over, of fields that this revision counts. It goes on
 // while there are more, and returns the errors of fields whose holds it couldn't end.
 func (h Holds) EndAll(ctx context.Context) error {
 	began := h.db.Now()
-	tried := map[Seat]bool{} // without members: fields
+	tried, failing := map[Seat]bool{}, map[Seat]bool{} // without members: fields
+	var mu sync.Mutex                                  // of failing
 	var failed error
 	for {
 		entries, err := h.over(ctx, h.db.Layout.Holds(), entriesAtOnce)
@@ -282,7 +285,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 			}
 		}
 		if len(fields) == 0 {
-			cleared, err := h.clear(ctx, entries, began)
+			cleared, err := h.clear(ctx, entries, began, failing)
 			if failed = errors.Join(failed, err); err != nil || cleared < entriesAtOnce {
 				return failed
 			}
@@ -294,6 +297,9 @@ func (h Holds) EndAll(ctx context.Context) error {
 			if field, ok := h.db.Layout.Field(s.Field); ok && h.db.Layout.Path.Validate(s.Counter) == nil {
 				group.Go(func() error {
 					if _, err := h.End(ctx, s.Counter, field); err != nil {
+						mu.Lock()
+						failing[s] = errors.Is(err, store.ErrContention) || errors.Is(err, store.ErrDoubt)
+						mu.Unlock()
 						return fmt.Errorf("end holds of counter %q: %w", s.Counter, err)
 					}
 					return nil
@@ -308,8 +314,9 @@ func (h Holds) EndAll(ctx context.Context) error {
 
 // clear is for entries that are over, and that nothing has ended. Of some, nobody holds the seat: the member left, or
 // the counter was deleted. The others are put off, or they would be in the way of those that come after them; so is
-// what something else wrote, whose membership may be no document at all. It returns how many are out of the way.
-func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time) (cleared int, err error) {
+// what something else wrote, whose membership may be no document at all. Failing are fields whose holds may end at the
+// next look. It returns how many are out of the way.
+func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time, failing map[Seat]bool) (cleared int, err error) {
 	var names []string // of the memberships of our own entries
 	for _, entry := range entries {
 		if name := seatOf(entry).Membership(h.db.Layout); h.db.Layout.Hold(name) == entry.GetName() {
@@ -333,7 +340,11 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began
 		case Of(entry, began) != Over: // it is over since its field was looked at: the next look ends it
 			continue
 		default:
-			w = store.Update(entry.GetName(), nil, map[string]*firestorepb.Value{Until: store.Time(h.db.Now().Add(putOff))}, nil)
+			later, of := putOff, seatOf(entry)
+			if of.Member = ""; failing[of] {
+				later = busy
+			}
+			w = store.Update(entry.GetName(), nil, map[string]*firestorepb.Value{Until: store.Time(h.db.Now().Add(later))}, nil)
 		}
 		w.CurrentDocument = store.UpdatedAtTime(entry.GetUpdateTime().AsTime()) // or it is held again by now
 		if _, err := h.db.Commit(ctx, w); err != nil && store.KindOf(err) != store.Conflict {
