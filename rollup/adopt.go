@@ -48,7 +48,7 @@ func (c *Client) adopt(ctx context.Context, counter string, anyway bool) (adopte
 	for _, field := range c.db.Layout.Fields {
 		total, _ := l.Total(field)
 		log := c.log.With("counter", counter, "field", field.Name, "shards", len(shards), "total", total)
-		if was, ok := l.Replaced[field.Name]; ok {
+		if was := l.Replaced[field.Name]; was != 0 {
 			log = log.With("replaced_total", was)
 		}
 		log.InfoContext(ctx, logAdopted)

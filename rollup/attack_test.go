@@ -26,6 +26,7 @@ import (
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
 )
 
 // What went wrong once when the exactness was attacked, and must not again.
@@ -901,9 +902,9 @@ func TestNoIntegerInAShardThatIsMadeAgain(t *testing.T) {
 }
 
 // restore has the counter's documents made again, as an import does. It returns what their events say.
-func (w *world) restore() []ledger.State {
+func (w *world) restore(refs ...*firestore.DocumentRef) []ledger.State {
 	w.t.Helper()
-	for _, ref := range []*firestore.DocumentRef{w.shard(0), w.shard(1), w.ledger(), w.counter()} {
+	for _, ref := range refs {
 		doc, err := ref.Get(w.ctx)
 		w.must(doc, err)
 		data := doc.Data()
@@ -949,7 +950,7 @@ func TestNoIntegerInAShardThatIsRestored(t *testing.T) {
 					if states := w.arrived(); heard {
 						w.apply(states...)
 					}
-					w.restore() // of which nothing is heard
+					w.restore(w.shard(0), w.shard(1), w.ledger(), w.counter()) // of which nothing is heard
 					hear(w)
 					w.total(9)
 					w.must(w.shard(0).Update(w.ctx, []firestore.Update{{Path: "views", Value: 1}}))
@@ -967,10 +968,17 @@ func TestNoIntegerInAShardThatIsRestored(t *testing.T) {
 // with it, although its count was moved and nothing was heard of that.
 func TestRestoredUntilAllShardsWereLookedAt(t *testing.T) {
 	t.Parallel()
-	looks := map[string]func(w *world, events []ledger.State){
-		"a reconcile": func(w *world, _ []ledger.State) { w.reconcile() },
-		"a walk":      func(w *world, _ []ledger.State) { w.walk() },
-		"a reconcile with nothing to correct": func(w *world, events []ledger.State) {
+	looks := map[string]func(w *world){
+		"a reconcile": func(w *world) {
+			w.restore(w.shard(0), w.shard(1), w.ledger(), w.counter())
+			w.reconcile()
+		},
+		"a walk": func(w *world) {
+			w.restore(w.shard(0), w.shard(1), w.ledger(), w.counter())
+			w.walk()
+		},
+		"a reconcile with nothing to correct": func(w *world) {
+			events := w.restore(w.ledger(), w.counter(), w.shard(0), w.shard(1))
 			w.apply(slices.DeleteFunc(events, func(s ledger.State) bool { return s.Gone })...)
 			w.reconcile()
 		},
@@ -984,9 +992,13 @@ func TestRestoredUntilAllShardsWereLookedAt(t *testing.T) {
 				w.inc(0, 7)
 				w.inc(1, 2)
 				w.apply(w.arrived()...)
-				w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "floor", Value: w.now()}})) // or the import's events count nothing
-				look(w, w.restore())
+				look(w)
 				w.total(9)
+				doc, err := w.ledger().Get(w.ctx)
+				w.must(doc, err)
+				if made := doc.Data()["made_at"].(time.Time); made.Before(doc.CreateTime.Add(-time.Second)) { // or each walk would look
+					t.Errorf("still restored: made at %v, and here since %v", made, doc.CreateTime)
+				}
 				w.commit(func(tx *firestore.Transaction) error {
 					return errors.Join(tx.Delete(w.shard(0)), tx.Update(w.shard(1), []firestore.Update{{Path: "count", Value: 9}}))
 				})
@@ -1052,5 +1064,54 @@ func TestANoteOfACounterWithALongName(t *testing.T) {
 	}
 	if n := len(w.notes()); n != utf8.UTFMax {
 		w.t.Errorf("%d are noted, want %d", n, utf8.UTFMax)
+	}
+}
+
+// A text in a shard with a limit is set to what it held before. Once the limit is removed, its event comes.
+func TestATextBesideALimitThatIsRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(1)
+	w.inc(0, 5)
+	w.apply(w.arrived()...)
+	c := w.holding(shards.Config{NumShards: 1}, "c")
+	w.must(nil, c.SetLimit(w.ctx, "total", 10))
+	w.apply(w.arrived()...)
+	w.total(5)
+	shard := w.fs.Doc("counters/c/shards/limited-0")
+	w.must(shard.Update(w.ctx, []firestore.Update{{Path: "count", Value: "x"}}))
+	w.must(shard.Update(w.ctx, []firestore.Update{{Path: "count", Value: 5}}))
+	w.must(nil, c.RemoveLimit(w.ctx, "total"))
+	w.apply(w.arrived()...)
+	w.reconcile()
+	w.total(5)
+}
+
+// An event from before an import into the same database comes after it: what the shard held then is no part of the
+// total.
+func TestALateTextAfterAnImport(t *testing.T) {
+	t.Parallel()
+	for name, value := range noIntegers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.snippet(2)
+			w.inc(0, 5)
+			w.apply(w.arrived()...)
+			w.inc(1, 2)
+			w.arrived()
+			w.reconcile() // which gives the ledger a floor
+			doc, err := w.shard(0).Get(w.ctx)
+			w.must(doc, err)
+			w.must(w.shard(0).Update(w.ctx, []firestore.Update{{Path: "count", Value: value}}))
+			late := w.arrived()
+			w.must(w.shard(0).Set(w.ctx, doc.Data())) // as the backup has it
+			w.arrived()
+			events := w.restore(w.shard(0), w.shard(1), w.ledger(), w.counter())
+			w.apply(late...)
+			w.apply(events...)
+			w.reconcile()
+			w.total(7)
+		})
 	}
 }

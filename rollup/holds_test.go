@@ -266,3 +266,41 @@ func TestHoldsWithoutEntriesEnd(t *testing.T) {
 		})
 	}
 }
+
+// A walk that finds a reason to look at each shard ends holds whose entries are lost, of fields without a limit, too.
+func TestAWalkThatLooksAtEachShardEndsHolds(t *testing.T) {
+	t.Parallel()
+	for name, reason := range map[string]func(w *world){
+		"restored": func(w *world) {
+			doc, err := w.ledger().Get(w.ctx)
+			w.must(doc, err)
+			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "made_at", Value: doc.CreateTime.Add(-time.Hour)}}))
+		},
+		"a lost event": func(w *world) { w.inc(0, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inVirtualTime(t, func(w *world) {
+				c := w.holding(shards.Config{NumShards: 1}, "c")
+				w.must(c.Join(w.ctx, "total", "joined"))
+				_, _, err := c.Hold(w.ctx, "total", "held", time.Minute)
+				w.must(nil, err)
+				client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.connect()))
+				w.must(client, err)
+				client.Looks(false)
+				w.must(client.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}))
+				entries, err := w.fs.CollectionGroup("counter_requests").OrderBy("until", firestore.Asc).Documents(w.ctx).GetAll()
+				w.must(entries, err)
+				for _, entry := range entries {
+					w.must(entry.Ref.Delete(w.ctx))
+				}
+				time.Sleep(time.Minute + time.Second)
+				reason(w)
+				w.must(client.ReconcileAll(w.ctx, rollup.ReconcileOptions{}))
+				if got := w.members(c, "total"); !slices.Equal(got, []string{"joined"}) {
+					w.t.Errorf("%q, want that the hold is over", got)
+				}
+			})
+		})
+	}
+}

@@ -455,6 +455,40 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
+// A dry run says what a ledger that is made again will come to.
+func TestADryRunOfARebuild(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.snippet(2)
+	w.inc(0, 3)
+	w.apply(w.arrived()...)
+	w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "base", Value: map[string]any{"count": 100}}}))
+	w.reconcile()
+	w.total(103)
+	w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "format", Value: 2}}))
+	dry, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{Rebuild: true, DryRun: true})
+	w.must(dry, err)
+	r, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{Rebuild: true})
+	w.must(r, err)
+	w.total(103)
+	if dry.FieldReport != r.FieldReport {
+		t.Errorf("a dry run says %+v, and what is done is %+v", dry.FieldReport, r.FieldReport)
+	}
+}
+
+// A base that can be read is kept, although another field's can't.
+func TestRebuildKeepsEachBase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,likes"}})
+	w.snippet(1)
+	w.inc(0, 3)
+	w.apply(w.arrived()...)
+	w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "base", Value: map[string]any{"count": 100, "likes": "none"}}}))
+	w.must(w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{Rebuild: true}))
+	w.total(103)
+}
+
 // What was last counted of a fraction stays in the total when its ledger is made again, and so does what was counted
 // of a field that became a text meanwhile: the ledger's other entries can be read.
 func TestRebuildKeepsWhatIsNoInteger(t *testing.T) {

@@ -19,12 +19,13 @@ func (c *Client) problemOf(shards book.Shards) string {
 	for _, field := range c.db.Layout.Fields {
 		var odd, blank []string // ids of shards in which it is not an integer, or not a number
 		for _, doc := range shards {
-			_, has := doc.GetFields()[field.Shard]
+			value, has := doc.GetFields()[field.Shard]
 			counted = counted || has
+			_, whole := store.Integer(value)
 			switch s := book.ShardState(doc); {
 			case slices.Contains(s.Odd, field.Shard):
 				odd = append(odd, s.Shard)
-			case slices.Contains(s.Blank, field.Shard):
+			case !whole:
 				blank = append(blank, s.Shard)
 			}
 		}

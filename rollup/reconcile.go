@@ -145,7 +145,7 @@ func (r *reconciling) look(ctx context.Context) (_ *book.Book, again bool, err e
 			r.account(k, nil, k.Ledger)
 			return nil, false, err
 		}
-		r.opts.each = true
+		r.opts.each, r.held = true, false // holds are looked for in all fields now
 		return nil, true, nil
 	}
 	if err := r.snapshot(ctx, k); err != nil {
@@ -290,7 +290,7 @@ func (r *reconciling) agrees(ctx context.Context, k *book.Book) (bool, error) {
 		return false, nil
 	}
 	db, shards := r.client.db, r.client.db.Layout.ShardsOf(k.Counter)
-	sums, all := map[string]int64{}, int64(-1)
+	sums := map[string]int64{}
 	for _, field := range db.Layout.Fields {
 		sum, numbers, _, err := db.SumNumbers(ctx, shards, field.Shard, k.At)
 		if err != nil {
@@ -305,13 +305,12 @@ func (r *reconciling) agrees(ctx context.Context, k *book.Book) (bool, error) {
 		if n := book.NumShards(db.Layout, k.Doc); n > 0 && numbers == int64(n) {
 			continue // as many as it should have
 		}
-		if all < 0 {
-			if all, err = db.Count(ctx, shards, k.At); err != nil {
-				return false, fmt.Errorf("count shards: %w", err)
-			}
+		has, err := db.Count(ctx, shards, field.Shard, k.At)
+		if err != nil {
+			return false, fmt.Errorf("count shards: %w", err)
 		}
-		if all != numbers {
-			return false, nil // one may hold a text
+		if has != numbers {
+			return false, nil // one holds a text
 		}
 	}
 	k.AddUp(sums)
@@ -333,10 +332,11 @@ func (r *reconciling) gone(k *book.Book) {
 func (r *reconciling) adopt(ctx context.Context, k *book.Book) (adopted bool, err error) {
 	r.found = k
 	if r.opts.DryRun {
-		shards, err := r.would(ctx, k)
+		shards, err := r.client.books.Shards(ctx, r.client.db, k.Counter, time.Time{})
 		if err != nil {
 			return false, err
 		}
+		r.odd = r.client.problemOf(shards)
 		r.report.Adopted = !k.Missing() || len(shards) > 0
 		r.account(k, nil, ledger.New(shards.States()))
 	} else {
@@ -354,34 +354,24 @@ func (r *reconciling) adopt(ctx context.Context, k *book.Book) (adopted bool, er
 	return r.report.Adopted && !r.opts.DryRun, nil
 }
 
-// would reads the shards that a ledger would be made of, and says what is wrong with them.
-func (r *reconciling) would(ctx context.Context, k *book.Book) (shards book.Shards, err error) {
-	if shards, err = r.client.books.Shards(ctx, r.client.db, k.Counter, time.Time{}); err == nil {
-		r.odd = r.client.problemOf(shards)
-	}
-	return shards, err
-}
-
 // rebuild is for a ledger that can't be used. Its queries are asked first: they cover events from
 // before.
 func (r *reconciling) rebuild(ctx context.Context, k *book.Book) error {
 	c, counter := r.client, k.Counter
 	r.report.Rebuilt, r.found = true, k
-	if r.opts.DryRun {
-		shards, err := r.would(ctx, k)
-		if err == nil {
-			r.account(k, nil, ledger.New(shards.States()))
-		}
-		return err
-	}
 	got, err := c.ask(ctx, counter, c.db.Layout.Counted)
 	if err != nil {
 		return fmt.Errorf("count documents: %w", err)
 	}
 	r.report.Reads += got.reads
-	l, shards, err := c.books.Rebuild(ctx, counter, got.answers)
+	l, shards, err := c.books.Rebuild(ctx, counter, got.answers, r.opts.DryRun)
 	if err != nil || l == nil { // nil: another was faster
 		return err
+	}
+	if r.opts.DryRun {
+		r.odd = c.problemOf(shards)
+		r.account(k, nil, l)
+		return nil
 	}
 	for _, field := range c.db.Layout.Fields {
 		total, _ := l.Total(field)

@@ -37,7 +37,7 @@ func (c Counter) audit(ctx context.Context) ([]Audit, error) {
 	db := c.client.db
 	audits := make([]Audit, len(of))
 	for i, field := range db.Layout.Fields {
-		members, err := db.Count(ctx, db.Layout.MembersOf(c.id, field.Name), at)
+		members, err := db.Count(ctx, db.Layout.MembersOf(c.id, field.Name), "", at)
 		if err != nil {
 			return nil, fmt.Errorf("count members: %w", err)
 		}

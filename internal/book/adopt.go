@@ -88,15 +88,18 @@ func (b Books) Keep(ctx context.Context, counter string, totals func(ctx context
 		for field, base := range bases {
 			k.SetBase(field, base)
 		}
+		for _, field := range b.db.Layout.Fields {
+			ledger.Put(&k.Ledger.Replaced, field.Name, 0) // the totals have it
+		}
 		return k.WriteTo(tx)
 	})
 }
 
 // Rebuild replaces a ledger that is an [ErrDamaged] by a new one, of the shards and of these answers.
 // It keeps what it can read of the base, of imports, and of what was counted of fields that are no
-// integers, unless the ledger is an [ErrOthers]. The ledger is nil if there is none that can't be used.
-// Errors: [ErrLedgerFull]; those of [store.DB.Transact].
-func (b Books) Rebuild(ctx context.Context, counter string, answers map[string]ledger.Answer) (l *ledger.Ledger, shards Shards, err error) {
+// integers, unless the ledger is an [ErrOthers]. A dry run writes nothing. The ledger is nil if there is none
+// that can't be used. Errors: [ErrLedgerFull]; those of [store.DB.Transact].
+func (b Books) Rebuild(ctx context.Context, counter string, answers map[string]ledger.Answer, dry bool) (l *ledger.Ledger, shards Shards, err error) {
 	names := b.db.Layout
 	err = b.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 		l = nil // this may run again, and the second time the ledger can be used
@@ -129,7 +132,9 @@ func (b Books) Rebuild(ctx context.Context, counter string, answers map[string]l
 		if docs[1] == nil {
 			k.Ledger.Gone = k.At
 		}
-		l, shards = k.Ledger, found
+		if l, shards = k.Ledger, found; dry {
+			return nil
+		}
 		return k.WriteTo(tx)
 	})
 	return l, shards, err
@@ -149,29 +154,32 @@ func readable(fields map[string]*firestorepb.Value) map[string]ledger.Entry {
 }
 
 // keep takes over what can be read of the old ledger: base, imports, what adoption had replaced, and
-// commands. If the base can't be read, nothing is left of imports. If the base can, and the imports
-// can't, the base may hold any import.
+// commands. If nothing of the base can be read, nothing is left of imports. If some of it can, and not all of
+// base and imports, the base may hold any import.
 func (k *Book) keep(fields map[string]*firestorepb.Value) {
 	l := k.Ledger
 	var d decoder
-	base := d.integers(fields[LedgerBase])
-	if d.damaged {
-		base = nil
+	had, base := d.mapping(fields[LedgerBase]), map[string]int64{}
+	whole, lost := !d.damaged, d.damaged
+	for field, value := range had {
+		if n, ok := store.Integer(value); ok {
+			base[field] = n
+		} else {
+			lost = true
+		}
 	}
 	maps.Copy(l.Base, base)
 	d.damaged = false
-	replaced := d.integers(fields[LedgerReplaced])
 	for _, field := range k.names().Fields {
-		if _, known := base[field.Shard]; !known && base != nil {
-			continue
-		}
-		delete(l.Replaced, field.Name)
-		if was, ok := replaced[field.Name]; ok && !d.damaged {
-			ledger.Put(&l.Replaced, field.Name, was)
+		if _, known := had[field.Shard]; known || !whole {
+			ledger.Put(&l.Replaced, field.Name, 0)
 		}
 	}
+	for name, was := range d.integers(fields[LedgerReplaced]) {
+		ledger.Put(&l.Replaced, name, was)
+	}
 	d.damaged = false
-	if imported := d.integers(fields[LedgerImported]); base != nil && !d.damaged {
+	if imported := d.integers(fields[LedgerImported]); !lost && !d.damaged {
 		l.Imported = imported
 	} else if len(base) > 0 {
 		l.Imported = map[string]int64{ledger.Unknown: 0}

@@ -189,25 +189,30 @@ func (k *Book) catchUp() {
 		d.Back = !l.Gone.IsZero()
 	}
 	for _, field := range k.names().Fields {
-		if _, known := l.Base[field.Shard]; known || !k.names().Hosted {
+		_, counted := l.Base[field.Shard]
+		_, taken := l.Replaced[field.Name]
+		_, ours := l.Sums[field.Key()] // or else it is the total by chance
+		if !k.names().Hosted || k.Doc == nil || counted && (taken || ours) {
 			continue
 		}
-		_, ours := l.Sums[field.Key()] // or else it is the total by chance
 		k.takeOver(field, !ours)
-		ledger.Put(&d.Base, field.Shard, 0)
-		if was, ok := l.Replaced[field.Name]; ok {
-			ledger.Put(&d.Replaced, field.Name, was)
-		}
+		ledger.Put(&d.Base, field.Shard, l.Base[field.Shard])
+		ledger.Put(&d.Replaced, field.Name, l.Replaced[field.Name])
 	}
 }
 
 // takeOver notes that a field is shown from now on, and which number was in its place: if it isn't the
-// total, or, with any, even if it is, because the two may be equal by chance.
+// total, or, with any, even if it is, because the two may be equal by chance. What an app's document shows by
+// this name later is ours.
 func (k *Book) takeOver(field layout.Field, any bool) {
 	l := k.Ledger
 	total, _ := l.Total(field)
-	if k.names().Hosted {
+	if k.names().Hosted && k.Doc != nil {
 		l.Base[field.Shard] += 0
+		if _, taken := l.Replaced[field.Name]; taken { // it was counted in another field of the shards
+			return
+		}
+		ledger.Put(&l.Replaced, field.Name, 0)
 	}
 	value := k.Doc.GetFields()[field.Name]
 	if was, ok := store.Integer(value); ok && value != nil && (was != total || any && was != 0) {
@@ -302,8 +307,7 @@ func (k *Book) SetBase(field string, base int64) {
 // back.
 func (k *Book) Rebase(field layout.Field, base int64) {
 	k.SetBase(field.Shard, base)
-	delete(k.diff.Replaced, field.Name)
-	k.removed = append(k.removed, layout.FieldPath(LedgerReplaced, field.Name))
+	ledger.Put(&k.diff.Replaced, field.Name, 0)
 }
 
 // Import records what a field's base holds of a source, and adds what is new of it. Errors:
@@ -355,7 +359,7 @@ func (k *Book) LastView() map[string]int64 {
 	last := map[string]int64{}
 	for _, field := range k.names().Shown() {
 		_, known := k.Ledger.Sums[field.Key()]
-		_, replaced := k.Ledger.Replaced[field.Name]
+		replaced := k.Ledger.Replaced[field.Name] != 0
 		if was, is := k.Was()[field.Name]; is && known && !(replaced && k.Ledger.Flushes == 0) {
 			last[field.Name] = was
 		}

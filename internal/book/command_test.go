@@ -337,7 +337,7 @@ func TestAnewForgetsWhatWasReplaced(t *testing.T) {
 		}
 		want := map[string]int64{"likes": 10, "views": 20}
 		if anew {
-			delete(want, "likes")
+			want["likes"] = 0
 		}
 		if got := w.ledger(t).Replaced; !maps.Equal(got, want) {
 			t.Errorf("anew %v: replaced %v, want %v", anew, got, want)

@@ -239,7 +239,7 @@ func Decode(shards string, doc *firestorepb.Document) (*ledger.Ledger, error) {
 		Updated:  doc.GetUpdateTime().AsTime(),
 	}
 	l.Restored = d.restored(doc)
-	if l.Floor.IsZero() {
+	if l.Floor.IsZero() || l.Restored && l.Floor.Before(l.Created) { // what came before an import is in no backup
 		l.Floor = l.Created
 	}
 	entries := d.mapping(fields[LedgerStates])
@@ -322,6 +322,9 @@ func ShardState(doc *firestorepb.Document) ledger.State {
 	s := ledger.State{Shard: store.IDOf(doc.GetName()), AsOf: doc.GetUpdateTime().AsTime(), Made: doc.GetCreateTime().AsTime()}
 	for name, v := range doc.GetFields() {
 		n, kind := kindOf(v)
+		if _, limited := doc.GetFields()[layout.ShareOf(name)]; limited && kind == ledger.Blank {
+			continue // its total is made of shards alone, also where the limit is removed before this is counted
+		}
 		s.Set(name, n, kind)
 	}
 	return s

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"cloud.google.com/go/firestore"
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
@@ -276,6 +277,13 @@ func TestImportInPlaceAfterTheLedgerWasMadeAgain(t *testing.T) {
 				return err
 			}
 			return p.hello().Add(t.Context(), 3)
+		}, "states", 3, 3, 0},
+		"after a reset, by an earlier version, which marks no names": {func(p *pages) error {
+			if err := p.hello().Reset(t.Context(), shards.ResetOptions{}); err != nil {
+				return err
+			}
+			_, err := p.page.Collection("counter_rollup").Doc("ledger").Update(t.Context(), []firestore.Update{{Path: "replaced", Value: firestore.Delete}})
+			return errors.Join(err, p.hello().Add(t.Context(), 3))
 		}, "states", 3, 3, 0},
 		"after an import": {func(p *pages) error {
 			_, err := p.importOf(visits)

@@ -33,9 +33,10 @@ func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.
 	return values[0], values[1].GetIntegerValue(), read, err
 }
 
-// Count is the number of a collection's documents at a time. It costs as much as [DB.Sum].
-func (db *DB) Count(ctx context.Context, collection string, at time.Time) (int64, error) {
-	values, _, err := aggregation{collection: collection, at: at}.ask(ctx, db, count())
+// Count is the number of a collection's documents at a time, or of those that have a field, whatever it holds. It
+// costs as much as [DB.Sum].
+func (db *DB) Count(ctx context.Context, collection, field string, at time.Time) (int64, error) {
+	values, _, err := aggregation{collection: collection, has: field, at: at}.ask(ctx, db, count())
 	return values[0].GetIntegerValue(), err
 }
 
@@ -71,7 +72,8 @@ func (db *DB) Aggregate(ctx context.Context, counter string, a *layout.Aggregati
 // aggregation is a query that counts or adds up documents of a collection.
 type aggregation struct {
 	collection string
-	group      bool // all collections of that id
+	group      bool   // all collections of that id
+	has        string // a field that documents have; empty if they need none
 	where      *firestorepb.StructuredQuery_Filter
 	at         time.Time
 	// errs returns an error at once: a query that takes too long shall not look like one that fails.
@@ -108,6 +110,11 @@ func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.Structu
 	}
 	if !q.at.IsZero() {
 		req.ConsistencySelector = &firestorepb.RunAggregationQueryRequest_ReadTime{ReadTime: timestamppb.New(q.at)}
+	}
+	if q.has != "" {
+		req.GetStructuredAggregationQuery().GetStructuredQuery().OrderBy = []*firestorepb.StructuredQuery_Order{
+			{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: layout.FieldPath(q.has)}, Direction: firestorepb.StructuredQuery_ASCENDING},
+		}
 	}
 	values := make([]*firestorepb.Value, len(of))
 	var read time.Time

@@ -72,7 +72,7 @@ var ofCommands = []mutant{
 	},
 	{
 		"what a reset has replaced comes back with an import", "internal/book",
-		"k.removed = append(k.removed, layout.FieldPath(LedgerReplaced, field.Name))", "_ = field.Name", test("TestAnewForgetsWhatWasReplaced"),
+		"ledger.Put(&k.diff.Replaced, field.Name, 0)", "_ = field.Name", test("TestAnewForgetsWhatWasReplaced"),
 	},
 	{
 		"ids of commands stay in the ledger", "internal/book",

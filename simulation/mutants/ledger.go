@@ -75,6 +75,26 @@ var ofLedger = []mutant{
 		" && !d.Renewed\n", "\n", testIn("rollup", "TestRestoredUntilAllShardsWereLookedAt"),
 	},
 	{
+		"what comes late from before an import counts", "internal/book",
+		" || l.Restored && l.Floor.Before(l.Created) {", " {", testIn("rollup", "TestALateTextAfterAnImport"),
+	},
+	{
+		"a text in a shard with a limit goes into the base once the limit is removed", "internal/book",
+		"limited && kind == ledger.Blank {", "false && limited && kind == ledger.Blank {", testIn("rollup", "TestATextBesideALimitThatIsRemoved"),
+	},
+	{
+		"what a field has replaced is lost where it was counted by another name", "internal/book",
+		"counted && (taken || ours) {", "(counted || taken && ours) {", testIn("internal/extension", "TestImportInPlaceOfWhatWasShownByAnotherName"),
+	},
+	{
+		"a field that is counted elsewhere replaces its own total", "internal/book",
+		"if _, taken := l.Replaced[field.Name]; taken {", "if _, taken := l.Replaced[field.Name]; false && taken {", testIn("internal/extension", "TestImportInPlaceOfAFieldThatIsCountedElsewhere"),
+	},
+	{
+		"a repeated import goes into the first field", "internal/extension",
+		"strings.CutPrefix(name, key+\":\"); began {", "strings.CutPrefix(name, key+\":\"); false && began {", test("TestImportAgainBesideAnotherFirstField"),
+	},
+	{
 		"a document doesn't beat a deletion of its time", "internal/ledger",
 		"return old.Gone && !s.Gone", "return false", test("TestMerge|TestMergeCountsExactlyOnce"),
 	},

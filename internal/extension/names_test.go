@@ -1,0 +1,129 @@
+package extension_test
+
+import (
+	"testing"
+
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/extension"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/rollup"
+)
+
+// What was counted by another name, such as the default one, is shown in the place of the extension's number from then
+// on. An import brings that number back.
+func TestImportInPlaceOfWhatWasShownByAnotherName(t *testing.T) {
+	t.Parallel()
+	for _, rolledUp := range []bool{false, true} {
+		i := emulator.Start(t)
+		first := layout.Place{Counters: "pages/{page}", Fields: "total=count", Hosted: true}
+		second := first
+		second.Fields = "visits=count"
+		p := pagesOf(t, i)
+		p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
+		p.set(p.inbox.Doc("a"), map[string]any{"visits": 22})
+		w := worldOf(t, i, first)
+		if err := w.counter(t, "hello").Add(t.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		w.rollUp(t, "hello")
+		w = worldOf(t, i, second)
+		if rolledUp {
+			w.rollUp(t, "hello")
+		}
+		got, err := w.imports(t, "hello", extension.Source{Path: "pages/hello", Field: "visits"})
+		if err != nil || got.Value != 1027 {
+			t.Errorf("rolled up %t: %+v, %v; want 1027", rolledUp, got, err)
+		}
+	}
+}
+
+// FIELDS has another first field when an import into a counter beside the document is repeated.
+func TestImportAgainBesideAnotherFirstField(t *testing.T) {
+	t.Parallel()
+	i := emulator.Start(t)
+	first := layout.Place{Fields: "total=count"}
+	second := layout.Place{Fields: "likes,total=count"}
+	source := extension.Source{Path: "pages/hello", Field: "stats.views"}
+	w := worldOf(t, i, first)
+	w.create(t, "hello", 1, 0)
+	w.set(t, source.Path, map[string]any{"stats": map[string]any{"views": 1000}})
+	if got, err := w.imports(t, "hello", source); err != nil || got.Added != 1000 {
+		t.Fatal(got, err)
+	}
+	w.set(t, source.Path, map[string]any{"stats": map[string]any{"views": 1050}})
+	w = worldOf(t, i, second)
+	if got, err := w.imports(t, "hello", source); err != nil || got.Added != 50 {
+		t.Fatal(got, err)
+	}
+	w.rollUp(t, "hello")
+	if doc := w.document(t, "counters/hello"); doc["total"] != int64(1050) || doc["likes"] != int64(0) {
+		t.Errorf("%v, want 1050 in total, where the rest is", doc)
+	}
+}
+
+// A revision that doesn't show a field makes the ledger again. The number that the field has replaced is kept.
+func TestImportInPlaceAfterAnotherRevisionMadeTheLedgerAgain(t *testing.T) {
+	t.Parallel()
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 7})
+	if err := p.hello().Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	p.rollUpAll()
+	p.wantPage(5, 0)
+	p.set(p.page.Collection("counter_rollup").Doc("ledger"), map[string]any{"format": 2})
+	place := p.place
+	place.Fields = "visits"
+	client, err := rollup.Open(t.Context(), rollup.Config{Place: place}, option.WithGRPCConn(p.Conn(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if r, err := client.Reconcile(t.Context(), "hello", rollup.ReconcileOptions{Rebuild: true}); err != nil || !r.Rebuilt {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	p.wantImport(extension.Source{Path: "pages/hello", Field: "likes"}, 7, 7)
+	p.wantImport(visits, 1005, 1000)
+}
+
+// A field is counted in another field of the shards from then on. The number that it has replaced before is kept.
+func TestImportInPlaceOfAFieldThatIsCountedElsewhere(t *testing.T) {
+	t.Parallel()
+	i := emulator.Start(t)
+	first := layout.Place{Counters: "pages/{page}", Fields: "visits", Hosted: true}
+	second := first
+	second.Fields = "visits=n"
+	p := pagesOf(t, i)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
+	p.set(p.inbox.Doc("a"), map[string]any{"visits": 22})
+	for n, place := range []layout.Place{first, second} {
+		w := worldOf(t, i, place)
+		if err := w.counter(t, "hello").Add(t.Context(), int64(5-3*n)); err != nil {
+			t.Fatal(err)
+		}
+		w.rollUp(t, "hello")
+	}
+	if got, err := worldOf(t, i, second).imports(t, "hello", visits); err != nil || got.Value != 1024 {
+		t.Errorf("%+v, %v; want 1024", got, err)
+	}
+}
+
+// Shards had a field before FIELDS did, and something has made it a text: what it counted is in the base. The
+// extension's number in its place is kept all the same.
+func TestImportInPlaceBesideWhatATextHasKept(t *testing.T) {
+	t.Parallel()
+	i := emulator.Start(t)
+	older := worldOf(t, i, layout.Place{Counters: "pages/{page}", Fields: "likes", Hosted: true})
+	p := pagesOf(t, i)
+	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
+	p.set(p.page.Collection("shards").Doc("0"), map[string]any{"visits": 5})
+	older.rollUp(t, "hello")
+	p.set(p.page.Collection("shards").Doc("0"), map[string]any{"visits": "x"})
+	older.rollUp(t, "hello")
+	p.set(p.page.Collection("shards").Doc("0"), map[string]any{"visits": 0})
+	p.rollUpAll()
+	p.wantPage(5, 0)
+	p.wantImport(visits, 1005, 1000)
+}
