@@ -63,6 +63,9 @@ while (($#)); do
 done
 [[ -n $project ]] || fail "--project is missing. See --help"
 [[ -n $region ]] || fail "--region is missing: that of the functions. See gcloud functions list"
+# As deploy wants them: accounts are called after the id, and a prefix is part of patterns below.
+[[ $project =~ ^[a-z][a-z0-9-]{4,28}[a-z0-9]$ ]] || fail "--project $project: want a project's id, which is not its name or number: see gcloud projects list"
+[[ $prefix =~ ^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$ ]] || fail "--prefix $prefix: want 1 to 20 lower-case letters, digits and hyphens"
 [[ -z $doomed || $everything == yes ]] || fail "--delete-database $doomed: want --everything with it"
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 ours() { # a command of this project's, and its arguments

@@ -450,6 +450,8 @@ func TestScriptsRefuse(t *testing.T) {
 		{"deploy.sh", append(ok, "--prefix=Likes"), "--prefix"},
 		{"destroy.sh", []string{"--project=p-roject"}, "--region is missing"},
 		{"destroy.sh", []string{"--region=eur3"}, "--project is missing"},
+		{"destroy.sh", []string{"--project=123456789", "--region=us-central1", "--yes"}, "a project's id, which is not its name or number"},
+		{"destroy.sh", []string{"--project=p-roject", "--region=us-central1", "--yes", "--prefix=.*"}, "--prefix .*: want 1 to 20"},
 		{"destroy.sh", []string{"--project=p-roject", "--region=us-central1"}, "nothing was removed"}, // no answer to its question
 	} {
 		calls, out, err := script(t, nil, c.script, c.args...)
