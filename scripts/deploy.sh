@@ -887,7 +887,16 @@ ${me##*/}: nobody checks who calls $prefix-increment, and --no-invoker-check was
 LEFT
 fi
 
-try="Try it:  $smoke $(uri "$prefix-increment") --token \"\$(gcloud auth print-identity-token)\""
+# shellcheck disable=SC2016 # it is typed into another shell
+credentials='--token "$(gcloud auth print-identity-token)"' where=''
+case $auth in # which Google's own token is not
+  firebase) credentials='--token TOKEN' where='TOKEN is the ID token of a user who signed in with Firebase' ;;
+  appcheck) credentials="--header 'X-Firebase-AppCheck: TOKEN'" where='TOKEN is an App Check token of your app' ;;
+esac
+if [[ $hosted == yes || $(setting AUTO_CREATE) == false || $counters == *'{'*'{'* ]]; then # it can't make a counter by itself
+  credentials+=' --counter ID' where+="${where:+, and }ID is that of a counter that is there"
+fi
+try="Try it:  $smoke $(uri "$prefix-increment") $credentials${where:+   ($where)}"
 ((${#shard_fields[@]} > 0)) || try="There is nothing to increment: documents are counted. Make the counter once, unless your app does:  counters create ID, with the same COUNTERS and FIELDS"
 # Who may call what, as the functions and Cloud Run will have it.
 who() {

@@ -551,6 +551,29 @@ func TestDeployNamesIndexesThatAreOff(t *testing.T) {
 	}
 }
 
+// What is to be tried at the end can be, with the token and the counter that it takes.
+func TestDeploySaysHowToTryIt(t *testing.T) {
+	t.Parallel()
+	const here = "Try it:  scripts/smoke.sh https://counters-increment.a.run.app "
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--set=AUTO_CREATE=true"}, `--token "$(gcloud auth print-identity-token)"` + "\n"},
+		{[]string{"--set=AUTO_CREATE=60"}, `--token "$(gcloud auth print-identity-token)"` + "\n"},
+		{nil, `--token "$(gcloud auth print-identity-token)" --counter ID   (ID is that of a counter that is there)`},
+		{[]string{"--set=AUTO_CREATE=true", "--set=COUNTERS=teams/{team}/posts/{post}"}, `--token "$(gcloud auth print-identity-token)" --counter ID`},
+		{[]string{"--set=AUTH=firebase", "--set=AUTO_CREATE=true"}, "--token TOKEN   (TOKEN is the ID token of a user who signed in with Firebase)\n"},
+		{[]string{"--web-app=https://app.example", "--set=HOSTED=true", "--set=COUNTERS=posts/{post}"}, "--token TOKEN --counter ID   (TOKEN is the ID token of a user who signed in with Firebase, and ID is"},
+		{[]string{"--set=AUTH=appcheck", "--set=AUTO_CREATE=true"}, "--header 'X-Firebase-AppCheck: TOKEN'   (TOKEN is an App Check token of your app)\n"},
+	} {
+		_, out, err := script(t, nil, "deploy.sh", append([]string{"--project=a-project", "--location=us-central1"}, c.args...)...)
+		if err != nil || !strings.Contains(out, here+c.want) {
+			t.Errorf("%v: %v, want %s%s in\n%s", c.args, err, here, c.want, out)
+		}
+	}
+}
+
 // Nothing is made before what is there is known to do.
 func TestDeployMakesNothingWithoutADatabase(t *testing.T) {
 	t.Parallel()
