@@ -64,6 +64,21 @@ func TestReconcileOfNoCounter(t *testing.T) {
 	}
 }
 
+// A counter that is named twice is corrected, and counted, once.
+func TestReconcileOfOneCounterNamedTwice(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	for _, c := range []struct{ args, out string }{
+		{"create post", "created post"}, {"inc post", "post +1"},
+		{"reconcile post post", "post  0 → 1 (events were missing for +1)\n1 counter checked, 1 repaired\n"},
+	} {
+		if out, errOut, code := counters(t, strings.Fields(c.args)...); code != 0 || !strings.HasPrefix(out, c.out) {
+			t.Errorf("%s: exit code %d, %q, %q; want %q", c.args, code, out, errOut, c.out)
+		}
+	}
+}
+
 // A ledger that something else has spoilt is made again where that is asked for, as doctor and the pages
 // have it typed, and by nothing else.
 func TestReconcileRebuildsLedgers(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,7 +69,13 @@ You may run it at any moment, beside increments, events and another reconcile.`,
 			}
 			defer counters.Close()
 			opts.Remove = counters.Remove
-			return t.reconcile(cmd, client, counters, args, opts)
+			var ids []string // one that is named twice is one counter
+			for _, id := range args {
+				if !slices.Contains(ids, id) {
+					ids = append(ids, id)
+				}
+			}
+			return t.reconcile(cmd, client, counters, ids, opts)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "reconcile all counters")
