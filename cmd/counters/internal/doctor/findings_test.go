@@ -269,6 +269,10 @@ var brokenDeployments = []broken{
 	{"a setting that stops the start", func(t *testing.T, d *deployment) {
 		d.env("counters-rollup", "ROLLUP_INTERVAL", "1h")
 	}, "settings-invalid", "counters-rollup", "--remove-env-vars=ROLLUP_INTERVAL"},
+	{"a misspelt AUTH, whose default lets everybody in", func(t *testing.T, d *deployment) {
+		d.env("counters-increment", "AUTH", "Firebase")
+		d.env("counters-increment", "RATE_LIMIT", "-1")
+	}, "settings-invalid", "counters-increment", "--update-env-vars=AUTH=firebase --remove-env-vars=RATE_LIMIT"},
 	{"App Check without the project's number", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "AUTH", "appcheck")
 		d.env("counters-increment", "PROJECT_NUMBER", "")

@@ -195,16 +195,24 @@ func (f *findings) compare(d *Deployment, valid []*Function, columns [][]setting
 	}
 }
 
-// mendSettings puts every setting that stops a function from starting back to its default.
+// mendSettings puts every setting that stops a function from starting back to its default; but AUTH to what lets in
+// fewer callers than were meant, and not more.
 func (d *Deployment) mendSettings(f *Function) string {
-	var bad []string
+	var bad, flags []string
 	for _, s := range settingsOf(f.Env) {
-		if _, err := parse(map[string]string{"PROJECT_NUMBER": "1", s.name: s.raw}); err != nil {
+		switch _, err := parse(map[string]string{"PROJECT_NUMBER": "1", s.name: s.raw}); {
+		case err == nil:
+		case s.name == "AUTH":
+			flags = append(flags, "--update-env-vars=AUTH=firebase")
+		default:
 			bad = append(bad, s.name)
 		}
 	}
-	if len(bad) == 0 { // each is right by itself: AUTH=appcheck needs the project's number
+	if len(bad) > 0 {
+		flags = append(flags, "--remove-env-vars="+strings.Join(bad, ","))
+	}
+	if len(flags) == 0 { // each is right by itself: AUTH=appcheck needs the project's number
 		return d.redeploy(f) + ` --update-env-vars="PROJECT_NUMBER=` + d.number() + `"`
 	}
-	return d.redeploy(f, "--remove-env-vars="+strings.Join(bad, ","))
+	return d.redeploy(f, flags...)
 }
