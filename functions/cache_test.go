@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore"
+
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
@@ -105,5 +108,31 @@ func TestETag(t *testing.T) {
 	}
 	if resp, _ := g.send(t, "GET", "/a", "If-None-Match", tag); resp.StatusCode != 200 || resp.Header.Get("ETag") == tag {
 		t.Errorf("after a change: %d, ETag %s; want 200 and another than %s", resp.StatusCode, resp.Header.Get("ETag"), tag)
+	}
+}
+
+// An answer that differs only in what it says of fields is another one: who has the earlier one doesn't get 304.
+func TestETagIsOfAllThatAnAnswerSays(t *testing.T) {
+	t.Parallel()
+	fields, err := layout.ParseFields("likes,views")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := startGuarded(t, nil, func(s *settings.Settings) { s.ReadCache, s.Fields = 0, fields })
+	doc := g.fs.Doc("counters/a")
+	if _, err := doc.Set(t.Context(), map[string]any{"num_shards": 1, "likes": 5, "views": 0, "updated_at": time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	resp, before := g.send(t, "GET", "/a")
+	tag := resp.Header.Get("ETag")
+	if _, err := doc.Update(t.Context(), []firestore.Update{{Path: "views", Value: firestore.Delete}}); err != nil {
+		t.Fatal(err)
+	}
+	_, after := g.send(t, "GET", "/a")
+	if after == before {
+		t.Fatalf("it still is %s", after)
+	}
+	if resp, _ := g.send(t, "GET", "/a", "If-None-Match", tag); resp.StatusCode != 200 {
+		t.Errorf("%d; want 200: the answer was\n%snow it is\n%s", resp.StatusCode, before, after)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -84,26 +86,34 @@ func (c *Client) sendLimited(ctx context.Context, f *batch, limited []string) st
 // counter that had no room then is enough for a refusal. It returns a counter of which there are none.
 func (c *Client) look(ctx context.Context, counters []string, requests []*request) (p limitedPlan, gone string, err error) {
 	shards, times := make(map[string][]holding, len(counters)), map[place]time.Time{}
-	for _, counter := range counters {
+	var mu sync.Mutex
+	err = each(slices.Values(counters), func(counter string) error {
 		docs, read, err := c.db.DocumentsAsOf(ctx, store.Query{Collection: c.db.Layout.ShardsOf(counter)})
 		if err != nil {
-			return limitedPlan{}, "", fmt.Errorf("read shards: %w", err)
+			return fmt.Errorf("read shards: %w", err)
 		}
+		var of []holding
 		for _, doc := range docs {
 			if layout.IsLimited(store.IDOf(doc.GetName())) {
-				shards[counter] = append(shards[counter], holdingOf(doc))
+				of = append(of, holdingOf(doc))
 			}
 		}
-		if len(shards[counter]) == 0 {
-			c.shardsOf.forget(counter)
-			return limitedPlan{}, counter, nil
+		c.shardsOf.forget(counter, of...)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(of) == 0 {
+			gone = counter
 		}
-		for _, h := range shards[counter] {
+		shards[counter] = of
+		for _, h := range of {
 			for field := range h.fields {
 				times[place{counter, field}] = read
 			}
 		}
-		c.shardsOf.forget(counter, shards[counter]...)
+		return nil
+	})
+	if err != nil || gone != "" {
+		return limitedPlan{}, gone, err
 	}
 	p = decide(shards, true, requests, nil)
 	p.read = times
@@ -130,22 +140,21 @@ func (c *Client) endHolds(ctx context.Context, requests []*request, p limitedPla
 			}
 		}
 	}
-	for where := range places {
+	var any atomic.Bool
+	err = each(maps.Keys(places), func(where place) error {
 		field, _ := c.db.Layout.Fields.Sum(where.field) // which was asked for, so there is one
 		holds := hold.In(c.db)
 		freed, err := holds.AnyOver(ctx, where.counter, field, p.read[where])
 		if err == nil && freed {
 			freed, err = holds.End(ctx, where.counter, field)
 		}
-		if err != nil {
-			return ended, err
-		}
-		if freed {
+		if err == nil && freed {
 			c.shardsOf.forget(where.counter)
+			any.Store(true)
 		}
-		ended = ended || freed
-	}
-	return ended, nil
+		return err
+	})
+	return any.Load(), err
 }
 
 // refuse answers requests that a plan refuses, unless they were counted before: what has a key, or is a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -138,32 +139,51 @@ func (c *Client) makeUnlimited(ctx context.Context, f *batch) step {
 	if f.shared() {
 		return leave
 	}
+	var mu sync.Mutex
+	gone := map[string]bool{}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(makingsAtOnce)
 	for _, sum := range f.sums() {
 		if len(c.limited(sums{sum})) > 0 {
 			continue
 		}
-		of := Counter{c, sum.counter}
-		err := of.setShards(ctx, 0, func(is int) int { return is })
-		if errors.Is(err, ErrLimited) { // since it was read
-			c.known.Remove(sum.counter)
-			_, err = c.resolve(ctx, sum.counter)
-		}
-		if errors.Is(err, ErrNotFound) && c.cfg.AutoCreate {
-			if err = of.create(ctx, CreateOptions{}); errors.Is(err, ErrExists) {
-				err = nil
+		group.Go(func() error {
+			err := c.makeOne(ctx, sum.counter)
+			if errors.Is(err, ErrNotFound) {
+				mu.Lock()
+				defer mu.Unlock()
+				gone[sum.counter] = true
+				return nil
 			}
-			if err == nil {
-				_, err = c.resolve(ctx, sum.counter)
-			}
-		}
-		switch {
-		case errors.Is(err, ErrNotFound):
-			return f.without(map[string]bool{sum.counter: true})
-		case err != nil:
-			return f.notLooked(err)
-		}
+			return err
+		})
+	}
+	switch err := group.Wait(); {
+	case len(gone) > 0:
+		return f.without(gone)
+	case err != nil:
+		return f.notLooked(err)
 	}
 	return sendCommit
+}
+
+// makeOne makes what an increment of a counter without a limit misses. Its error is [ErrNotFound] where that is the
+// counter, and it isn't to be made.
+func (c *Client) makeOne(ctx context.Context, counter string) error {
+	of := Counter{c, counter}
+	err := of.setShards(ctx, 0, func(is int) int { return is })
+	if errors.Is(err, ErrLimited) { // since it was read
+		c.known.Remove(counter)
+		_, err = c.resolve(ctx, counter)
+	}
+	if !errors.Is(err, ErrNotFound) || !c.cfg.AutoCreate {
+		return err
+	}
+	if err := of.create(ctx, CreateOptions{}); err != nil && !errors.Is(err, ErrExists) {
+		return err
+	}
+	_, err = c.resolve(ctx, counter)
+	return err
 }
 
 // complete makes the shards that counters were made without, because many at once are too much for a

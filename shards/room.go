@@ -2,11 +2,15 @@ package shards
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/groupcommit"
@@ -31,15 +35,19 @@ func (c *Client) lookForRoom(ctx context.Context, requests []*request, places ma
 	}
 	for again := false; ; again = true {
 		few := false
-		for at := range places {
+		var mu sync.Mutex
+		err := each(maps.Keys(places), func(at place) error {
 			docs, err := c.withRoom(ctx, at, again)
-			if err != nil {
-				return p, false, err
-			}
+			mu.Lock()
+			defer mu.Unlock()
 			few = few || len(docs) < roomAtOnce
 			for _, doc := range docs {
 				found[at.counter].newer(holdingOf(doc))
 			}
+			return err
+		})
+		if err != nil {
+			return p, false, err
 		}
 		shards := make(map[string][]holding, len(found))
 		for counter, of := range found {
@@ -111,21 +119,37 @@ func (c *Client) withRoom(ctx context.Context, at place, first bool) ([]*firesto
 // false where that can't be: the limit was removed, say.
 func (c *Client) sumsOf(ctx context.Context, places map[place]bool) (sums map[place]escrow.Held, times map[place]time.Time, ok bool, err error) {
 	sums, times = make(map[place]escrow.Held, len(places)), make(map[place]time.Time, len(places))
-	for at := range places {
+	var mu sync.Mutex
+	err = each(maps.Keys(places), func(at place) error {
 		shards := c.db.Layout.ShardsOf(at.counter)
 		share, n, read, err := c.db.SumNumbers(ctx, shards, layout.ShareOf(at.field), time.Time{})
 		if err != nil || n == 0 {
-			return nil, nil, false, err
+			return err
 		}
 		count, err := c.db.Sum(ctx, shards, at.field, read)
 		if err != nil {
-			return nil, nil, false, err
+			return err
 		}
 		held := escrow.Held{Count: count.GetIntegerValue(), Share: share.GetIntegerValue()}
-		if !store.IsInteger(count) || !store.IsInteger(share) || !held.Valid() {
-			return nil, nil, false, nil
+		if store.IsInteger(count) && store.IsInteger(share) && held.Valid() {
+			mu.Lock()
+			defer mu.Unlock()
+			sums[at], times[at] = held, read
 		}
-		sums[at], times[at] = held, read
+		return nil
+	})
+	return sums, times, len(sums) == len(places), err
+}
+
+// readsSideBySide is how many reads of a call are under way at once: it may be of many counters, and each takes a while.
+const readsSideBySide = 16
+
+// each does something for each of several, for some side by side, and returns an error of one.
+func each[T any](all iter.Seq[T], do func(T) error) error {
+	var group errgroup.Group
+	group.SetLimit(readsSideBySide)
+	for one := range all {
+		group.Go(func() error { return do(one) })
 	}
-	return sums, times, true, nil
+	return group.Wait()
 }

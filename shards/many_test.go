@@ -1,0 +1,107 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// A call of as many counters as it may name has to end within its time, by a process that knows none of their shards, and
+// with a Firestore that takes a while for each question. Time is virtual here.
+
+// apart has two clients of a Firestore in a bubble of their own: one whose every call takes a while, and one beside it.
+func apart(t *testing.T, cfg shards.Config, takes time.Duration, test func(t *testing.T, far, near *shards.Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := emulator.New(emulator.Options{})
+		t.Cleanup(server.Close)
+		open := func(cfg shards.Config, opts ...grpc.DialOption) *shards.Client {
+			conn, err := server.Connect(opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			cfg.Project = "p"
+			client, err := shards.Open(t.Context(), cfg, option.WithGRPCConn(conn))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { client.Close() })
+			return client
+		}
+		far := open(cfg, grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			time.Sleep(takes)
+			return invoke(ctx, method, req, reply, conn, opts...)
+		}), grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			time.Sleep(takes)
+			return open(ctx, desc, conn, method, opts...)
+		}))
+		test(t, far, open(shards.Config{}))
+	})
+}
+
+// products are increments of so many counters, which have a limit each: the first one of none, the others of 1.
+func products(t *testing.T, client *shards.Client, n int) []shards.Increment {
+	t.Helper()
+	increments := make([]shards.Increment, n)
+	for i := range increments {
+		increments[i] = shards.Increment{Counter: fmt.Sprint("product-", i), By: 1}
+		c := handle(t, client, increments[i].Counter)
+		if err := c.Create(t.Context(), shards.CreateOptions{Shards: 1}); err != nil {
+			t.Fatal(err)
+		}
+		limit(t, c, min(1, int64(i)))
+	}
+	return increments
+}
+
+// An order of many products is refused if one of them is sold out, and not for lack of time.
+func TestManyLimitedCountersInOneCall(t *testing.T) {
+	t.Parallel()
+	apart(t, shards.Config{}, 15*time.Millisecond, func(t *testing.T, far, near *shards.Client) {
+		order := products(t, near, shards.MaxIncrements)
+		if _, err := far.AddAll(t.Context(), order, shards.Key{}); !errors.Is(err, shards.ErrLimit) {
+			t.Errorf("%v, want ErrLimit", err)
+		}
+	})
+}
+
+// An order of many products is given back.
+func TestManyLimitedCountersAreGivenBack(t *testing.T) {
+	t.Parallel()
+	apart(t, shards.Config{}, 35*time.Millisecond, func(t *testing.T, far, near *shards.Client) {
+		order := products(t, near, shards.MaxIncrements)[1:]
+		if _, err := near.AddAll(t.Context(), order, shards.Key{}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range order {
+			order[i].By = -1
+		}
+		if _, err := far.AddAll(t.Context(), order, shards.Key{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// One of many counters of a call has a limit, and the others are made for it.
+func TestManyMissingCountersBesideALimit(t *testing.T) {
+	t.Parallel()
+	apart(t, shards.Config{AutoCreate: true, NumShards: 1}, 15*time.Millisecond, func(t *testing.T, far, near *shards.Client) {
+		call := products(t, near, 2)[1:]
+		for i := range shards.MaxIncrements - 100 {
+			call = append(call, shards.Increment{Counter: fmt.Sprint("free-", i), By: 1})
+		}
+		if _, err := far.AddAll(t.Context(), call, shards.Key{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
