@@ -130,20 +130,23 @@ func (p *Process) Ready(ctx context.Context) error {
 
 // listens returns an error unless it is this process that listens at its port: a port that was free
 // a moment ago may have gone to another one, that was started at the same time and would take the
-// requests.
+// requests. Linux hands out its table of sockets in pieces, and one may be missed while others come and go: it
+// is read some times.
 func (p *Process) listens() error {
-	sockets, err := psnet.ConnectionsPid("tcp", int32(p.PID()))
-	if err != nil {
+	for range 10 {
+		sockets, err := psnet.ConnectionsPid("tcp", int32(p.PID()))
+		for _, s := range sockets {
+			if s.Status == "LISTEN" && net.JoinHostPort(s.Laddr.IP, strconv.Itoa(int(s.Laddr.Port))) == p.Addr {
+				return nil
+			}
+		}
 		select {
 		case <-p.ended:
 			return fmt.Errorf("%w: %w", errNotReady, p.result)
-		default:
-			return nil // a system that doesn't tell is trusted
+		case <-time.After(readinessPolling):
 		}
-	}
-	for _, s := range sockets {
-		if s.Status == "LISTEN" && net.JoinHostPort(s.Laddr.IP, strconv.Itoa(int(s.Laddr.Port))) == p.Addr {
-			return nil
+		if err != nil {
+			return nil // a system that doesn't tell is trusted
 		}
 	}
 	return fmt.Errorf("%w: another process listens at its port, %s", errNotReady, p.Addr)
