@@ -228,7 +228,6 @@ func oldAmount(doc *firestorepb.Document, field string) (sum int64) {
 // isKeyOf reports whether a ledger calls a field's source so. How it does that is written here
 // again, as names are.
 func isKeyOf(key string, ledger *firestorepb.Document, field string) bool {
-	key, _, _ = strings.Cut(key, ":") // what follows is the field of the shards that a copy goes into
 	_, name, _ := strings.Cut(ledger.GetName(), "/documents/")
 	id, _, _ := counterOf(strings.Split(name, "/"))
 	for _, p := range []Plan{{}, {InPlace: true}} {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -188,11 +190,20 @@ func (k *Book) catchUp() {
 	case k.Doc != nil:
 		d.Back = !l.Gone.IsZero()
 	}
+	// An earlier version marked no names: what its ledgers count was shown, as far as is known.
+	marked := slices.Contains(slices.Collect(maps.Values(l.Replaced)), 0)
 	for _, field := range k.names().Fields {
 		_, counted := l.Base[field.Shard]
 		_, taken := l.Replaced[field.Name]
 		_, ours := l.Sums[field.Key()] // or else it is the total by chance
-		if !k.names().Hosted || k.Doc == nil || counted && (taken || ours) {
+		switch {
+		case !k.names().Hosted || counted && (taken || !marked):
+			continue
+		case counted && (ours || len(l.Sums) == 0):
+			ledger.Put(&l.Replaced, field.Name, 0)
+			ledger.Put(&d.Replaced, field.Name, 0) // with the next commit
+			continue
+		case k.Doc == nil:
 			continue
 		}
 		k.takeOver(field, !ours)

@@ -177,7 +177,6 @@ func (c importer) copyFrom(ctx context.Context, source Source) (Imported, error)
 		if _, ours := k.Ledger.Imported[source.key()]; own && ours {
 			return false, fmt.Errorf("%w: %s was taken over in place before, and holds what this counter has counted: show it in FIELDS by that name to import what has come since", ErrInvalidSource, source.Field)
 		}
-		into, key := goesOn(k.Ledger, key, into)
 		before, again := k.Ledger.Imported[key]
 		found := Imported{Value: value, Added: ledger.Sub(value, before)}
 		if again && found.Added == 0 {
@@ -191,20 +190,6 @@ func (c importer) copyFrom(ctx context.Context, source Source) (Imported, error)
 		return true, k.Import(key, value, into, found.Added)
 	})
 	return done, err
-}
-
-// goesOn is the field that a source is copied into, and what the ledger calls that: where it began, whatever FIELDS
-// has shown since.
-func goesOn(l *ledger.Ledger, key string, into layout.Field) (layout.Field, string) {
-	if _, began := l.Imported[key]; began {
-		return into, key
-	}
-	for name := range l.Imported {
-		if shard, began := strings.CutPrefix(name, key+":"); began {
-			return layout.Field{Shard: shard}, name
-		}
-	}
-	return into, key + ":" + into.Shard
 }
 
 // Validate says why nothing can have that path or field, as [ErrInvalidSource].

@@ -191,8 +191,7 @@ func (c importer) moveToBase(ctx context.Context, source Source, names []string)
 	field, _ := c.db.Layout.Field(source.Field)
 	key := source.key()
 	err := c.books.Command(ctx, c.counter, func(ctx context.Context, k *book.Book) (bool, error) {
-		_, name := goesOn(k.Ledger, source.copyKey(), field)
-		if _, copied := k.Ledger.Imported[name]; copied {
+		if _, copied := k.Ledger.Imported[source.copyKey()]; copied {
 			return false, fmt.Errorf("%w: %s was imported into another field of this counter before: import it there again", ErrInvalidSource, source.Field)
 		}
 		total, _ := k.Ledger.Total(field)

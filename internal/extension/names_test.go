@@ -3,6 +3,7 @@ package extension_test
 import (
 	"testing"
 
+	"cloud.google.com/go/firestore"
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
@@ -36,30 +37,6 @@ func TestImportInPlaceOfWhatWasShownByAnotherName(t *testing.T) {
 		if err != nil || got.Value != 1027 {
 			t.Errorf("rolled up %t: %+v, %v; want 1027", rolledUp, got, err)
 		}
-	}
-}
-
-// FIELDS has another first field when an import into a counter beside the document is repeated.
-func TestImportAgainBesideAnotherFirstField(t *testing.T) {
-	t.Parallel()
-	i := emulator.Start(t)
-	first := layout.Place{Fields: "total=count"}
-	second := layout.Place{Fields: "likes,total=count"}
-	source := extension.Source{Path: "pages/hello", Field: "stats.views"}
-	w := worldOf(t, i, first)
-	w.create(t, "hello", 1, 0)
-	w.set(t, source.Path, map[string]any{"stats": map[string]any{"views": 1000}})
-	if got, err := w.imports(t, "hello", source); err != nil || got.Added != 1000 {
-		t.Fatal(got, err)
-	}
-	w.set(t, source.Path, map[string]any{"stats": map[string]any{"views": 1050}})
-	w = worldOf(t, i, second)
-	if got, err := w.imports(t, "hello", source); err != nil || got.Added != 50 {
-		t.Fatal(got, err)
-	}
-	w.rollUp(t, "hello")
-	if doc := w.document(t, "counters/hello"); doc["total"] != int64(1050) || doc["likes"] != int64(0) {
-		t.Errorf("%v, want 1050 in total, where the rest is", doc)
 	}
 }
 
@@ -126,4 +103,96 @@ func TestImportInPlaceBesideWhatATextHasKept(t *testing.T) {
 	p.rollUpAll()
 	p.wantPage(5, 0)
 	p.wantImport(visits, 1005, 1000)
+}
+
+// unmarked makes the ledger what an earlier version has written, which marks no names.
+func (p *pages) unmarked() {
+	p.t.Helper()
+	if _, err := p.page.Collection("counter_rollup").Doc("ledger").Update(p.t.Context(), []firestore.Update{{Path: "replaced", Value: firestore.Delete}}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// An app's document is deleted, and put back as it was: what it shows is what was counted.
+func TestImportInPlaceOfADocumentThatIsPutBack(t *testing.T) {
+	t.Parallel()
+	for _, marked := range []bool{true, false} {
+		p := newPages(t)
+		p.set(p.page, map[string]any{"title": "Hello"})
+		if err := p.hello().Add(t.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		p.rollUpAll()
+		p.wantPage(5, 0)
+		if !marked {
+			p.unmarked()
+		}
+		was, err := p.page.Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.page.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.rollUpAll()
+		p.set(p.page, was.Data())
+		p.rollUpAll()
+		p.wantPage(5, 0)
+		p.wantImport(visits, 5, 0)
+	}
+}
+
+// A field is hidden for a while, and shown again: what it shows then is what was counted.
+func TestImportInPlaceOfAFieldThatWasHidden(t *testing.T) {
+	t.Parallel()
+	for _, marked := range []bool{true, false} {
+		p := newPages(t)
+		p.set(p.page, map[string]any{"title": "Hello"})
+		if err := p.hello().Add(t.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		p.rollUpAll()
+		p.wantPage(5, 0)
+		if !marked {
+			p.unmarked()
+		}
+		place := p.place
+		place.Fields = "likes"
+		w := worldOf(t, p.Instance, place)
+		if err := w.counter(t, "hello").Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		w.rollUp(t, "hello")
+		p.rollUpAll()
+		p.wantPage(5, 1)
+		p.wantImport(visits, 5, 0)
+	}
+}
+
+// A limit is the first that is done of a field that is shown from now on.
+func TestImportInPlaceOfAFieldThatGotALimitFirst(t *testing.T) {
+	t.Parallel()
+	for _, fields := range []string{"likes", "total=visits"} {
+		i := emulator.Start(t)
+		older := worldOf(t, i, layout.Place{Counters: "pages/{page}", Fields: fields, Hosted: true})
+		p := pagesOf(t, i)
+		p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
+		if err := older.counter(t, "hello").Add(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		older.rollUp(t, "hello")
+		total := int64(0)
+		if fields != "likes" {
+			total = 2
+		}
+		if err := p.hello().SetLimit(t.Context(), "visits", 10); err != nil {
+			t.Fatal(err)
+		}
+		p.rollUpAll()
+		if err := p.hello().RemoveLimit(t.Context(), "visits"); err != nil {
+			t.Fatal(err)
+		}
+		p.rollUpAll()
+		p.wantImport(visits, 1000+total, 1000)
+	}
 }
