@@ -8,10 +8,11 @@ help: ## Print this.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
 
 dev: ## Run the whole system on this machine.
-	go run ./cmd/counters dev
+	go run -v ./cmd/counters dev
 
 test: ## Run the tests that need Go alone.
 	go test ./...
+	@echo "What is long, or needs more than Go, is left out: make test-all."
 
 test-all: ## Run all tests. What a missing tool makes impossible is skipped, and says so.
 	go test -tags all -timeout 30m ./...
@@ -67,7 +68,7 @@ vuln: ## Known vulnerabilities of what is called; asks vuln.go.dev.
 actions: ## Check the workflows.
 	go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
-ci: ## Everything that has to hold before a change lands.
-	.ci/run
+ci: ## Everything that has to hold before a change lands; with PART=race or another, that part alone.
+	.ci/run $(PART)
 
 .PHONY: help dev test test-all race fuzz simulate mutants lint bench figures generate release try-release session vuln actions ci

@@ -21,7 +21,7 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// What docs/recipes.md shows: its code is this file's, line by line.
+// What docs/recipes.md and docs/credits.md show: their code is this file's, line by line.
 
 // topTen are the ten counters with the largest totals.
 func topTen(ctx context.Context, db *firestore.Client) ([]*firestore.DocumentSnapshot, error) {
@@ -80,6 +80,41 @@ func lastWeek(ctx context.Context, db *firestore.Client, page string, now time.T
 // bestRated are posts by the average of their ratings, without those that nobody has rated.
 func bestRated(ctx context.Context, db *firestore.Client) ([]*firestore.DocumentSnapshot, error) {
 	return db.Collection("posts").Where("rating", ">", 0).OrderBy("rating", firestore.Desc).Limit(10).Documents(ctx).GetAll()
+}
+
+// answer streams the answer of a job, and takes what it used from a user's credits. Call it again for a job that failed,
+// or whose process died: it is charged once.
+func answer(ctx context.Context, accounts *shards.Client, user, job string, stream func() (used int64, err error)) error {
+	account, err := accounts.Counter(user)
+	if err != nil {
+		return err
+	}
+	key := shards.Key{Value: job}
+	hold, _, err := account.Reserve(ctx, "credits", 4000, 2*time.Minute, key)
+	switch {
+	case err != nil:
+		return err // shards.ErrLimit: too few credits are left
+	case hold.State == "settled":
+		return nil // it was answered before
+	case hold.State == "ended":
+		return shards.ErrHoldEnded // its time is over: ask again as another job
+	}
+	used, failed := stream()
+	_, err = account.Settle(context.WithoutCancel(ctx), "credits", used, key) // also if the stream broke off, or the user went away
+	return errors.Join(failed, err)
+}
+
+// allow takes one of a user's calls, for a minute. Without one it reports false.
+func allow(ctx context.Context, rates *shards.Client, user string) (bool, error) {
+	rate, err := rates.Counter(user)
+	if err != nil {
+		return false, err
+	}
+	_, _, err = rate.Reserve(ctx, "calls", 1, time.Minute, shards.Key{})
+	if errors.Is(err, shards.ErrLimit) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func TestRecipeRanks(t *testing.T) {
@@ -199,24 +234,83 @@ func TestRecipeWholes(t *testing.T) {
 	}
 }
 
+// A job is charged once, for what it used: also when it is asked for again, its process has died, or its stream broke off.
+func TestRecipeCredits(t *testing.T) {
+	t.Parallel()
+	i := counterstest.StartWith(t, shards.Config{Place: shards.Place{Fields: "credits=limit(9000)"}, AutoCreate: true})
+	account := counter(t, i, "alice")
+	broken, streams := errors.New("the stream broke off"), 0
+	uses := func(used int64, err error) func() (int64, error) {
+		return func() (int64, error) { streams++; return used, err }
+	}
+	for _, key := range []string{"job-2", "job-9"} { // whose processes die
+		if _, _, err := account.Reserve(t.Context(), "credits", 4000, 2*time.Minute, shards.Key{Value: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := account.GiveBack(t.Context(), "credits", shards.Key{Value: "job-9"}); err != nil { // its time is over
+		t.Fatal(err)
+	}
+	for n, c := range []struct {
+		job     string
+		stream  func() (int64, error)
+		err     error
+		total   int64
+		streams int
+	}{
+		{"job-1", uses(3000, nil), nil, 4000 + 3000, 1},
+		{"job-1", uses(3000, nil), nil, 4000 + 3000, 1}, // it was answered
+		{"job-3", uses(10, nil), shards.ErrLimit, 4000 + 3000, 1},
+		{"job-2", uses(1000, nil), nil, 1000 + 3000, 2}, // it goes on
+		{"job-3", uses(500, broken), broken, 4500, 3},
+		{"job-3", uses(500, nil), nil, 4500, 3},
+		{"job-9", uses(1, nil), shards.ErrHoldEnded, 4500, 3},
+		{"job-4", uses(4100, nil), nil, 8600, 4}, // more than was held, and there is room
+	} {
+		if err := answer(t.Context(), i.Counters, "alice", c.job, c.stream); !errors.Is(err, c.err) {
+			t.Errorf("%d, %s: %v, want %v", n, c.job, err, c.err)
+		}
+		if s, err := account.Sum(t.Context()); err != nil || s.Total != c.total || streams != c.streams {
+			t.Errorf("%d, %s: %d are taken after %d streams, %v; want %d and %d", n, c.job, s.Total, streams, err, c.total, c.streams)
+		}
+	}
+}
+
+func TestRecipeRate(t *testing.T) {
+	t.Parallel()
+	i := counterstest.StartWith(t, shards.Config{Place: shards.Place{Fields: "calls=limit(3)"}, AutoCreate: true})
+	for n := range 5 {
+		if ok, err := allow(t.Context(), i.Counters, "alice"); err != nil || ok != (n < 3) {
+			t.Errorf("call %d: %v, %v", n, ok, err)
+		}
+	}
+	if ok, err := allow(t.Context(), i.Counters, "bob"); err != nil || !ok {
+		t.Errorf("another user: %v, %v", ok, err)
+	}
+}
+
 // Whoever copies code from the page copies what these tests run.
 func TestRecipesAreThisFiles(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/recipes.md")
-	if err != nil {
-		t.Fatal(err)
+	var pages []byte
+	for _, name := range []string{"recipes", "credits"} {
+		page, err := os.ReadFile("../docs/" + name + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, page...)
 	}
 	code, err := os.ReadFile("recipes_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(page, -1)
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(pages, -1)
 	for _, block := range blocks {
 		if !strings.Contains(string(code), string(block[1])) {
 			t.Errorf("no test runs\n%s", block[1])
 		}
 	}
-	if len(blocks) != 5 {
+	if len(blocks) != 7 {
 		t.Errorf("%d pieces of code", len(blocks))
 	}
 }

@@ -49,6 +49,10 @@ type Options struct {
 	// expires, such as {"counter_requests": "expire_at"}. An expired document is deleted within
 	// SweepEvery, and OnChange is called. A field without a timestamp expires nothing.
 	TTL map[string]string
+	// Enterprise has it be of Firestore's Enterprise edition: a transaction locks nothing that it reads, and fails with
+	// ABORTED at its commit if any of that has changed; a sum of nothing is null. In that edition no query needs an index,
+	// and what a query scans is billed: see Stats.
+	Enterprise bool
 	// SweepEvery is how often expired documents are looked for. Default: 1 min. Production takes up
 	// to a day.
 	SweepEvery time.Duration
@@ -62,6 +66,10 @@ type Options struct {
 	// pages of this machine may; "*" is any, as with the official emulator. Pages of other sites are
 	// refused, because they could read and write everything.
 	Origins []string
+
+	// OnDatabase is called with the name of each database that is used, such as projects/p/databases/(default), once: at
+	// its first use, which waits for it.
+	OnDatabase func(name string)
 
 	// Now is the clock. Commit times strictly increase even if it doesn't. Default: time.Now.
 	Now func() time.Time
@@ -82,7 +90,7 @@ type Options struct {
 
 func (o Options) engine() engine.Options {
 	return engine.Options{
-		TTL: o.TTL, SweepEvery: o.SweepEvery,
+		TTL: o.TTL, Enterprise: o.Enterprise, SweepEvery: o.SweepEvery, OnDatabase: o.OnDatabase,
 		Now: o.Now, LockWait: o.LockWait, TransactionIdle: o.TransactionIdle,
 		History: o.History, HistoryVersions: o.HistoryVersions, HistoryBytes: o.HistoryBytes,
 	}
@@ -164,6 +172,10 @@ type Stats struct {
 	Reads   int64
 	Writes  int64
 	Deletes int64
+	// What its Enterprise edition bills instead of reads and writes: 4 KiB of a document that is read by name, or of all
+	// that a query scans; 1 KiB of a document that is written.
+	ReadUnits  int64
+	WriteUnits int64
 
 	LockWaits   int64 // requests that waited for a transaction's locks
 	LockRefused int64 // of those, the ones that failed with ABORTED: the wait was too long, or closed a wait-for cycle
@@ -179,6 +191,7 @@ func (s *Server) Stats() Stats {
 	return Stats{
 		CommitRequests: s.faults.requests.Load(), Aborts: s.faults.aborts.Load(), Faults: s.faults.injected.Load(), LostAnswers: s.faults.lost.Load(),
 		Commits: e.Commits, Expired: e.Expired, Reads: e.Reads, Writes: e.Writes, Deletes: e.Deletes,
+		ReadUnits: e.ReadUnits, WriteUnits: e.WriteUnits,
 		LockWaits: e.LockWaits, LockRefused: e.LockRefused, HotWaits: e.HotWaits, HotRefused: e.HotRefused,
 		OpenLocks: e.OpenLocks, Targets: e.Targets,
 	}

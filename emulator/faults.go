@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Faults are what goes wrong with Commit requests, those of transactions included. The same Seed
-// and the same sequence of commits give the same faults.
+// Faults are what goes wrong with Commit requests, those of transactions included, and how long requests take. The same
+// Seed and the same sequence of commits give the same faults.
 type Faults struct {
 	Abort       float64 // probability, 0 to 1, that a commit fails with ABORTED before it is applied
 	Unavailable float64 // probability that a commit fails with UNAVAILABLE before it is applied
@@ -33,6 +33,11 @@ type Faults struct {
 	// would queue for more than a second fails with ABORTED. Commits on different documents don't
 	// slow each other down.
 	CommitLatency time.Duration
+	// QueryLatency is how long a query takes at least.
+	QueryLatency time.Duration
+	// IndexTombstones is how long a query takes, beyond that, for each 10,000 entries of its index that were replaced
+	// within the last hour. Google says that queries scan over them, and not how long that takes.
+	IndexTombstones time.Duration
 
 	Seed uint64
 }
@@ -51,8 +56,13 @@ func (f Faults) Check() error {
 	if !(f.DocWriteRate >= 0 && f.DocWriteRate <= 1e6) {
 		errs = append(errs, fmt.Errorf("doc-write-rate %v: want commits a second, 0 (any number) to 1000000", f.DocWriteRate))
 	}
-	if f.CommitLatency < 0 || f.CommitLatency > time.Minute {
-		errs = append(errs, fmt.Errorf("commit-latency %v: want 0s to 1m", f.CommitLatency))
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"commit-latency", f.CommitLatency}, {"query-latency", f.QueryLatency}, {"index-tombstones", f.IndexTombstones}} {
+		if d.value < 0 || d.value > time.Minute {
+			errs = append(errs, fmt.Errorf("%s %v: want 0s to 1m", d.name, d.value))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -87,6 +97,8 @@ func (s *Server) SetFaults(f Faults) {
 	s.faults.rand = rand.New(rand.NewPCG(f.Seed, 0))
 	s.engine.SetDocWriteRate(f.DocWriteRate)
 	s.engine.SetCommitLatency(f.CommitLatency)
+	s.engine.SetQueryLatency(f.QueryLatency)
+	s.engine.SetIndexTombstones(f.IndexTombstones)
 }
 
 // SetInterceptor replaces the interceptor; nil takes it away.

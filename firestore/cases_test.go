@@ -25,6 +25,9 @@ const (
 // marker is the id of a key's marker, as package shards makes it.
 var marker = strings.Repeat("0123456789abcdef", 4)
 
+// held is the record of a hold, as package hold makes it.
+var held = "counter_rollup/" + marker + "/counter_requests/" + marker
+
 // mine is a document of the app's, wherever it has a collection of that name: clients may write it.
 // The tests add it to the rules.
 const mine = "scratch/s"
@@ -85,29 +88,30 @@ func (c client) world() []write {
 		set(counter+"/shards/5", fields{"count": math.MaxInt64}),
 		set(counter+"/shards/6", fields{"count": 5, "likes": 5}), // of other FIELDS
 		set(counter+"/shards/0/"+mine, fields{"count": 5}),
-		set(counter+"/counter_rollup/ledger", fields{"base": 0, "count": 5}),
-		set(post, fields{"title": "A title", "author": alice, "likes": 8, "bookmarks": 7, "views": 6, "counter_rollup": fields{"ledger_id": "l", "num_shards": 10}}),
+		set(counter+"/counter_rollup/base", fields{"base": 0, "count": 5}),
+		set(post, fields{"title": "A title", "author": alice, "likes": 8, "bookmarks": 7, "views": 6, "counter_rollup": fields{"counter": "l", "num_shards": 10}}),
 		set(post+"/shards/0", fields{"likes": 5, "bookmarks": 5, "views": 5, "request": other}),
 		set(post+"/shards/1", fields{"likes": 3, "bookmarks": 2, "views": 1}),
 		set(post+"/shards/2", fields{}),
 		set(post+"/shards/3", fields{"likes": 5, "bookmarks": 5, "views": 5, "stars": 5}),
-		set(post+"/counter_rollup/ledger", fields{"base": 0}),
-		set(seats, fields{"total": 2, "num_shards": 1, "limits": fields{"total": 9}}),
-		set(seats+"/shards/limited-0", fields{"count": 2, "members(count)": 1, "share(count)": 9, "room(count)": true}),
+		set(post+"/counter_rollup/base", fields{"base": 0}),
+		set(seats, fields{"total": 2, "total_limit": 9, "num_shards": 1}),
+		set(seats+"/shards/count~0", fields{"count": 2, "members(count)": 1, "share(count)": 9}),
 		set(seats+"/shards/1", fields{"count": 1, "share(count)": 9}), // as no version makes it
 		set(tour, fields{"title": "A title", "likes": 2}),
-		set(tour+"/shards/limited-0", fields{"likes": 2, "members(likes)": 1, "share(likes)": 9, "room(likes)": true, "views": 1}),
+		set(tour+"/shards/likes~0", fields{"likes": 2, "members(likes)": 1, "share(likes)": 9, "views": 1}),
 		set("posts/double", fields{"title": "A title", "likes": 8.0, "counter_rollup": fields{"num_shards": 10.0}}),
 		set("posts/double/shards/0", fields{"likes": 5, "bookmarks": 5.0}),
 		set("counter_requests/"+spent, fields{"shard": ref(counter + "/shards/0"), "expire_at": c.in(30 * day)}),
 		set("counter_requests/"+views, fields{"shard": ref(post + "/shards/0"), "expire_at": c.in(30 * day)}),
 		set("counter_requests/"+marker, fields{"batch": "b", "asked": "a", "expire_at": c.in(30 * day)}),
 		set("counter_rollup/reconcile", fields{"count": 5}),
+		set(held, fields{"counter": "a", "field": "count", "amount": 5, "state": "held", "until": c.in(day)}),
 		set("users/u", fields{"count": 5}),
 		set(mine, fields{"count": 5}),
 	}
-	for _, members := range []string{seats + "/total_members/", tour + "/likes_members/"} {
-		w = append(w, set(members+bob, fields{"member": bob, "at": long, "shard": "limited-0", "batch": "b"}))
+	for members, shard := range map[string]string{seats + "/total_members/": "count~0", tour + "/likes_members/": "likes~0"} {
+		w = append(w, set(members+bob, fields{"member": bob, "at": long, "shard": shard, "batch": "b"}))
 	}
 	for _, members := range []string{counter + "/total_members/", post + "/likes_members/", post + "/bookmarks_members/"} {
 		w = append(w,
@@ -157,7 +161,7 @@ func (c client) attempts() []attempt {
 		{"list counters", alice, "counters", nil, nil, no, no},
 		{"get a shard", alice, shard + "0", nil, nil, no, no},
 		{"list shards", alice, counter + "/shards", nil, nil, no, no},
-		{"get the ledger", alice, counter + "/counter_rollup/ledger", nil, nil, no, no},
+		{"get the base", alice, counter + "/counter_rollup/base", nil, nil, no, no},
 		{"get where Reconcile stopped", alice, "counter_rollup/reconcile", nil, nil, no, no},
 		{"get something else", alice, "users/u", nil, nil, no, no},
 		{"set a total", alice, "", nil, one(update(counter, fields{"total": 9})), no, no},
@@ -165,9 +169,14 @@ func (c client) attempts() []attempt {
 		{"set the number of shards", alice, "", nil, one(update(counter, fields{"num_shards": 9})), no, no},
 		{"create a counter", alice, "", nil, one(set("counters/new", fields{"total": 0, "num_shards": 1})), no, no},
 		{"delete a counter", alice, "", nil, one(remove(counter)), no, no},
-		{"write the ledger", alice, "", nil, one(update(counter+"/counter_rollup/ledger", fields{"base": 9})), no, no},
-		{"increment the ledger", alice, "", nil, one(add(counter+"/counter_rollup/ledger", "count", 1)), no, no},
+		{"write the base", alice, "", nil, one(update(counter+"/counter_rollup/base", fields{"base": 9})), no, no},
+		{"increment the base", alice, "", nil, one(add(counter+"/counter_rollup/base", "count", 1)), no, no},
 		{"write where Reconcile stopped", alice, "", nil, one(set("counter_rollup/reconcile", fields{"x": 1})), no, no},
+		{"get a hold", alice, held, nil, nil, no, no},
+		{"hold an amount", alice, "", nil, one(set(held+"0", fields{"counter": "a", "field": "count", "amount": 5, "state": "held", "until": c.in(day)})), no, no},
+		{"settle a hold", alice, "", nil, one(update(held, fields{"state": "settled", "used": 0})), no, no},
+		{"end a hold by its time", alice, "", nil, one(update(held, fields{"until": c.in(-day)})), no, no},
+		{"delete a hold", alice, "", nil, one(remove(held)), no, no},
 
 		// A shard, without anything that says who moved it.
 		{"a bare +1", alice, "", nil, one(add(shard+"0", "count", 1)), no, no},
@@ -317,23 +326,22 @@ func (c client) attempts() []attempt {
 		{"list requests", alice, "counter_requests", nil, nil, no, no},
 
 		// Shards of a field with a limit are the functions' alone.
-		{"take a seat", alice, "", nil, joining(seats, "total", "count", alice, "limited-0", 1), no, no},
-		{"take a seat, and say that a member did", alice, "", nil, append(joining(seats, "total", "count", alice, "limited-0", 1), add(seats+"/shards/limited-0", "`members(count)`", 1)), no, no},
+		{"take a seat", alice, "", nil, joining(seats, "total", "count", alice, "count~0", 1), no, no},
+		{"take a seat, and say that a member did", alice, "", nil, append(joining(seats, "total", "count", alice, "count~0", 1), add(seats+"/shards/count~0", "`members(count)`", 1)), no, no},
 		{"take a seat of a shard with a usual id", alice, "", nil, joining(seats, "total", "count", alice, "1", 1), no, no},
 		{"take a seat beside the limit", alice, "", nil, []write{membership(seats, "total", alice, "0"), set(seats+"/shards/0", fields{"count": 1})}, no, no},
-		{"take a seat by request", alice, "", nil, c.asking(fresh, seats, "limited-0", "count", 1), no, no},
+		{"take a seat by request", alice, "", nil, c.asking(fresh, seats, "count~0", "count", 1), no, no},
 		{"take a seat by request, of a shard with a usual id", alice, "", nil, c.asking(fresh, seats, "1", "count", 1), no, no},
-		{"take a seat and nothing else", alice, "", nil, one(add(seats+"/shards/limited-0", "count", 1)), no, no},
-		{"give a seat back that Increment gave", bob, "", nil, leaving(seats, "total", "count", bob, "limited-0", -1), no, no},
-		{"give a seat back and keep it", bob, "", nil, one(add(seats+"/shards/limited-0", "count", -1)), no, no},
-		{"raise a share", bob, "", nil, one(add(seats+"/shards/limited-0", "`share(count)`", 1)), no, no},
-		{"raise a share with a request", alice, "", nil, c.asking(fresh, seats, "limited-0", "`share(count)`", 1), no, no},
-		{"say that there is no room", bob, "", nil, one(set(seats+"/shards/limited-0", fields{"room(count)": false}, "`room(count)`")), no, no},
-		{"raise the limit that is shown", bob, "", nil, one(set(seats, fields{"limits": fields{"total": 99}}, "limits.total")), no, no},
-		{"delete a shard with a share", bob, "", nil, one(remove(seats + "/shards/limited-0")), no, no},
-		{"like what has a limit", alice, "", nil, joining(tour, "likes", "likes", alice, "limited-0", 1), no, no},
-		{"take a like back of what has a limit", bob, "", nil, leaving(tour, "likes", "likes", bob, "limited-0", -1), no, no},
-		{"a view by request, beside a share", alice, "", nil, c.asking(fresh, tour, "limited-0", "views", 1), no, no},
+		{"take a seat and nothing else", alice, "", nil, one(add(seats+"/shards/count~0", "count", 1)), no, no},
+		{"give a seat back that Increment gave", bob, "", nil, leaving(seats, "total", "count", bob, "count~0", -1), no, no},
+		{"give a seat back and keep it", bob, "", nil, one(add(seats+"/shards/count~0", "count", -1)), no, no},
+		{"raise a share", bob, "", nil, one(add(seats+"/shards/count~0", "`share(count)`", 1)), no, no},
+		{"raise a share with a request", alice, "", nil, c.asking(fresh, seats, "count~0", "`share(count)`", 1), no, no},
+		{"raise the limit that is shown", bob, "", nil, one(set(seats, fields{"total_limit": 99}, "total_limit")), no, no},
+		{"delete a shard with a share", bob, "", nil, one(remove(seats + "/shards/count~0")), no, no},
+		{"like what has a limit", alice, "", nil, joining(tour, "likes", "likes", alice, "likes~0", 1), no, no},
+		{"take a like back of what has a limit", bob, "", nil, leaving(tour, "likes", "likes", bob, "likes~0", -1), no, no},
+		{"a view by request, beside a share", alice, "", nil, c.asking(fresh, tour, "likes~0", "views", 1), no, no},
 
 		// Documents of the app's own.
 		{"get a post", nobody, post, nil, nil, no, yes},
@@ -352,7 +360,7 @@ func (c client) attempts() []attempt {
 		{"write bookmarks", alice, "", nil, one(update(post, fields{"bookmarks": 1000})), no, no},
 		{"increment views", alice, "", nil, one(add(post, "views", 1)), no, no},
 		{"write a title and likes", alice, "", nil, one(update(post, fields{"title": "b", "likes": 1000})), no, no},
-		{"write in the roll-up's map", alice, "", nil, one(set(post, fields{"counter_rollup": fields{"ledger_id": "x"}}, "counter_rollup.ledger_id")), no, no},
+		{"write in the roll-up's map", alice, "", nil, one(set(post, fields{"counter_rollup": fields{"counter": "x"}}, "counter_rollup.counter")), no, no},
 		{"make likes a double", alice, "", nil, one(update(post, fields{"likes": 8.0})), no, no},
 		{"make bookmarks a double", alice, "", nil, one(add(post, "bookmarks", 0.0)), no, no},
 		{"make views a double", alice, "", nil, one(update(post, fields{"title": "b", "views": 6.0})), no, no},
@@ -361,13 +369,13 @@ func (c client) attempts() []attempt {
 		{"write a title where likes are a double", alice, "", nil, one(update("posts/double", fields{"title": "b"})), no, yes},
 		{"take likes away", alice, "", nil, one(set(post, fields{}, "likes")), no, no},
 		{"replace a post without its counts", alice, "", nil, one(set(post, fields{"title": "b"})), no, no},
-		{"replace a post with an old number", alice, "", nil, one(set(post, fields{"title": "b", "likes": 7, "bookmarks": 7, "views": 6, "counter_rollup": fields{"ledger_id": "l"}})), no, no},
-		{"replace a post with the numbers that it has", alice, "", nil, one(set(post, fields{"title": "b", "likes": 8, "bookmarks": 7, "views": 6, "counter_rollup": fields{"ledger_id": "l", "num_shards": 10}})), no, yes},
-		{"replace a post with a double for its number of shards", alice, "", nil, one(set(post, fields{"title": "b", "likes": 8, "bookmarks": 7, "views": 6, "counter_rollup": fields{"ledger_id": "l", "num_shards": 10.0}})), no, no},
+		{"replace a post with an old number", alice, "", nil, one(set(post, fields{"title": "b", "likes": 7, "bookmarks": 7, "views": 6, "counter_rollup": fields{"counter": "l"}})), no, no},
+		{"replace a post with the numbers that it has", alice, "", nil, one(set(post, fields{"title": "b", "likes": 8, "bookmarks": 7, "views": 6, "counter_rollup": fields{"counter": "l", "num_shards": 10}})), no, yes},
+		{"replace a post with a double for its number of shards", alice, "", nil, one(set(post, fields{"title": "b", "likes": 8, "bookmarks": 7, "views": 6, "counter_rollup": fields{"counter": "l", "num_shards": 10.0}})), no, no},
 		{"delete a post", alice, "", nil, one(remove(post)), no, yes},
 		{"delete a post, not signed in", nobody, "", nil, one(remove(post)), no, no},
 		{"delete a post and make it with likes", alice, "", nil, []write{remove(post), set(post, fields{"title": "b", "likes": 1000})}, no, no},
-		{"write a post's ledger", alice, "", nil, one(update(post+"/counter_rollup/ledger", fields{"base": 9})), no, no},
+		{"write a post's base", alice, "", nil, one(update(post+"/counter_rollup/base", fields{"base": 9})), no, no},
 		{"get a post's shard", alice, post + "/shards/0", nil, nil, no, no},
 		{"delete a post's shard", alice, "", nil, one(remove(post + "/shards/0")), no, no},
 		{"create a post's shard", alice, "", nil, one(set(post+"/shards/9", fields{"likes": 0})), no, no},

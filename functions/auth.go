@@ -2,10 +2,14 @@ package functions
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +23,12 @@ import (
 const (
 	firebaseKeys = "https://www.googleapis.com/service_accounts/v1/jwk/securetoken@system.gserviceaccount.com"
 	appCheckKeys = "https://firebaseappcheck.googleapis.com/v1/jwks"
+)
+
+// Issuers of tokens, before the project.
+const (
+	firebaseIssuer = "https://securetoken.google.com/"
+	appCheckIssuer = "https://firebaseappcheck.googleapis.com/"
 )
 
 // Limits of fetching keys. All requests that need keys wait for the same fetch, so it must not hang.
@@ -83,6 +93,7 @@ type tokens struct {
 	keys             oidc.KeySet
 	of               func(*http.Request) string // the request's token; "" if it has none
 	kind             string                     // of callers: user or app
+	wanted           string                     // what the tokens are, for those who send others
 	shared           bool                       // many people share one caller, so it isn't limited as one
 	unsigned         bool                       // from the Auth emulator, which doesn't sign tokens
 	scheme           string                     // for WWW-Authenticate
@@ -91,7 +102,7 @@ type tokens struct {
 // firebaseTokens are a project's ID tokens of Firebase Authentication.
 func firebaseTokens(project string, keys oidc.KeySet) *tokens {
 	return &tokens{
-		issuer:   "https://securetoken.google.com/" + project,
+		issuer:   firebaseIssuer + project,
 		audience: project,
 		keys:     keys,
 		of: func(r *http.Request) string {
@@ -102,6 +113,7 @@ func firebaseTokens(project string, keys oidc.KeySet) *tokens {
 			return strings.TrimSpace(token)
 		},
 		kind:   strings.TrimSuffix(userPrefix, ":"),
+		wanted: "a user's ID token, which getIdToken() returns",
 		scheme: "Bearer",
 	}
 }
@@ -118,11 +130,12 @@ func emulatorTokens(project string) *tokens {
 // the app, but no user.
 func appCheckTokens(projectNumber string, keys oidc.KeySet) *tokens {
 	return &tokens{
-		issuer:   "https://firebaseappcheck.googleapis.com/" + projectNumber,
+		issuer:   appCheckIssuer + projectNumber,
 		audience: "projects/" + projectNumber,
 		keys:     keys,
 		of:       func(r *http.Request) string { return r.Header.Get("X-Firebase-AppCheck") },
 		kind:     "app",
+		wanted:   "an App Check token, which getToken() returns",
 		shared:   true,
 		scheme:   "AppCheck",
 	}
@@ -159,12 +172,12 @@ func (s *signature) unchecked() bool {
 	return errors.Unwrap(s.err) != nil && !errors.Is(s.err, errFetchedLately)
 }
 
-// verify returns the caller of a request, such as "user:" with the user's id. Errors: [*unauthorized]
-// and errNoKeys.
+// verify returns the caller of a request, such as "user:" with the user's id. Errors: a problem
+// with 401, and errNoKeys.
 func (t *tokens) verify(r *http.Request) (string, error) {
 	raw := t.of(r)
 	if raw == "" {
-		return "", &unauthorized{t.scheme + ` realm="counters"`, "the request has no token"}
+		return "", unauthorized(t.scheme+` realm="counters"`, "the request has no token")
 	}
 	keys := &signature{KeySet: t.keys}
 	config := &oidc.Config{ClientID: t.audience}
@@ -173,48 +186,137 @@ func (t *tokens) verify(r *http.Request) (string, error) {
 	}
 	token, err := oidc.NewVerifier(t.issuer, keys, config).Verify(r.Context(), raw)
 	switch {
-	case err != nil && t.unsigned: // on a developer's machine: say what to change
-		return "", &unauthorized{t.scheme + ` realm="counters", error="invalid_token"`,
-			fmt.Sprintf("the token is not one of the Auth emulator's for project %s; start both with this project: %v", t.audience, err)}
 	case keys.unchecked():
 		return "", fmt.Errorf("%w: %w", errNoKeys, keys.err)
 	case err != nil, token.Subject == "":
-		return "", &unauthorized{t.scheme + ` realm="counters", error="invalid_token"`, "the token is not valid here, or no longer"}
+		return "", unauthorized(t.scheme+` realm="counters", error="invalid_token"`, "the token is refused: "+t.whyNot(raw, err))
 	}
 	return t.kind + ":" + token.Subject, nil
 }
 
-// require lets public requests through, and those with a valid token. It limits requests with an invalid
-// token by their address. That doesn't affect valid ones from the same address or proxy. So it must
-// check every token, but it seldom fetches keys.
-func (t *tokens) require(public func(*http.Request) bool, limit *limiter, proxies int, log *slog.Logger, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if public(r) {
-			next.ServeHTTP(w, r)
-			return
+// otherTokens are tokens that callers send by mistake, by what their issuer or audience begins with.
+var otherTokens = []struct{ begins, are string }{
+	{"https://session.firebase.google.com/", "a session cookie"},
+	{"https://identitytoolkit.googleapis.com/", "a custom token, to sign in with"},
+	{"https://accounts.google.com", "an ID token of Google's"},
+	{"accounts.google.com", "an ID token of Google's"},
+	{firebaseIssuer, "a user's ID token"},
+	{appCheckIssuer, "an App Check token"},
+}
+
+// whyNot says why a token was refused, by what it says itself: its owner knows that, and learns nothing else. It
+// repeats nothing of the token.
+func (t *tokens) whyNot(raw string, err error) string {
+	var header struct {
+		Alg string `json:"alg"`
+	}
+	var claims struct {
+		Issuer   string          `json:"iss"`
+		Audience json.RawMessage `json:"aud"`
+	}
+	parts := strings.Split(raw, ".")
+	if len(parts) != 3 || !decodeToken(parts[0], &header) || !decodeToken(parts[1], &claims) {
+		return "it is no JSON Web Token; want " + t.wanted
+	}
+	for _, other := range otherTokens {
+		is := strings.HasPrefix(claims.Issuer, other.begins) || strings.HasPrefix(strings.Trim(string(claims.Audience), `["`), other.begins)
+		if is && !strings.HasPrefix(t.issuer, other.begins) {
+			return "it is " + other.are + "; want " + t.wanted
 		}
-		caller, err := t.verify(r)
-		if _, refused := errors.AsType[*unauthorized](err); refused {
-			// Counted separately from requests that get through.
-			if limited := limit.take("refused:" + addressOf(r, proxies)); limited != nil {
-				err = limited
-			}
-		}
-		if err != nil {
-			fail(w, r, log, err)
-			return
-		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
-	})
+	}
+	_, isExpired := errors.AsType[*oidc.TokenExpiredError](err)
+	switch {
+	case claims.Issuer != t.issuer && t.unsigned: // on a developer's machine: say of which
+		return fmt.Sprintf("it is of %.100q, not of %s: start the Auth emulator and the functions with one project", claims.Issuer, t.issuer)
+	case claims.Issuer != t.issuer:
+		return "it is of another project"
+	case t.unsigned && header.Alg != "none":
+		return "it is signed, so it is not of the Auth emulator (FIREBASE_AUTH_EMULATOR_HOST), whose tokens alone are taken here"
+	case !t.unsigned && header.Alg == "none":
+		return "it is of the Auth emulator, which signs none"
+	case isExpired:
+		return "it has expired: ask for a new one"
+	case err == nil:
+		return "it names nobody"
+	}
+	return "it is not for this project, not valid yet, or not signed by its keys"
+}
+
+// decodeToken decodes a part of a token.
+func decodeToken(part string, to any) bool {
+	text, err := base64.RawURLEncoding.DecodeString(part)
+	return err == nil && json.Unmarshal(text, to) == nil
 }
 
 // userPrefix begins the name of a caller that is a user.
 const userPrefix = "user:"
 
-type callerKey struct{}
+// allowOrigins lets only web pages of these origins call next; "*" is any. It checks every request, not
+// only preflights, because a browser sends a plain POST without one. Browsers name the page's origin in
+// every request that could change something. Other callers send no Origin.
+func allowOrigins(origins []string, log *slog.Logger, next http.Handler) http.Handler {
+	every := slices.Contains(origins, "*")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		if !every {
+			header.Add("Vary", "Origin")
+		}
+		from := r.Header.Values("Origin")
+		for _, origin := range from {
+			if !every && !slices.Contains(origins, origin) {
+				fail(w, r, log, errOrigin)
+				return
+			}
+		}
+		if len(from) > 0 {
+			origin := from[0]
+			if every {
+				origin = "*"
+			} else {
+				header.Set("Access-Control-Allow-Credentials", "true") // sendBeacon asks for it; no cookie means anything here
+			}
+			header.Set("Access-Control-Allow-Origin", origin)
+			header.Set("Access-Control-Expose-Headers", "ETag, Retry-After, WWW-Authenticate")
+		}
+		if !isPreflight(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		passOver(w, r)
+		header.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
+		header.Add("Vary", "Access-Control-Request-Headers")
+		header.Set("Access-Control-Allow-Headers", allowedHeaders(r.Header.Get("Access-Control-Request-Headers")))
+		header.Set("Access-Control-Max-Age", "3600")
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
 
-// callerOf is the caller of a request by its token; "" if it had none.
-func callerOf(ctx context.Context) string {
-	caller, _ := ctx.Value(callerKey{}).(string)
-	return caller
+// isPreflight reports whether a browser asks by the request whether a page may send another one. It has no token.
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" && r.Header.Get("Origin") != ""
+}
+
+// maxHeaders bounds how many headers an answer to a preflight names.
+const maxHeaders = 32
+
+var (
+	// ours are the headers that requests to us have.
+	ours       = []string{"Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "X-Firebase-AppCheck"}
+	headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'+.^_`|~-]{1,64}$")
+	// authority begins the names of headers by which something before the function may know a caller.
+	authority = regexp.MustCompile("(?i)^(x-serverless-|x-goog-|x-forwarded-|x-http-method|forwarded$|cookie|proxy-)")
+)
+
+// allowedHeaders are the headers that a page may send: ours, and those that it asks for and that give it no authority.
+// What traces requests in browsers adds its own, such as sentry-trace or traceparent, to every one.
+func allowedHeaders(asked string) string {
+	allowed := slices.Clone(ours)
+	for name := range strings.SplitSeq(asked, ",") {
+		name = strings.TrimSpace(name)
+		known := slices.ContainsFunc(allowed, func(other string) bool { return strings.EqualFold(other, name) })
+		if !known && len(allowed) < maxHeaders && headerName.MatchString(name) && !authority.MatchString(name) {
+			allowed = append(allowed, name)
+		}
+	}
+	return strings.Join(allowed, ", ")
 }

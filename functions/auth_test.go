@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -15,6 +16,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +32,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/shards"
 )
 
 // issuer signs tokens, and serves the keys to check them by.
@@ -146,6 +150,7 @@ type guarded struct {
 	*httptest.Server
 	firestore *emulator.Instance
 	fs        *firestore.Client
+	client    *shards.Client
 }
 
 func startGuarded(t *testing.T, tokens *tokens, change func(*settings.Settings)) *guarded {
@@ -167,7 +172,7 @@ func startGuardedWithLog(t *testing.T, tokens *tokens, change func(*settings.Set
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guarded{Server: httptest.NewServer(newIncrementHandler(client, s, tokens, log)), firestore: i, fs: i.Client(t, "p")}
+	g := &guarded{Server: httptest.NewServer(newIncrementHandler(client, s, tokens, log)), firestore: i, fs: i.Client(t, "p"), client: client}
 	t.Cleanup(func() {
 		g.Close()
 		client.Close()
@@ -386,6 +391,44 @@ func TestCORS(t *testing.T) {
 		}
 		if c.g == g && resp.Header.Get("Vary") != "Origin" {
 			t.Errorf("%s: Vary is %q; a cache would give one origin's answer to another", c.name, resp.Header.Get("Vary"))
+		}
+	}
+}
+
+// What traces requests in browsers adds headers to every one, and sendBeacon asks for credentials. Neither keeps a page
+// from counting; what tells who a caller is, no page may send, but its tokens.
+func TestPreflightOfWhatTracingAdds(t *testing.T) {
+	t.Parallel()
+	const page = "https://ours.example"
+	var many []string
+	for i := range 1000 {
+		many = append(many, fmt.Sprint("x", i))
+	}
+	for _, origins := range []string{page, "*"} {
+		g := startGuarded(t, nil, func(s *settings.Settings) { s.AllowedOrigins = []string{origins} })
+		for asked, want := range map[string][]string{
+			"":                             nil,
+			"idempotency-key,content-type": nil,
+			"sentry-trace,baggage,traceparent,tracestate,x-requested-with,x-datadog-trace-id": {"sentry-trace", "baggage", "traceparent", "tracestate", "x-requested-with", "x-datadog-trace-id"},
+			"Baggage , b3,b3,key": {"Baggage", "b3", "key"},
+			"X-Serverless-Authorization,x-goog-iap-jwt-assertion,x-forwarded-for,forwarded,cookie,proxy-authorization,b3": {"b3"},
+			"a b,*,,(x),ä": nil,
+			strings.Repeat("y", 65) + "," + strings.Join(many, ","): many[:maxHeaders-5],
+		} {
+			resp := g.do(t, "OPTIONS", "/a", "Origin", page, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", asked)
+			got := strings.Split(resp.Header.Get("Access-Control-Allow-Headers"), ", ")
+			if resp.StatusCode != 204 || len(got) < 5 || !slices.Equal(got[5:], want) {
+				t.Errorf("%.100q: %d, allowed are %q, want ours and %q", asked, resp.StatusCode, got, want)
+			}
+			if vary := resp.Header.Values("Vary"); !slices.Contains(vary, "Access-Control-Request-Headers") {
+				t.Errorf("%.100q: Vary is %q", asked, vary)
+			}
+		}
+		for _, method := range []string{"OPTIONS", "POST"} {
+			resp := g.do(t, method, "/a", "Origin", page, "Access-Control-Request-Method", "POST")
+			if credentials := resp.Header.Get("Access-Control-Allow-Credentials"); (credentials == "true") != (origins != "*") {
+				t.Errorf("%s where ALLOWED_ORIGINS is %s: credentials are allowed: %q", method, origins, credentials)
+			}
 		}
 	}
 }
@@ -636,15 +679,17 @@ func TestRateLimitCountsIncrements(t *testing.T) {
 	if resp := post("1.1.1.1"); resp.StatusCode != 200 {
 		t.Fatalf("500 increments: %d", resp.StatusCode)
 	}
-	// 499 of them are owed, for as many seconds.
+	// 499 of them are owed, for as many seconds, and eleven documents of the counter that was made.
 	resp := post("1.1.1.1")
-	if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); resp.StatusCode != 429 || err != nil || after < 400 || after > 500 {
+	if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); resp.StatusCode != 429 || err != nil || after < 400 || after > 511 {
 		t.Errorf("500 more: %d, Retry-After %d; want 429, and to wait for all of the first", resp.StatusCode, after)
 	}
 	if resp := post("2.2.2.2"); resp.StatusCode != 200 {
 		t.Errorf("another caller: %d", resp.StatusCode)
 	}
 }
+
+var committedAt = regexp.MustCompile(`,"committed_at":"[^"]*"`)
 
 // After a change of AUTH the same request comes from another caller, and its key is another key:
 // docs/deploying.md says so, and that members are counted once all the same.
@@ -675,13 +720,66 @@ func TestAChangeOfAuthChangesWhoseKeyItIs(t *testing.T) {
 		{after.URL, "PUT", "/a/total/alice", `{"counter":"a","field":"total","member":"alice","counted":false}`},
 	} {
 		g := guarded{Server: &httptest.Server{URL: step.server}}
-		if status, body := g.read(t, step.method, step.path, "Idempotency-Key", "k", "Authorization", alice); status != 200 || strings.TrimSpace(body) != step.want {
+		status, body := g.read(t, step.method, step.path, "Idempotency-Key", "k", "Authorization", alice)
+		if body = committedAt.ReplaceAllString(body, ""); status != 200 || strings.TrimSpace(body) != step.want {
 			t.Errorf("%s %s: %d %s, want %s", step.method, step.path, status, body, step.want)
 		}
 	}
 	operations, err := os.ReadFile("../docs/operations.md")
 	if err != nil || !strings.Contains(string(operations), "A change of `AUTH` changes [whose key it is]") {
 		t.Errorf("docs/operations.md doesn't say so (%v)", err)
+	}
+}
+
+// customAudience is the audience of tokens that a backend makes, and that users sign in with.
+const customAudience = "https://identitytoolkit.googleapis.com/google.identity.identitytoolkit.v1.IdentityToolkit"
+
+// Who is refused is told why, by what the token itself says; and so is whoever reads the log at DEBUG.
+func TestWhyTokensAreRefused(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	user := valid("https://securetoken.google.com/p", "p", "alice")
+	app := valid("https://firebaseappcheck.googleapis.com/123", "projects/123", "1:123:web:abc").with("aud", []string{"projects/123", "projects/p"})
+	const wantsUser, wantsApp = "; want a user's ID token, which getIdToken() returns", "; want an App Check token, which getToken() returns"
+	firebase, appCheck := firebaseTokens("p", i.keys()), appCheckTokens("123", i.keys())
+	for _, c := range []struct {
+		name, token string
+		tokens      *tokens
+		want        string
+	}{
+		{"expired", i.sign(t, user.with("exp", time.Now().Add(-time.Hour).Unix())), firebase, "it has expired: ask for a new one"},
+		{"of another project", i.sign(t, user.with("iss", "https://securetoken.google.com/shop").with("aud", "shop")), firebase, "it is of another project"},
+		{"of the emulator", unsigned(user), firebase, "it is of the Auth emulator, which signs none"},
+		{"custom", i.sign(t, claims{"iss": "a@p.iam.gserviceaccount.com", "aud": customAudience, "uid": "alice"}), firebase, "it is a custom token, to sign in with" + wantsUser},
+		{"session", i.sign(t, user.with("iss", "https://session.firebase.google.com/p")), firebase, "it is a session cookie" + wantsUser},
+		{"of gcloud", i.sign(t, user.with("iss", "https://accounts.google.com")), firebase, "it is an ID token of Google's" + wantsUser},
+		{"of an app", i.sign(t, app), firebase, "it is an App Check token" + wantsUser},
+		{"a refresh token", "AMf-vBx", firebase, "it is no JSON Web Token" + wantsUser},
+		{"garbage", "a.b.c", firebase, "it is no JSON Web Token" + wantsUser},
+		{"of others' keys", newIssuer(t).sign(t, user), firebase, "or not signed by its keys"},
+		{"for others", i.sign(t, user.with("aud", "shop")), firebase, "it is not for this project"},
+		{"for others, without a signature", unsigned(user.with("iss", "x")), firebase, "it is of another project"},
+		{"of a user", i.sign(t, user), appCheck, "it is a user's ID token" + wantsApp},
+		{"of another number", i.sign(t, app.with("iss", "https://firebaseappcheck.googleapis.com/124")), appCheck, "it is of another project"},
+	} {
+		var log bytes.Buffer
+		g := startGuardedWithLog(t, c.tokens, nil, slog.New(newLogHandler(&log, slog.LevelDebug)))
+		header, value := "Authorization", "Bearer "+c.token
+		if c.tokens == appCheck {
+			header, value = "X-Firebase-AppCheck", c.token
+		}
+		status, body := g.read(t, "POST", "/a", header, value)
+		var answer struct{ Detail string }
+		if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 401 || !strings.HasPrefix(answer.Detail, "the token is refused: ") || !strings.Contains(answer.Detail, c.want) {
+			t.Errorf("%s: %d %s, want %s", c.name, status, body, c.want)
+		}
+		var logged struct{ Message, Severity, Error string }
+		if err := json.Unmarshal(log.Bytes(), &logged); err != nil || logged.Severity != "DEBUG" || logged.Message != "token refused" || logged.Error != answer.Detail {
+			t.Errorf("%s: logged is %s, %v", c.name, &log, err)
+		}
+		if strings.Contains(body+log.String(), c.token) {
+			t.Errorf("%s: the token itself is told or logged", c.name)
+		}
 	}
 }
 
@@ -699,10 +797,12 @@ func TestAuthEmulator(t *testing.T) {
 	}{
 		{"a user of the emulator", unsigned(alice), 200, `"member":"alice","counted":true`},
 		{"the same again", unsigned(alice), 200, `"counted":false`},
-		{"of another project", unsigned(emulated("demo-shop", "alice")), 401, `demo-shop`},
-		{"expired", unsigned(alice.with("exp", now.Add(-time.Hour).Unix())), 401, "expired"},
-		{"nobody", unsigned(alice.with("sub", "")), 401, "not valid"},
-		{"signed", newIssuer(t).sign(t, alice), 401, "not one of the Auth emulator's for project p"},
+		{"of another project", unsigned(emulated("demo-shop", "alice")), 401, `demo-shop\", not of https://securetoken.google.com/p: start the Auth emulator and the functions with one project"`},
+		{"expired", unsigned(alice.with("exp", now.Add(-time.Hour).Unix())), 401, `"the token is refused: it has expired: ask for a new one"`},
+		{"nobody", unsigned(alice.with("sub", "")), 401, "it names nobody"},
+		{"signed", newIssuer(t).sign(t, alice), 401, "it is signed, so it is not of the Auth emulator (FIREBASE_AUTH_EMULATOR_HOST), whose tokens alone are taken here"},
+		{"custom", unsigned(claims{"iss": "firebase-auth-emulator@example.com", "aud": customAudience, "uid": "alice"}), 401, "it is a custom token, to sign in with; want a user's ID token, which getIdToken() returns"},
+		{"session", unsigned(alice.with("iss", "https://session.firebase.google.com/p")), 401, "it is a session cookie; want a user's ID token"},
 		{"none", "", 401, "no token"},
 	} {
 		var header []string
@@ -712,6 +812,9 @@ func TestAuthEmulator(t *testing.T) {
 		if status, body := g.read(t, "PUT", "/a/total/me", header...); status != c.status || !strings.Contains(body, c.want) {
 			t.Errorf("%s: %d %s, want %d and %s", c.name, status, body, c.status, c.want)
 		}
+	}
+	if _, body := g.read(t, "PUT", "/a/total/me", "Authorization", "Bearer "+unsigned(alice.with("iss", strings.Repeat("\n", 200)))); !strings.Contains(body, `it is of \"`+strings.Repeat(`\\n`, 50)+`…\", not of`) {
+		t.Errorf("of a long name: %s", body)
 	}
 	s.AuthEmulator = ""
 	if tokens := tokensFor(t.Context(), s, "p"); tokens.unsigned {

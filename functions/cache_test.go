@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ func TestReadsAreCached(t *testing.T) {
 					t.Errorf("exact: %d, %v; want no-store", resp.StatusCode, resp.Header)
 				}
 			}
-			if got := reads() - before; got != 6 { // counter, ledger and sum, twice
+			if got := reads() - before; got != 6 { // counter, base and sum, twice
 				t.Errorf("exact: %d reads, want 6", got)
 			}
 			if resp := g.do(t, "GET", "/unknown", header...); resp.StatusCode != 404 || resp.Header.Get("Cache-Control") != "no-store" {
@@ -134,5 +135,50 @@ func TestETagIsOfAllThatAnAnswerSays(t *testing.T) {
 	}
 	if resp, _ := g.send(t, "GET", "/a", "If-None-Match", tag); resp.StatusCode != 200 {
 		t.Errorf("%d; want 200: the answer was\n%snow it is\n%s", resp.StatusCode, before, after)
+	}
+}
+
+// An increment says when it was committed, and a total as of when it is: of several fields the earliest, or that of
+// the field that a page watches.
+func TestAnswersSayWhen(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, nil, func(s *settings.Settings) {
+		s.ReadCache, s.Members, s.Fields = 0, membersAny, layout.Fields{{Name: "likes", Shard: "likes"}, {Name: "views", Shard: "views"}}
+	})
+	answer := func(method, path string) (times struct {
+		CommittedAt time.Time `json:"committed_at"`
+		AsOf        time.Time `json:"as_of"`
+	}) {
+		t.Helper()
+		status, body := g.read(t, method, path)
+		if err := json.Unmarshal([]byte(body), &times); status != 200 || err != nil {
+			t.Fatalf("%s %s: %d %s, %v", method, path, status, body, err)
+		}
+		return times
+	}
+	before := answer("POST", "/a").CommittedAt
+	exact := answer("GET", "/a?exact=true").AsOf
+	after := answer("PUT", "/a/likes/alice").CommittedAt
+	if before.IsZero() || exact.Before(before) || !after.After(exact) {
+		t.Errorf("committed at %v, summed as of %v, committed at %v: want them in this order", before, exact, after)
+	}
+	if at := answer("PUT", "/a/likes/alice").CommittedAt; !at.IsZero() {
+		t.Errorf("nothing was committed, at %v", at)
+	}
+	if at := answer("DELETE", "/a/likes/alice").CommittedAt; !at.After(after) {
+		t.Errorf("left at %v, and joined at %v", at, after)
+	}
+	if at := answer("GET", "/a").AsOf; !at.IsZero() {
+		t.Errorf("nothing is rolled up, and the total is as of %v", at)
+	}
+	if _, err := g.fs.Doc("counters/a").Set(t.Context(), map[string]any{
+		"likes": 1, "counter_rollup": map[string]any{"as_of": map[string]any{"likes": exact, "views": before}},
+	}, firestore.MergeAll); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]time.Time{"/a": before, "/?counter=a": before, "/?counter=a&field=likes": exact, "/?counter=a&field=views": before} {
+		if got := answer("GET", path).AsOf; !got.Equal(want) {
+			t.Errorf("GET %s: as of %v, want %v", path, got, want)
+		}
 	}
 }

@@ -2,111 +2,62 @@ package functions
 
 import (
 	"cmp"
-	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
-	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/shards"
 )
 
-// Over which counters a caller may give a command, such as a reset: the settings RESET and LIMIT.
+// Over which counters a caller may give a command: the settings RESET and LIMIT.
 const (
 	commandsOwn = "own" // those of the user whom their path names
 	commandsAny = "any" // all
 )
 
-// Commands, by the end of their paths.
-const (
-	resetCommand = "reset" // POST
-	limitCommand = "limit" // PUT
-)
-
-// commandOf is the counter of a path such as /{counter}/reset. It reports false for other paths. If a path
-// has one part more than a counter's id, and the last isn't a command, the caller took a document's path
-// for an id.
-func commandOf(u *url.URL, partsOfID int, command string) (counter string, is bool, err error) {
-	parts := partsOf(u, partsOfID+1)
-	if parts == nil || parts[partsOfID] != command {
-		return "", false, nil
+// commanded is the counter of a command that its setting allows. Errors include notOwned and off.
+func (h *incrementHandler) commanded(r *request, setting string, notOwned, off error) (shards.Counter, error) {
+	counter, err := h.client.Counter(r.counter)
+	switch {
+	case err != nil, setting == commandsAny:
+		return counter, err
+	case setting != commandsOwn:
+		return counter, off
 	}
-	for i, part := range parts {
-		if parts[i], err = url.PathUnescape(part); err != nil {
-			return "", true, bad("the path can't be read: %v", err)
-		}
+	at := slices.Index(h.Counters.Wildcards(), layout.UserWildcard)
+	user, isUser := strings.CutPrefix(r.caller, userPrefix)
+	if values := strings.Split(r.counter, "/"); !isUser || at < 0 || at >= len(values) || values[at] != user {
+		return counter, notOwned
 	}
-	return strings.Join(parts[:partsOfID], "/"), true, nil
+	return counter, nil
 }
 
-// isCommand reports whether a request is for a command over a counter.
-func (h *incrementHandler) isCommand(r *http.Request, command string) bool {
-	_, is, _ := commandOf(r.URL, h.partsOfID, command)
-	return is
-}
-
-// mayCommand returns notOwned or off if a caller may not give a command over a counter, by its setting.
-func (h *incrementHandler) mayCommand(r *http.Request, id, setting string, notOwned, off error) error {
-	switch setting {
-	case commandsAny:
-		return nil
-	case commandsOwn:
-		at := slices.Index(h.wildcards, layout.UserWildcard)
-		user, is := strings.CutPrefix(callerOf(r.Context()), userPrefix)
-		if values := strings.Split(id, "/"); !is || at < 0 || at >= len(values) || values[at] != user {
-			return notOwned
-		}
-		return nil
+// reset sets a counter back to 0.
+func (h *incrementHandler) reset(w http.ResponseWriter, r *request) (any, error) {
+	counter, err := h.commanded(r, h.Reset, errNotOwned, errNoReset)
+	if err == nil {
+		err = noBody(w, r.Request)
 	}
-	return off
+	if err == nil {
+		err = counter.Reset(r.Context(), shards.ResetOptions{})
+	}
+	return struct {
+		Counter string `json:"counter"`
+		Reset   bool   `json:"reset"`
+	}{r.counter, true}, err
 }
 
-// reset answers POST /{counter}/reset.
-type reset struct {
-	Counter string `json:"counter"`
-	Reset   bool   `json:"reset"` // always true
-}
-
-func (h *incrementHandler) serveReset(w http.ResponseWriter, r *http.Request, id string) (any, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), h.timeout)
-	defer cancel()
-	counter, err := h.client.Counter(id)
+// setLimit gives a field a limit, or takes it away.
+func (h *incrementHandler) setLimit(w http.ResponseWriter, r *request) (any, error) {
+	counter, err := h.commanded(r, h.Limit, errNotOwnLimit, errNoLimit)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.mayCommand(r, id, h.resets, errNotOwned, errNoReset); err != nil {
-		return nil, err
-	}
-	if body, err := readBody(w, r, maxBody); err != nil {
-		return nil, err
-	} else if len(body) > 0 {
-		return nil, bad("want no body: the path says it all")
-	}
-	if err := counter.Reset(ctx, shards.ResetOptions{}); err != nil {
-		return nil, during{err, errReset}
-	}
-	return reset{Counter: id, Reset: true}, nil
-}
-
-// limited answers PUT /{counter}/limit.
-type limited struct {
-	Counter string `json:"counter"`
-	Field   string `json:"field"`
-	Limit   *int64 `json:"limit"` // null: the field has none any more
-}
-
-func (h *incrementHandler) serveLimit(w http.ResponseWriter, r *http.Request, id string) (any, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), h.timeout)
-	defer cancel()
-	counter, err := h.client.Counter(id)
-	if err != nil {
-		return nil, err
-	}
-	if err := h.mayCommand(r, id, h.setLimits, errNotOwnLimit, errNoLimit); err != nil {
-		return nil, err
-	}
-	body, err := readBody(w, r, maxBody)
+	body, err := readBody(w, r.Request, maxBody)
 	if err != nil {
 		return nil, err
 	}
@@ -114,13 +65,61 @@ func (h *incrementHandler) serveLimit(w http.ResponseWriter, r *http.Request, id
 	if err != nil {
 		return nil, err
 	}
-	if field = cmp.Or(field, h.first); limit == nil {
-		err = counter.RemoveLimit(ctx, field)
-	} else {
-		err = counter.SetLimit(ctx, field, *limit)
+	if limited := (layout.Layout{Fields: h.Fields}).Limited(); field == "" && len(limited) > 0 {
+		field = limited[0].Name
 	}
+	field = cmp.Or(field, h.first)
+	return struct {
+		Counter string `json:"counter"`
+		Field   string `json:"field"`
+		Limit   int64  `json:"limit"`
+	}{r.counter, field, limit}, counter.SetLimit(r.Context(), field, limit)
+}
+
+// decodeLimit reads {"limit": 500}, with "field" for another field than the first that has a limit.
+func decodeLimit(body []byte) (field string, limit int64, err error) {
+	const want = `want {"limit": 500}`
+	if len(body) == 0 {
+		return "", 0, bad(want)
+	}
+	given := false
+	err = decodeObject(body, want, func(d decoder, name string) (err error) {
+		switch name {
+		case "field":
+			if field, err = d.text(); err == nil && field == "" {
+				err = bad("field is empty; leave it out for the first one")
+			}
+		case "limit":
+			given = true
+			limit, err = d.limit()
+		default:
+			err = bad("unknown field %q; %s", name, want)
+		}
+		return err
+	})
+	if err == nil && !given {
+		err = bad("the body has no limit; %s", want)
+	}
+	return field, limit, err
+}
+
+// limit reads an integer of 0 or more.
+func (d decoder) limit() (int64, error) {
+	const want = "want an integer of 0 or more"
+	t, err := d.token()
 	if err != nil {
-		return nil, during{err, errSetLimit}
+		return 0, err
 	}
-	return limited{Counter: id, Field: field, Limit: limit}, nil
+	number, ok := t.(json.Number)
+	if !ok {
+		return 0, bad("limit is %s; %s", describe(t), want)
+	}
+	n, err := whole(number.String())
+	switch {
+	case errors.Is(err, strconv.ErrRange) && number.String()[0] != '-':
+		return 0, bad("limit is beyond 64 bits; %s", want)
+	case err != nil, n < 0:
+		return 0, bad("limit is no such number; %s", want)
+	}
+	return n, nil
 }

@@ -6,14 +6,12 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -155,36 +153,6 @@ func FuzzDecodeIncrements(f *testing.F) {
 	})
 }
 
-// A valid id comes out of a path as it was put in, and nothing else does.
-func FuzzCounterOf(f *testing.F) {
-	for _, path := range []string{"/", "/a", "/a/b", "/a%2Fb", "/%", "/%zz", "/%252F", "/a%20b", "/日本", "//", "/../a", "/a?counter=b", "/?counter=a%2Fb", "/?a=%zz", "/?a;b"} {
-		f.Add(path)
-	}
-	f.Fuzz(func(t *testing.T, target string) {
-		u, err := url.ParseRequestURI(target)
-		if err != nil || u.Host != "" {
-			return
-		}
-		id, err := counterOf(u)
-		if err != nil {
-			if problemOf(err).Status != 400 {
-				t.Errorf("%q: %v is answered %d, want 400", target, err, problemOf(err).Status)
-			}
-			return
-		}
-		if layout.ValidateID(id) != nil || strings.Contains(target, "?") {
-			return
-		}
-		again, err := url.ParseRequestURI("/" + url.PathEscape(id))
-		if err != nil {
-			t.Fatalf("%q: %v", id, err)
-		}
-		if back, err := counterOf(again); err != nil || back != id {
-			t.Errorf("%q: the id %q came back as %q, %v", target, id, back, err)
-		}
-	})
-}
-
 func FuzzAddressAndKey(f *testing.F) {
 	f.Add("1.1.1.1, 2.2.2.2", 1, "k")
 	f.Add("[2001:db8::1%eth0]:80", 0, "k")
@@ -194,7 +162,7 @@ func FuzzAddressAndKey(f *testing.F) {
 		if address := addressOf(r, proxies&7); strings.Contains(address, ",") {
 			t.Errorf("%q: the address is %q", forwarded, address)
 		}
-		if k, err := keyOf(r); err == nil && k.Value != key {
+		if k, err := keyOf(&request{Request: r}); err == nil && k.Value != key {
 			t.Errorf("%q: the key is %q", key, k.Value)
 		}
 	})

@@ -15,20 +15,17 @@ package functions
 
 // The files in the order in which they are read: each uses what is declared below it.
 //
-//	register.go          the functions are made known, begin and end
-//	reconcile.go         Reconcile
-//	rollup.go            Rollup
-//	event.go             its events
-//	increment.go         Increment: counters
-//	members.go           Increment: members
-//	command.go           Increment: resets, and limits that are set
-//	auth.go              who calls
-//	cors.go              from which page
-//	method.go            by which method
-//	limit.go             how often
-//	body.go              bodies, and how long they take
-//	increment_decode.go  what they say
-//	life.go              requests that are under way
-//	memory.go            how much memory there is
-//	log.go               lines of the log
-//	problem.go           which error is answered how
+//	register.go   the functions are made known, begin and end
+//	reconcile.go  Reconcile
+//	rollup.go     Rollup, and its events
+//	increment.go  Increment: what it is asked, by whom; increments
+//	read.go       reads
+//	holds.go      amounts that are held
+//	members.go    members
+//	command.go    resets, and limits that are set
+//	auth.go       who calls, and from which page
+//	limit.go      how often
+//	ceiling.go    what an instance may spend
+//	route.go      what a request says: method, path and query
+//	body.go       its body
+//	problem.go    which error is answered how

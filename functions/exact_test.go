@@ -80,7 +80,7 @@ func TestExactReadsAreChargedByTheirReads(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	reads := g.firestore.Server.Stats().Reads - before
-	if reads != 9 { // counter, ledger, a sum, and twice three for 2,001 documents
+	if reads != 9 { // counter, base, a sum, and twice three for 2,001 documents
 		t.Errorf("%d reads, want 9", reads)
 	}
 	resp := g.do(t, "GET", "/a")

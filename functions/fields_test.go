@@ -57,7 +57,9 @@ func TestRequestsForFields(t *testing.T) {
 		{name: "slash, encoded", path: "/red%2Fpost-1", status: 200, want: `{"counter":"red/post-1"}`, counter: one, grows: counts{"likes": 1}},
 		{name: "key", path: "/red/post-1", body: `{"by":{"likes":1,"views":1}}`, header: []string{"Idempotency-Key", "K"}, status: 200, counter: one, grows: counts{"likes": 1, "views": 1}},
 		{name: "key again, fields the other way round", path: "/red/post-1", body: `{"by":{"views":1,"likes":1}}`, header: []string{"Idempotency-Key", "K"}, status: 200, want: `{"replayed":true}`, counter: one},
-		{name: "key with other fields", path: "/red/post-1", body: `{"by":{"likes":1}}`, header: []string{"Idempotency-Key", "K"}, status: 422},
+		{name: "key with other numbers", path: "/red/post-1", body: `{"by":{"likes":1,"views":2}}`, header: []string{"Idempotency-Key", "K"}, status: 422},
+		{name: "key with one of the fields, which is another key", path: "/red/post-1", body: `{"by":{"likes":1}}`, header: []string{"Idempotency-Key", "K"}, status: 200, counter: one, grows: counts{"likes": 1}},
+		{name: "key with the other", path: "/red/post-1", body: `{"by":{"views":1}}`, header: []string{"Idempotency-Key", "K"}, status: 200, counter: one, grows: counts{"views": 1}},
 		{name: "several", path: "/", body: bulk(`{"counter":"red/post-1","by":{"views":2}},{"counter":"red/post-2"},{"counter":"red/post-2","by":{"likes":2,"views":1}}`), status: 200, counter: two, grows: counts{"likes": 3, "views": 1}},
 		{name: "several of two teams", path: "/", body: bulk(`{"counter":"red/post-1"},{"counter":"blue/post-1"}`), status: 200, counter: "teams/blue/posts/post-1", grows: counts{"likes": 1}},
 		{name: "fields that cancel out", path: "/", body: bulk(`{"counter":"red/post-2","by":{"views":1000}},{"counter":"red/post-2","by":{"views":-1000,"likes":1}}`), status: 200, counter: two, grows: counts{"likes": 1}},
@@ -67,7 +69,7 @@ func TestRequestsForFields(t *testing.T) {
 		// What is read: the document's numbers, which are the app's until they are rolled up, and the
 		// shards'.
 		{name: "get", method: "GET", path: "/red/post-1", status: 200, want: `{"counter":"red/post-1","total":17,"totals":{"likes":17,"views":0},"num_shards":10}`},
-		{name: "get exact", method: "GET", path: "/red/post-1?exact=true", status: 200, want: `{"total":1007,"totals":{"likes":1007,"views":1005}}`},
+		{name: "get exact", method: "GET", path: "/red/post-1?exact=true", status: 200, want: `{"total":1008,"totals":{"likes":1008,"views":1006}}`},
 		{name: "get by parameter", method: "GET", path: "/?counter=red/post-2&exact=true", status: 200, want: `{"counter":"red/post-2","totals":{"likes":504,"views":1001}}`},
 
 		// What a page watches: whether there is anything to watch is no error in its console.
@@ -183,5 +185,32 @@ func TestReadOfFieldsThatAreNotCountedHere(t *testing.T) {
 	time.Sleep(1100 * time.Millisecond)
 	if got := p.do(t, "GET", "/rate", ""); got.status != 200 || got.body["total"] != 7.0 {
 		t.Errorf("once it is: %d %v", got.status, got.body)
+	}
+}
+
+// A list in a shown field stays. GET names the field and answers no number of it, exact reads answer what is counted,
+// and increments go on.
+func TestReadOfAListInAShownField(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "Increment", "FIELDS=likes", "COUNTERS=posts/{post}", "HOSTED=true", "READ_CACHE=1s")
+	ref := p.fs.Doc("posts/a")
+	if _, err := ref.Set(t.Context(), map[string]any{"likes": []string{"uid-1"}}); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1.0; n <= 2; n++ {
+		if got := p.do(t, "POST", "/a", ""); got.status != 200 {
+			t.Errorf("POST: %+v", got)
+		}
+		got := p.do(t, "GET", "/a", "")
+		if named, _ := got.body["not_counted"].([]any); got.status != 200 || len(named) != 1 || named[0] != "likes" {
+			t.Errorf("GET: %d %v", got.status, got.body)
+		}
+		if got := p.do(t, "GET", "/a?exact=true", ""); got.status != 200 || got.body["total"] != n || got.body["not_counted"] != nil {
+			t.Errorf("an exact GET: %d %v, want a total of %v", got.status, got.body, n)
+		}
+	}
+	doc, err := ref.Get(t.Context())
+	if list, _ := doc.Data()["likes"].([]any); err != nil || len(list) != 1 {
+		t.Errorf("the document is %v, %v", doc.Data(), err)
 	}
 }

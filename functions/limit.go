@@ -19,9 +19,8 @@ import (
 // that were quiet longest are forgotten, and start afresh.
 const limitedCallers = 20_000
 
-// limiter bounds what each caller may do: perSecond increments or reads a second, with bursts of
-// one second's worth, or so many new counters. Each instance counts for itself. A nil limiter
-// limits nothing.
+// limiter bounds what each caller may do: perSecond units a second, with bursts of one second's worth, or so many new
+// counters. Each instance counts for itself. A nil limiter limits nothing.
 type limiter struct {
 	perSecond float64
 	burst     int
@@ -69,7 +68,7 @@ func (l *limiter) of(caller string) *rate.Limiter {
 }
 
 // take counts one against a caller. If the caller has none left, it counts nothing, and returns a
-// [*rateLimited].
+// [rateLimited] error.
 func (l *limiter) take(caller string) error {
 	if l == nil {
 		return nil
@@ -77,14 +76,36 @@ func (l *limiter) take(caller string) error {
 	return l.takeAll(caller, 1)
 }
 
+// What requests count against their callers' rate, in units of a document that is written or read. Each field that an
+// increment adds to is a unit, and so is each read that an exact one takes, and each document of a new counter.
+const (
+	// holdUnits are those of a seat or an amount that is held: its record, what tells when it is over and a shard, and the
+	// same again when it ends.
+	holdUnits = 6
+	// commandUnits are those of a reset, or of a limit that is set: up to that many documents of a small counter are read
+	// and written.
+	commandUnits = 10
+)
+
+// units are what a request counts at least, before its body is read.
+func (r *request) units() int {
+	switch {
+	case r.hold > 0, r.kind == reserve:
+		return holdUnits
+	case r.kind == reset, r.kind == setLimit:
+		return commandUnits
+	}
+	return 1
+}
+
 // takeAll counts n against a caller. If the caller has fewer left, it counts nothing, and returns a
-// [*rateLimited].
+// [rateLimited] error.
 func (l *limiter) takeAll(caller string, n int) error {
-	if n == 0 {
+	if l == nil || n == 0 {
 		return nil
 	}
 	if l.burst < n {
-		return &rateLimited{after: time.Minute, detail: fmt.Sprintf("this would make %d counters, and a caller may make %d a minute; nothing was made", n, l.burst)}
+		return rateLimited(time.Minute, fmt.Sprintf("this would make %d counters, and a caller may make %d a minute; nothing was made", n, l.burst))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,16 +113,16 @@ func (l *limiter) takeAll(caller string, n int) error {
 	reservation := l.of(caller).ReserveN(now, n)
 	if delay := reservation.DelayFrom(now); delay > 0 {
 		reservation.CancelAt(now)
-		return &rateLimited{after: delay}
+		return rateLimited(delay, "")
 	}
 	return nil
 }
 
 // charge counts n more against a caller, even if the caller then owes some. So a request with many
 // increments gets through once, and the caller must pause afterwards. If the caller owes some already,
-// charge counts nothing, and returns a [*rateLimited].
+// charge counts nothing, and returns a [rateLimited] error.
 func (l *limiter) charge(caller string, n int) error {
-	if l == nil || n == 0 {
+	if l == nil || n <= 0 {
 		return nil
 	}
 	l.mu.Lock()
@@ -113,8 +134,11 @@ func (l *limiter) charge(caller string, n int) error {
 	return nil
 }
 
-// owes returns a [*rateLimited] for a caller who owes, and counts nothing.
+// owes returns a [rateLimited] error for a caller who owes, and counts nothing.
 func (l *limiter) owes(caller string) error {
+	if l == nil {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.owed(caller)
@@ -133,7 +157,7 @@ func (l *limiter) owe(caller string, n int) {
 // owed is owes, for callers that hold the lock, and so is add.
 func (l *limiter) owed(caller string) error {
 	if owed := -l.of(caller).TokensAt(time.Now()); owed > 0 {
-		return &rateLimited{after: time.Duration(owed / l.perSecond * float64(time.Second))}
+		return rateLimited(time.Duration(owed/l.perSecond*float64(time.Second)), "")
 	}
 	return nil
 }

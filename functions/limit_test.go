@@ -13,9 +13,9 @@ import (
 // An increment beyond a limit is a conflict that says what is left, and the document shows the limit.
 func TestLimitReached(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, "Increment")
+	p := startProcess(t, "Increment", "FIELDS=total=limit(2)")
 	p.create(t, "tickets")
-	client, err := shards.Open(context.Background(), shards.Config{Place: shards.Place{Project: "p"}}, option.WithGRPCConn(p.firestore.Conn(t)))
+	client, err := shards.Open(context.Background(), shards.Config{Place: shards.Place{Project: "p", Fields: "total=limit(2)"}}, option.WithGRPCConn(p.firestore.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

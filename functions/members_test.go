@@ -3,7 +3,6 @@ package functions
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
@@ -207,79 +205,4 @@ func TestMembersUnderFaults(t *testing.T) {
 	if n := p.sum(t, "a"); n != 1 {
 		t.Errorf("the shards add up to %d, want 1", n)
 	}
-}
-
-func TestMemberPaths(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		parts int
-		path  string
-		want  memberPath
-		is    bool
-	}{
-		{1, "/a/likes/u", memberPath{"a", "likes", "u"}, true},
-		{1, "/a%20b/l%69kes/u%2Fv", memberPath{"a b", "likes", "u/v"}, true},
-		{1, "/a/likes", memberPath{}, false},
-		{1, "/red/a/likes/u", memberPath{}, false},
-		{2, "/red/a/likes/u", memberPath{"red/a", "likes", "u"}, true},
-		{2, "/a/likes/u", memberPath{}, false},
-		{1, "/", memberPath{}, false},
-	} {
-		u, err := url.Parse(c.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, is, err := memberPathOf(u, c.parts)
-		if err != nil || is != c.is || got != c.want {
-			t.Errorf("%s of %d parts: %+v, %v, %v; want %+v, %v", c.path, c.parts, got, is, err, c.want, c.is)
-		}
-	}
-}
-
-// Whatever comes as a path: what is taken apart can be put together again, and it is never taken
-// for a counter's and a member's at once.
-func FuzzMemberPath(f *testing.F) {
-	for _, path := range []string{"/a/likes/u", "/a%2Fb/likes/u", "/%ff/likes/u", "/a/likes/", "///", "/red/a/likes/u", "/a/likes/%", "/a%3Fb/likes/u%23"} {
-		f.Add(path, 1)
-		f.Add(path, 2)
-	}
-	f.Fuzz(func(t *testing.T, path string, parts int) {
-		if parts < 1 || parts > 5 {
-			return
-		}
-		r, err := http.NewRequest(http.MethodPut, "http://x", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		u, err := r.URL.Parse(path)
-		if err != nil {
-			return
-		}
-		got, is, err := memberPathOf(u, parts)
-		switch {
-		case !is && err != nil:
-			t.Errorf("%q: %v, of a path that is none", path, err)
-		case err != nil && problemOf(err).Status != 400:
-			t.Errorf("%q: %v is answered %d, want 400", path, err, problemOf(err).Status)
-		case !is || err != nil:
-			return
-		}
-		if strings.Count(got.counter, "/") != parts-1 {
-			return // no counter's id
-		}
-		var ids []string
-		for id := range strings.SplitSeq(got.counter, "/") {
-			ids = append(ids, url.PathEscape(id))
-		}
-		again, err := url.Parse("/" + strings.Join(ids, "/") + "/" + url.PathEscape(got.field) + "/" + url.PathEscape(got.member))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if second, is, err := memberPathOf(again, parts); err != nil || !is || second != got {
-			t.Errorf("%q: %+v, and from %s: %+v, %v, %v", path, got, again, second, is, err)
-		}
-		if counter, err := counterOf(u); parts == 1 && err == nil && layout.ValidateID(counter) == nil {
-			t.Errorf("%q is the counter %q too", path, counter)
-		}
-	})
 }

@@ -27,7 +27,7 @@ var document = sync.OnceValues(func() (*openapi3.T, error) {
 // beyondSchema are reasons for which a request is refused that a schema has no words for: what its
 // bytes are, rather than what they mean, and what a setting allows.
 var beyondSchema = []string{
-	"the query can't be read",
+	"the query can't be read", "unknown parameter", "both name a counter",
 	"comes twice", "goes on after its end", "want an integer", "at most", "add up to more than", "slash", "MAX_INCREMENT", "UTF-8", "Unicode",
 	"more than 1500 bytes", "want one Idempotency-Key", "printable ASCII",
 	"and a counter of", "is not counted", "without a name", // what COUNTERS and FIELDS say
@@ -42,22 +42,7 @@ func conforms(t *testing.T, parts int, r *http.Request, body string, a answer, a
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, params := "/", map[string]string{}
-	if member, is, err := memberPathOf(r.URL, parts, confirmation); is && err == nil {
-		path, params = "/{counter}/{field}/{member}/confirm", map[string]string{"counter": member.counter, "field": member.field, "member": member.member}
-	} else if member, is, err := memberPathOf(r.URL, parts); is && err == nil && r.Method != http.MethodPost {
-		path, params = "/{counter}/{field}/{member}", map[string]string{"counter": member.counter, "field": member.field, "member": member.member}
-	} else if counter, is, err := commandOf(r.URL, parts, resetCommand); is && err == nil {
-		path, params = "/{counter}/reset", map[string]string{"counter": counter}
-	} else if counter, is, err := commandOf(r.URL, parts, limitCommand); is && err == nil {
-		path, params = "/{counter}/limit", map[string]string{"counter": counter}
-	} else if counter := strings.TrimPrefix(r.URL.EscapedPath(), "/"); counter != "" {
-		id, err := url.PathUnescape(counter)
-		if err != nil {
-			t.Fatal(err)
-		}
-		path, params = "/{counter}", map[string]string{"counter": id}
-	}
+	path, params := pathOfDocument(t, parts, r)
 	item := doc.Paths.Value(path)
 	operation := item.GetOperation(r.Method)
 	if operation == nil {
@@ -66,7 +51,9 @@ func conforms(t *testing.T, parts int, r *http.Request, body string, a answer, a
 		}
 		return
 	}
+	body = strings.TrimPrefix(body, "\uFEFF") // which is no part of the JSON
 	request := r.Clone(t.Context())
+	request.GetBody = nil
 	request.Body = io.NopCloser(strings.NewReader(body))
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
@@ -98,6 +85,53 @@ func conforms(t *testing.T, parts int, r *http.Request, body string, a answer, a
 	if err != nil {
 		t.Errorf("%s %.100s: answered %d %.200s, which is not as of docs/openapi.yaml: %v", r.Method, r.URL, a.status, answered, err)
 	}
+}
+
+// pathOfDocument is which of the document's paths a request's is, and what its parameters are. The parameter counter
+// of a query takes the counter's place in any path, unless the path is / and the document says so itself.
+func pathOfDocument(t *testing.T, parts int, r *http.Request) (path string, params map[string]string) {
+	t.Helper()
+	escaped := strings.TrimPrefix(r.URL.EscapedPath(), "/")
+	if id := r.URL.Query().Get("counter"); id != "" && (escaped != "" || r.Method != http.MethodGet) {
+		escaped = strings.TrimSuffix(strings.ReplaceAll(url.PathEscape(id), "%2F", "/")+"/"+escaped, "/")
+	}
+	if escaped == "" {
+		return "/", nil
+	}
+	all := strings.Split(escaped, "/")
+	last := all[len(all)-1]
+	if len(all) > parts+1 && all[parts+1] == holds && len(all) <= parts+4 && (len(all) < parts+4 || last == "settle") {
+		params := map[string]string{"counter": unescaped(t, strings.Join(all[:parts], "/")), "field": unescaped(t, all[parts])}
+		path := "/{counter}/{field}/holds"
+		if len(all) > parts+2 {
+			path, params["hold"] = path+"/{hold}", unescaped(t, all[parts+2])
+		}
+		if len(all) > parts+3 {
+			path += "/settle"
+		}
+		return path, params
+	}
+	switch len(all) - parts {
+	case 1:
+		if last == "reset" || last == "limit" {
+			return "/{counter}/" + last, map[string]string{"counter": unescaped(t, strings.Join(all[:parts], "/"))}
+		}
+	case 2, 3:
+		if end := strings.Join(all[parts+2:], ""); end == "confirm" || end == "" && r.Method != http.MethodPost {
+			return strings.TrimSuffix("/{counter}/{field}/{member}/"+end, "/"), map[string]string{
+				"counter": unescaped(t, strings.Join(all[:parts], "/")), "field": unescaped(t, all[parts]), "member": unescaped(t, all[parts+1])}
+		}
+	}
+	return "/{counter}", map[string]string{"counter": unescaped(t, escaped)}
+}
+
+func unescaped(t *testing.T, text string) string {
+	t.Helper()
+	text, err := url.PathUnescape(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // TestOpenAPI holds that the document is a valid one. What it says is held by every request of the

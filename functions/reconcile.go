@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -24,7 +25,9 @@ func buildReconcile(ctx context.Context, s settings.Settings, log *slog.Logger) 
 	if err != nil {
 		return nil, nil, err
 	}
-	counters, err := shards.Open(ctx, ShardsConfig(s, log))
+	cfg := ShardsConfig(s, log)
+	cfg.Budget = client.Budget()
+	counters, err := shards.Open(ctx, cfg)
 	if err != nil {
 		return nil, nil, errors.Join(err, client.Close())
 	}
@@ -68,7 +71,9 @@ type reconcileAnswer struct {
 // where the last call ran out of time. It answers 200 with a summary, 500 if a counter could not be
 // reconciled, so that the scheduler sees it, and 404 if a named counter doesn't exist.
 func newReconcileHandler(client *rollup.Client, path layout.Path, deadline time.Duration, opts rollup.ReconcileOptions, log *slog.Logger) http.Handler {
-	return allowMethods(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	use := newSpender(client.Budget(), log)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer use.tell(r.Context())
 		req, err := decodeReconcile(w, r, path)
 		if err != nil {
 			fail(w, r, log, err)
@@ -109,22 +114,28 @@ func newReconcileHandler(client *rollup.Client, path layout.Path, deadline time.
 		w.Header().Set("Content-Type", contentType)
 		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(answer)
-	}), http.MethodPost)
+	})
 }
 
 // decodeReconcile reads the body of a call.
 func decodeReconcile(w http.ResponseWriter, r *http.Request, path layout.Path) (reconcileRequest, error) {
 	const want = `want {"counters": ["id", …], "dry_run": false}, or nothing`
 	var req reconcileRequest
+	if r.Method != http.MethodPost {
+		return req, wrongMethod(http.MethodPost)
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return req, bad("the query can't be read: %v", err)
+	}
+	if err := checkQuery(query); err != nil { // dry_run=true, left out, would write
+		return req, err
+	}
 	body, err := readBody(w, r, maxReconcileBody)
 	if err != nil || len(body) == 0 {
 		return req, err
 	}
-	if err := notUnicode(body); err != nil {
-		return req, err
-	}
-	d := newDecoder(body)
-	err = d.object(want, func(name string) (err error) {
+	err = decodeObject(body, want, func(d decoder, name string) (err error) {
 		switch name {
 		case "counters":
 			err = d.array(want, func() error {
@@ -148,9 +159,6 @@ func decodeReconcile(w http.ResponseWriter, r *http.Request, path layout.Path) (
 		}
 		return bad("unknown field %q; %s", name, want)
 	})
-	if err == nil {
-		err = d.end()
-	}
 	return req, err
 }
 

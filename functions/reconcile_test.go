@@ -46,6 +46,10 @@ func TestReconcileRequests(t *testing.T) {
 			t.Errorf("%s: something was written:\n%s\nwas\n%s", c.name, after, before)
 		}
 	}
+	before := p.dump(t)
+	if got := p.do(t, "POST", "/?dry_run=true", ""); got.status != 400 || got.body["detail"] != `unknown parameter "dry_run"; want none` || p.dump(t) != before {
+		t.Errorf("a dry run by a parameter: answered %d %v", got.status, got.body)
+	}
 	for body, what := range map[string]string{`null`: "null where an object", `{"counters":1}`: "a number where a list", `{"dry_run":null}`: "null where true or false"} {
 		if got := p.do(t, "POST", "/", body); got.body["detail"] != "the body has "+what+` belongs; want {"counters": ["id", …], "dry_run": false}, or nothing` {
 			t.Errorf("%s: answered %v", body, got.body)
@@ -65,7 +69,7 @@ func TestReconcileAnswersThatItFailed(t *testing.T) {
 	p := startProcess(t, "Reconcile")
 	p.create(t, "a")
 	p.create(t, "damaged")
-	if _, err := p.fs.Doc("counters/damaged/counter_rollup/ledger").Set(t.Context(), map[string]any{"states": "of something else's", "base": 1}); err != nil {
+	if _, err := p.fs.Doc("counters/damaged/counter_rollup/base").Set(t.Context(), map[string]any{"base": 1}); err != nil {
 		t.Fatal(err)
 	}
 	for _, body := range []string{`{"counters":["damaged","a"]}`, ""} {

@@ -105,6 +105,17 @@ func (f *rollupFunction) post(t *testing.T, e event) int {
 	return resp.StatusCode
 }
 
+// postPlain delivers a body with nothing about it in headers, and returns the status of the answer.
+func (f *rollupFunction) postPlain(t *testing.T, e event) int {
+	t.Helper()
+	resp, err := http.Post(f.URL, e.contentType, bytes.NewReader(e.data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
 const written = "google.cloud.firestore.document.v1.written"
 
 // shardEvent is an event that tells what a shard holds now.
@@ -137,7 +148,17 @@ func (f *rollupFunction) now(t *testing.T) time.Time {
 	return written.UpdateTime
 }
 
-// snippet makes a counter as Google's snippets do, and has it adopted.
+// wrote has shard 0 hold a count, and returns the event of that.
+func (f *rollupFunction) wrote(t *testing.T, id string, count int64) event {
+	t.Helper()
+	written, err := f.fs.Doc("counters/c/shards/0").Set(t.Context(), map[string]any{"count": count})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shardEvent(t, id, shard0, number(count), written.UpdateTime)
+}
+
+// snippet makes a counter as Google's snippets do, and has it rolled up.
 func (f *rollupFunction) snippet(t *testing.T) {
 	t.Helper()
 	for path, data := range map[string]map[string]any{"counters/c": {"num_shards": 1}, "counters/c/shards/0": {"count": 0}} {
@@ -145,8 +166,8 @@ func (f *rollupFunction) snippet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if code := f.post(t, shardEvent(t, "adopt", shard0, number(0), f.now(t))); code != http.StatusNoContent {
-		t.Fatalf("adoption answered %d", code)
+	if code := f.post(t, shardEvent(t, "first", shard0, number(0), f.now(t))); code != http.StatusNoContent {
+		t.Fatalf("the first event was answered %d", code)
 	}
 }
 
@@ -163,7 +184,7 @@ func TestRollupCounts(t *testing.T) {
 	t.Parallel()
 	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, time.Minute)
 	f.snippet(t)
-	e := shardEvent(t, "1", shard0, number(5), f.now(t))
+	e := f.wrote(t, "1", 5)
 	for range 3 {
 		if code := f.post(t, e); code != http.StatusNoContent {
 			t.Errorf("answered %d", code)
@@ -172,7 +193,7 @@ func TestRollupCounts(t *testing.T) {
 	if got := f.total(t); got != int64(5) {
 		t.Errorf("total = %v, want 5", got)
 	}
-	if log := f.log.String(); !strings.Contains(log, `"message":"roll-up","counter":"c","events":1,"shards":1,"delta":5,`) || !strings.Contains(log, `"lag_ms":`) {
+	if log := f.log.String(); !strings.Contains(log, `"message":"roll-up","counter":"c","events":1,"delta":5,`) || !strings.Contains(log, `"lag_ms":`) {
 		t.Errorf("log says %s", log)
 	}
 }
@@ -193,32 +214,87 @@ func TestRollupWithoutADocument(t *testing.T) {
 	}
 }
 
+// Of an event that can't be read, the path is enough: what it names is looked at. What has no path is poison.
+func TestRollupOfUnreadableEvents(t *testing.T) {
+	t.Parallel()
+	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, time.Minute)
+	f.snippet(t)
+	written := func(data []byte, contentType string) event { return event{"", written, contentType, data} }
+	whole := shardEvent(t, "", shard0, number(99), f.now(t)).data // of which nothing is believed that isn't read
+	cloudEvent := func(attributes string) []byte {
+		return fmt.Appendf(nil, `{"specversion":"1.0","id":"1","source":"s",%s"datacontenttype":"application/protobuf","data_base64":"/w=="}`, attributes)
+	}
+	const kind, path = `"type":"google.cloud.firestore.document.v1.written",`, `"document":"counters/c/shards/0",`
+	var count int64
+	for _, c := range []struct {
+		name string
+		event
+		plain bool // without attributes in headers
+	}{
+		{"no content type", written(whole, ""), false},
+		{"octet-stream", written(whole, "application/octet-stream"), false},
+		{"a content type that is none", written(whole, ";;"), false},
+		{"JSON said to be a protocol buffer", written([]byte(`{"value":{}}`), "application/protobuf"), false},
+		{"a protocol buffer said to be JSON", written(whole, "application/json"), false},
+		{"no protocol buffer", written([]byte{0xff}, "application/protobuf"), false},
+		{"no document in it", written([]byte("{}"), "application/json"), false},
+		{"a document without a time", written(noTime(t), "application/protobuf"), false},
+		{"no type of event", event{"", "", "", whole}, false},
+		{"too large", written(make([]byte, maxEvent+1), "application/protobuf"), false},
+		{"structured, whose data can't be read", event{"", "", "application/cloudevents+json", cloudEvent(kind + path)}, true},
+		{"structured, without its content type", event{"", "", "", cloudEvent(kind + path)}, true},
+		{"structured, said to be plain JSON", event{"", "", "application/json", cloudEvent(kind + path)}, true},
+		{"structured, without its event's type", event{"", "", "application/json", cloudEvent(path)}, true},
+		{"structured, with the path as its subject", event{"", "", "application/json", cloudEvent(kind + `"subject":"documents/counters/c/shards/0",`)}, true},
+	} {
+		count++
+		if _, err := f.fs.Doc("counters/c/shards/0").Set(t.Context(), map[string]any{"count": count}); err != nil {
+			t.Fatal(err)
+		}
+		send := f.post
+		if c.plain {
+			send = f.postPlain
+		}
+		if code := send(t, c.event); code != http.StatusNoContent || f.total(t) != count {
+			t.Errorf("%s: answered %d, total %v; want 204 and %d", c.name, code, f.total(t), count)
+		}
+	}
+	if log := f.log.String(); strings.Contains(log, LogPoison) {
+		t.Errorf("one is said to be poison:\n%s", log)
+	}
+	for _, e := range []event{
+		{"", "", "application/json", cloudEvent(kind)},
+		{"", "", "application/json", cloudEvent(kind + `"document":"posts/p",`)},
+		{"", "", "application/cloudevents+json", make([]byte, maxEvent+1)},
+		{"", "", "text/plain", []byte("hello")},
+	} {
+		before := strings.Count(f.log.String(), LogPoison)
+		if code := f.postPlain(t, e); code != http.StatusNoContent || strings.Count(f.log.String(), LogPoison) != before+1 {
+			t.Errorf("%.80q: answered %d, want 204 and a word of poison:\n%s", e.data, code, &f.log)
+		}
+	}
+}
+
 func TestRollupPoison(t *testing.T) {
 	t.Parallel()
 	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, time.Minute)
 	f.snippet(t)
-	good := shardEvent(t, "good", shard0, number(5), f.now(t))
+	good := f.wrote(t, "good", 5)
 	valid := func(change func(*event)) event {
 		e := good
 		change(&e)
 		return e
 	}
 	doc := func(name string) event { return shardEvent(t, "", name, number(5), f.now(t)) }
-	half := &firestoredata.Value{ValueType: &firestoredata.Value_DoubleValue{DoubleValue: 0.5}}
 	tests := map[string]event{
-		"not a protocol buffer": valid(func(e *event) { e.data = []byte{0xff} }),
-		"not JSON":              valid(func(e *event) { e.contentType, e.data = "application/json", []byte("{") }),
-		"another content type":  valid(func(e *event) { e.contentType = "text/plain" }),
 		"another type of event": valid(func(e *event) { e.kind = "google.cloud.storage.object.v1.finalized" }),
-		"not a CloudEvent":      valid(func(e *event) { e.kind = "" }),
-		"too large":             valid(func(e *event) { e.data = make([]byte, maxEvent+1) }),
 		"not a shard":           doc("projects/p/databases/(default)/documents/counters/c"),
 		"another collection":    doc("projects/p/databases/(default)/documents/likes/c/shards/0"),
 		"another database":      doc("projects/p/databases/other/documents/counters/c/shards/0"),
 		"another project":       doc("projects/q/databases/(default)/documents/counters/c/shards/0"),
-		"count not an integer":  shardEvent(t, "", shard0, half, f.now(t)),
-		"no time":               valid(func(e *event) { e.data = noTime(t) }),
-	}
+		"another type, unreadable": valid(func(e *event) {
+			e.kind, e.contentType, e.data = "google.cloud.storage.object.v1.finalized", "", []byte{0xff}
+		})}
 	f.firestore.Server.ResetStats()
 	n := 0
 	for name, e := range tests {
@@ -268,7 +344,7 @@ func TestRollupCutOff(t *testing.T) {
 	t.Parallel()
 	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, time.Minute)
 	f.snippet(t)
-	e := shardEvent(t, "1", shard0, number(5), f.now(t))
+	e := f.wrote(t, "1", 5)
 	conn, err := net.Dial("tcp", f.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -299,13 +375,9 @@ func TestRollupTransient(t *testing.T) {
 	for _, code := range []codes.Code{codes.Aborted, codes.Unavailable, codes.ResourceExhausted, codes.Internal, codes.PermissionDenied} {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
-			f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond, MaxInterval: 20 * time.Millisecond, Patience: 50 * time.Millisecond}, time.Minute)
+			f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond, Patience: 50 * time.Millisecond}, time.Minute)
 			f.snippet(t)
-			// The shard holds what the event says: a flush of what fails for long reads the shards, too.
-			if _, err := f.fs.Doc("counters/c/shards/0").Set(t.Context(), map[string]any{"count": 5}); err != nil {
-				t.Fatal(err)
-			}
-			e := shardEvent(t, "1", shard0, number(5), f.now(t))
+			e := f.wrote(t, "1", 5)
 			f.firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
 				return emulator.Verdict{Before: status.Error(code, "injected")}
 			})
@@ -316,7 +388,7 @@ func TestRollupTransient(t *testing.T) {
 				t.Errorf("total = %v, want 0", got)
 			}
 			f.firestore.Server.SetInterceptor(nil)
-			// A flush that began before may fail only now: then the event is noted, which is 204 with nothing counted yet.
+			// A refresh that began before may fail only now: then the event is noted, which is 204 with nothing counted yet.
 			again := f.post(t, e)
 			for range 100 {
 				if again != http.StatusNoContent || f.total(t) == int64(5) {
@@ -333,12 +405,14 @@ func TestRollupTransient(t *testing.T) {
 
 // What is one counter's own trouble is answered with success, once it is noted: Pub/Sub would send
 // less of all counters otherwise.
-func TestRollupOfADamagedLedger(t *testing.T) {
+func TestRollupOfADamagedBase(t *testing.T) {
 	t.Parallel()
 	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, time.Minute)
 	f.snippet(t)
-	if _, err := f.fs.Doc("counters/c/counter_rollup/ledger").Update(t.Context(), []firestore.Update{{Path: "states", Value: "none"}}); err != nil {
-		t.Fatal(err)
+	for path, field := range map[string]string{"counters/c/counter_rollup/base": "base", "counters/c": "title"} { // so that it is read again
+		if _, err := f.fs.Doc(path).Update(t.Context(), []firestore.Update{{Path: field, Value: "none"}}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for n := range 3 {
 		if code := f.post(t, shardEvent(t, fmt.Sprint(n), shard0, number(5), f.now(t))); code != http.StatusNoContent {
@@ -358,7 +432,7 @@ func TestRollupTakesNoMoreThanItsBound(t *testing.T) {
 	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond, MaxPending: 1}, time.Minute)
 	f.snippet(t)
 	one := shardEvent(t, "1", shard0, number(5), f.now(t))
-	other := shardEvent(t, "2", strings.Replace(shard0, "shards/0", "shards/1", 1), number(6), f.now(t))
+	other := shardEvent(t, "2", strings.Replace(shard0, "counters/c", "counters/d", 1), number(6), f.now(t))
 	held, release := make(chan struct{}), make(chan struct{})
 	f.firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
 		close(held)

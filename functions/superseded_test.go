@@ -20,6 +20,7 @@ func TestRollupAcknowledgesWhatIsSuperseded(t *testing.T) {
 	t.Parallel()
 	f := startRollup(t, rollup.RollerOptions{Interval: 10 * time.Millisecond}, 2*time.Minute)
 	f.snippet(t)
+	f.wrote(t, "", 4)
 	now := f.now(t)
 	held, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once

@@ -3,16 +3,19 @@ package rollup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
+	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -23,64 +26,103 @@ type Place = layout.Place
 type Config struct {
 	Place
 
-	Ledgers int // kept in memory, default 1000; one takes about 100 bytes per shard
-	// of flushes, contention and what was wrong ([LogRollup] …); by default silent
+	// Budget bounds what is written and read, by package functions' setting CEILING; nil bounds nothing. While it has
+	// none, refreshes wait, and so do reconciles of several counters.
+	Budget *ceiling.Budget
+
+	// of refreshes, contention and what was wrong ([LogRollup] …); by default silent
 	Logger *slog.Logger
 }
 
 // Client rolls up the counters of a database. It is safe for concurrent use.
 type Client struct {
-	db     *store.DB
-	books  book.Books
-	log    *slog.Logger
-	asking chan struct{}                   // holds one while Firestore is asked for its time: one question is enough for all who wait
-	known  *lru.Cache[string, *ledgerCopy] // :: counter id → the ledger as this client last wrote it
-	looks  func() bool                     // whether a walk looks at each shard of a counter, whatever the sums say
+	db        *store.DB
+	books     book.Books
+	log       *slog.Logger
+	known     *lru.Cache[string, *memory] // :: counter id → what is remembered of it
+	extension extension.Lookout
+	looks     func() bool // whether a walk looks at each shard of a counter, whatever the sums say
 }
 
-// looksOnceIn is how many walks there are, on average, for one that looks at each shard of a counter:
-// about a day's, if they are hourly. It finds losses for which others make up in the sum.
+// looksOnceIn is how many walks there are, on average, for one that looks at each shard of a counter: about a day's,
+// if they are hourly. It finds what something else has written into them.
 const looksOnceIn = 24
+
+// remembered is how many counters are kept in memory; one takes about 1 KB.
+const remembered = 5000
 
 // Open connects to a database; opts are the official client's. Nothing is sent yet.
 func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client, error) {
-	known, err := lru.New[string, *ledgerCopy](cmp.Or(cfg.Ledgers, 1000))
+	known, err := lru.New[string, *memory](remembered)
 	if err != nil {
-		return nil, fmt.Errorf("rollup: keep %d ledgers: %w", cfg.Ledgers, err)
+		return nil, fmt.Errorf("rollup: %w", err)
 	}
 	db, err := store.Open(ctx, cfg.Place, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("rollup: %w", err)
 	}
+	db.Budget = cfg.Budget
 	return &Client{
-		db: db, books: book.Of(db), asking: make(chan struct{}, 1), known: known, looks: func() bool { return rand.IntN(looksOnceIn) == 0 },
+		db: db, books: book.Of(db), known: known, looks: func() bool { return rand.IntN(looksOnceIn) == 0 },
 		log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 	}, nil
 }
 
+// Budget is that of the client's configuration.
+func (c *Client) Budget() *ceiling.Budget { return c.db.Budget }
+
 // Close closes the connection. Calls under way fail.
 func (c *Client) Close() error { return c.db.Close() }
 
-// ledgerCopy is a ledger as this client last wrote it. Whoever uses it takes it out of the cache, so
-// that nobody else has it meanwhile.
-type ledgerCopy struct {
-	*ledger.Ledger
-	// shared: others have written the ledger between this client's last two flushes. A commit on this
-	// copy's condition would likely fail, so the ledger is read first.
-	shared bool
-}
+// Errors of this package; those of the client library are passed on.
+var (
+	// ErrPoison says that an event can never be counted. Log and acknowledge it: a reconcile covers
+	// what it carried.
+	ErrPoison = errors.New("event can never be counted")
+	// ErrInvalidID says that an id can't be a counter's, and why.
+	ErrInvalidID = errors.New("invalid counter id")
+	// ErrContention says that too many write the counter's documents, and that nothing was applied.
+	ErrContention = store.ErrContention
+	// ErrDamagedBase says that this version hasn't written what is beside the counter, and what that holds. If you
+	// delete it, rebase the counter.
+	ErrDamagedBase = book.ErrDamaged
+	// ErrOthers says that the counter is counted with another HOSTED, SHARDS or COUNTERS than here. Nothing was
+	// changed. It is an [ErrDamagedBase], too.
+	ErrOthers = book.ErrOthers
+	// ErrExtensionRuns says that Firebase's extension still runs, and would write the same fields: nothing was changed.
+	// Uninstall it.
+	ErrExtensionRuns = extension.ErrRuns
+	// ErrBusy says that too many events wait already. Deliver the event again.
+	ErrBusy = errors.New("too many events are waiting")
+	// ErrClosed says that the roller is closed. Deliver the event again.
+	ErrClosed = errors.New("roll-up is closed")
+)
 
-func (c *Client) take(counter string) *ledgerCopy {
-	l, ok := c.known.Get(counter)
-	if !ok || !c.known.Remove(counter) { // a concurrent call was faster
-		return nil
-	}
-	return l
-}
+// Messages of the log that metrics and alerts filter on. Each comes with the counter.
+const (
+	// a refresh; with events, delta, reads, duration_ms, lag_ms, other_flushes
+	LogRollup     = "roll-up"
+	LogContention = "contention" // a refresh failed because too many write the counter's document
+	// a document showed another total than was written last, and was set; with drift, by how much
+	LogDrift = "drift"
+	// events of a counter can't be counted, for a reason of its own: it must be reconciled, and each
+	// time that this fails it is said again; with age_s, since when, and error
+	LogNoted = "counter must be reconciled"
+)
 
-// put keeps a copy, unless it claims a time that has not come: a reconcile takes that out, in any instance.
-func (c *Client) put(counter string, l *ledgerCopy) {
-	if !l.Ahead() {
-		c.known.Add(counter, l)
-	}
-}
+// Further messages, also with the counter.
+const (
+	logRollupFailed = "roll-up failed" // a refresh failed, and not for contention
+	// queries were asked; with collection, events, reads, values, duration_ms
+	logRecount = "recount"
+	// one has no answer; with collection and error, or field and problem
+	logRecountFailed = "recount failed"
+	// a counter got a document, or a field is shown for the first time where a number stood: with replaced_total
+	logAdopted       = "adopted"
+	logNotedDone     = "what was noted is reconciled"       // with age_s
+	logNotesUnread   = "notes can't be read"                // of counters that must be reconciled
+	logHoldsNotEnded = "holds that are over can't be ended" // which is tried again; with error
+	logProblem       = "problem"                            // something keeps a total from being right; with problem
+)
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -16,10 +16,58 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
+
+// Change is what an event says: fields of a counter have changed.
+type Change struct {
+	// id of the counter; empty if the document itself names it, and did not come along
+	Counter string
+	Fields  []string // by their names in the counter's document, sorted; at least one
+	// At is the time of the write; zero where nobody knows, as of a deletion, or of a document that did not come
+	// along. Neither our clock nor the event's is asked.
+	At time.Time
+	// Gone: the document was deleted, or names another counter now. Of nothing else no counter is made.
+	Gone  bool
+	Delta map[string]int64 // by how much one document changed the fields of shards, for the log
+
+	Shard string // id of the shard; empty of another document
+	// Extension is the id of a shard in which clients of Firebase's extension have counted; empty of another document.
+	// Its Fields are those that a document shows as sums of shards.
+	Extension string
+	// which documents the query counts, as FIELDS has it: comments, or /comments where post=={post}; empty for a shard
+	Collection string
+	Document   string // id of that document; its path where it names its counter itself
+}
+
+// moves reports whether a number has changed, as far as the event says.
+func (c Change) moves() bool {
+	for _, by := range c.Delta {
+		if by != 0 {
+			return true
+		}
+	}
+	return c.Shard == ""
+}
+
+// waitsFor is what the change waits for: that its fields are shown, or that what a shard of the extension's holds is
+// taken over.
+func (c Change) waitsFor() []string {
+	if c.Extension == "" {
+		return c.Fields
+	}
+	return []string{ofExtension(c.Extension)}
+}
+
+// ofExtension is what stands for a shard of the extension's beside the names of fields.
+func ofExtension(shard string) string { return layout.ExtensionShards + "/" + shard }
+
+// extensionShard is the shard for which that stands.
+func extensionShard(field string) (shard string, is bool) {
+	return strings.CutPrefix(field, layout.ExtensionShards+"/")
+}
 
 // Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), a
 // protocol buffer or JSON by its content type. A document may concern several counters, or none. Every
@@ -60,19 +108,6 @@ func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
 	return change, nil
 }
 
-// look reads the shard of such a change. A missing shard holds nothing as of the time of the read.
-func (c *Client) look(ctx context.Context, change Change) (Change, error) {
-	docs, at, err := c.db.Get(ctx, c.db.Layout.Shard(change.Counter, change.Shard))
-	if err != nil {
-		return change, fmt.Errorf("read shard %q of counter %q: %w", change.Shard, change.Counter, err)
-	}
-	if docs[0] == nil {
-		change.AsOf, change.Gone = at, true
-		return change, nil
-	}
-	return change.after(docs[0], false), nil
-}
-
 // decode takes names from the documents in the event, never from its headers. A document that is no
 // shard may be counted for two counters: the one that it named before, from which it is gone, and the
 // one that it names now.
@@ -93,11 +128,18 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 		return nil, fmt.Errorf("%w: update time of %q: %w", ErrPoison, doc.GetName(), err)
 	}
 	for _, c := range changes {
-		c = c.after(doc, after == nil).since(before)
-		if c.Counter != "" {
-			if c.Shard != "" && !c.Gone && !countable(names, doc, before, c.Odd) && !tells(c.state()) {
-				return nil, fmt.Errorf("%w: %q has no integer in %s", ErrPoison, doc.GetName(), names.Fields)
+		if c.Gone = after == nil; !c.Gone {
+			c.At = doc.GetUpdateTime().AsTime()
+		}
+		if c.Extension != "" && !extension.Holds(names.Fields, after) {
+			continue // as after a take-over: what comes later has an event of its own
+		}
+		if c.Shard != "" {
+			if c.Fields, c.Delta = Delta(names.Fields, before, after); len(c.Fields) == 0 {
+				continue // it changed nothing that is shown here
 			}
+		}
+		if c.Counter != "" {
 			list = append(list, c)
 			continue
 		}
@@ -116,34 +158,29 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 	return list, nil
 }
 
-// after is the change by the document as it is now, or was before it was deleted.
-func (c Change) after(doc *firestorepb.Document, gone bool) Change {
-	c.AsOf, c.Gone = doc.GetUpdateTime().AsTime(), gone
-	switch {
-	case gone:
-		c.AsOf = c.AsOf.Add(time.Microsecond)
-	case c.Shard != "":
-		s := book.ShardState(doc)
-		c.Made, c.Counts, c.Odd, c.Blank = s.Made, s.Counts, s.Odd, s.Blank
+// Delta says which fields a change of a shard's document has changed, and by how much: after minus before, of which
+// either may be nil. What is no number counts 0, so a text in the place of 5 is −5. It is pure, and all that is
+// taken from an event: totals are asked for.
+func Delta(fields layout.Fields, before, after *firestorepb.Document) (changed []string, delta map[string]int64) {
+	for _, field := range fields {
+		was, is := before.GetFields()[field.Shard], after.GetFields()[field.Shard]
+		if proto.Equal(was, is) {
+			continue
+		}
+		if delta == nil {
+			delta = map[string]int64{}
+		}
+		changed = append(changed, field.Name)
+		delta[field.Name] = store.Sub(whole(is), whole(was))
 	}
-	return c
+	slices.Sort(changed)
+	return changed, delta
 }
 
-// since adds what the shard held before of fields that are no integers any more: that was counted,
-// whatever else has been heard of it.
-func (c Change) since(before *firestorepb.Document) Change {
-	if before == nil || len(c.Odd)+len(c.Blank) == 0 {
-		return c
-	}
-	odd := book.ShardState(before).Odd
-	c.WasOdd = slices.ContainsFunc(c.Blank, func(name string) bool { return slices.Contains(odd, name) })
-	for _, name := range slices.Concat(c.Odd, c.Blank) {
-		n, ok := store.Integer(before.GetFields()[name]) // 0 of one that is missing
-		if ok {
-			ledger.Put(&c.Was, name, n)
-		}
-	}
-	return c
+// whole is the whole part of a number; 0 of what isn't one.
+func whole(v *firestorepb.Value) int64 {
+	n, _ := book.Whole(v)
+	return n
 }
 
 // documents are those before and after the change; nil if there was none, which may come as an empty
@@ -186,26 +223,20 @@ func documents(contentType string, data []byte) (before, after *firestorepb.Docu
 	return docs[2], docs[1], nil
 }
 
-// countable reports whether a shard has an integer, or had one, or has a shown field that is no odd number. One in
-// another field counts, too, and so does a 0, and one that has left: the ledger may have more of it.
-func countable(names layout.Layout, shard, before *firestorepb.Document, odd []string) bool {
-	for _, doc := range []*firestorepb.Document{shard, before} {
-		for name, value := range doc.GetFields() {
-			if _, ok := store.Integer(value); ok && layout.CountsField(name) {
-				return true
-			}
-		}
-	}
-	return slices.ContainsFunc(names.Fields, func(f layout.Field) bool { return !slices.Contains(odd, f.Shard) })
-}
-
 // named are the changes of a document by its resource name alone.
 func named(names layout.Layout, name string) (changes []Change, err error) {
 	if counter, shard, ok := names.ParseShard(name); ok {
-		return []Change{{Counter: counter, Shard: shard}}, nil
+		if len(names.Fields) == 0 {
+			return nil, nil
+		}
+		return []Change{{Counter: counter, Shard: shard, Fields: slices.Sorted(slices.Values(names.Fields.Names()))}}, nil
+	}
+	if counter, shard, ok := names.ParseExtensionShard(name); ok {
+		return []Change{{Counter: counter, Extension: shard, Fields: slices.Sorted(slices.Values(names.Fields.Names()))}}, nil
 	}
 	for _, counted := range names.ParseCounted(name) {
-		changes = append(changes, Change{Counter: counted.Counter, Collection: counted.Documents, Document: counted.Document})
+		fields := slices.Sorted(slices.Values(names.CountedIn(counted.Documents).Names()))
+		changes = append(changes, Change{Counter: counted.Counter, Fields: fields, Collection: counted.Documents, Document: counted.Document})
 	}
 	if len(changes) > 0 {
 		return changes, nil

@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -15,10 +16,16 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
+
+// start is a time, and at so many seconds after it.
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func after(d time.Duration) time.Time { return start.Add(d) }
 
 const shardName = "projects/p/databases/(default)/documents/counters/post-123/shards/7"
 
@@ -56,20 +63,19 @@ func TestDecode(t *testing.T) {
 	tests := []struct {
 		name       string
 		value, old *firestoredata.Document
-		want       ledger.State
+		want       Change
 	}{
-		{"created", shardDoc(shardName, at(10), integer(5)), nil, ledger.State{Shard: "7", Counts: ledger.Counts{"count": 5}, AsOf: at(10)}},
-		{"updated", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), integer(5)), ledger.State{Shard: "7", Counts: ledger.Counts{"count": 3}, AsOf: at(20)}},
-		{"a whole double", shardDoc(shardName, at(20), double(3)), shardDoc(shardName, at(10), integer(2)), ledger.State{Shard: "7", Counts: ledger.Counts{"count": 3}, AsOf: at(20)}},
-		{"deleted", nil, shardDoc(shardName, at(20), integer(3)), ledger.State{Shard: "7", Gone: true, AsOf: at(21)}},
-		{"no count", shardDoc(shardName, at(20), nil), shardDoc(shardName, at(10), integer(5)), ledger.State{Shard: "7", AsOf: at(20)}},
-		{"mended", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), text("three")), ledger.State{Shard: "7", Counts: ledger.Counts{"count": 3}, AsOf: at(20)}},
-		{"a broken one deleted", nil, shardDoc(shardName, at(20), text("three")), ledger.State{Shard: "7", Gone: true, AsOf: at(21)}},
+		{"created", shardDoc(shardName, at(10), integer(5)), nil, Change{Delta: map[string]int64{"total": 5}, At: at(10)}},
+		{"updated", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), integer(5)), Change{Delta: map[string]int64{"total": -2}, At: at(20)}},
+		{"a double", shardDoc(shardName, at(20), double(3.5)), shardDoc(shardName, at(10), integer(2)), Change{Delta: map[string]int64{"total": 1}, At: at(20)}},
+		{"the same as a double", shardDoc(shardName, at(20), double(3)), shardDoc(shardName, at(10), integer(3)), Change{Delta: map[string]int64{"total": 0}, At: at(20)}},
+		{"deleted", nil, shardDoc(shardName, at(20), integer(3)), Change{Delta: map[string]int64{"total": -3}, Gone: true}},
+		{"no count", shardDoc(shardName, at(20), nil), shardDoc(shardName, at(10), integer(5)), Change{Delta: map[string]int64{"total": -5}, At: at(20)}},
+		{"a text", shardDoc(shardName, at(20), text("three")), shardDoc(shardName, at(10), integer(5)), Change{Delta: map[string]int64{"total": -5}, At: at(20)}},
+		{"mended", shardDoc(shardName, at(20), integer(3)), shardDoc(shardName, at(10), text("three")), Change{Delta: map[string]int64{"total": 3}, At: at(20)}},
+		{"a broken one deleted", nil, shardDoc(shardName, at(20), text("three")), Change{Delta: map[string]int64{"total": 0}, Gone: true}},
 	}
 	for _, tt := range tests {
-		if !tt.want.Gone {
-			tt.want.Made = at(1)
-		}
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			event := &firestoredata.DocumentEventData{Value: tt.value, OldValue: tt.old}
@@ -86,12 +92,10 @@ func TestDecode(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", contentType, err)
 				}
-				want := Change{Counter: "post-123", Shard: "7", AsOf: tt.want.AsOf, Made: tt.want.Made, Counts: tt.want.Counts, Odd: tt.want.Odd, Blank: tt.want.Blank, Was: tt.want.Was, WasOdd: tt.want.WasOdd, Gone: tt.want.Gone}
+				want := tt.want
+				want.Counter, want.Shard, want.Fields = "post-123", "7", []string{"total"}
 				if diff := cmp.Diff([]Change{want}, got); diff != "" {
 					t.Errorf("%s: (-want +got)\n%s", contentType, diff)
-				}
-				if diff := cmp.Diff(tt.want, got[0].state()); diff != "" {
-					t.Errorf("%s: state (-want +got)\n%s", contentType, diff)
 				}
 			}
 		})
@@ -124,8 +128,6 @@ func TestDecodePoison(t *testing.T) {
 		{"two names", protobuf, binary(shardDoc(shardName, at(2), integer(2)), shardDoc(other, at(1), integer(1)))},
 		{"no update time", protobuf, binary(noTime, nil)},
 		{"no update time of a deletion", protobuf, binary(nil, noTime)},
-		{"half a count", protobuf, binary(shardDoc(shardName, at(1), double(0.5)), nil)},
-		{"a double beyond 2^53", protobuf, binary(shardDoc(shardName, at(1), double(1<<54)), nil)},
 		{"a shard's id that no document can have", protobuf, binary(shardDoc(strings.Replace(shardName, "/7", "/..", 1), at(1), integer(1)), nil)},
 		{"a reserved id of a shard", protobuf, binary(shardDoc(strings.Replace(shardName, "/7", "/__x__", 1), at(1), integer(1)), nil)},
 		{"too long an id of a shard", protobuf, binary(shardDoc(strings.Replace(shardName, "/7", "/"+strings.Repeat("x", 1501), 1), at(1), integer(1)), nil)},
@@ -142,12 +144,11 @@ func TestDecodePoison(t *testing.T) {
 	}
 }
 
-// A shard counts with every integer that it holds, shown or not. One that is no integer keeps no
-// other from being counted, and is said to be there. A deleted shard held nothing.
+// An event names the fields that differ, and none where nothing does that is shown here.
 func TestDecodeSeveralFields(t *testing.T) {
 	t.Parallel()
 	names := testLayout
-	names.Fields = layout.Fields{{Name: "likes", Shard: "likes"}, {Name: "views", Shard: "v"}}
+	names.Fields = layout.Fields{{Name: "views", Shard: "v"}, {Name: "likes", Shard: "likes"}}
 	doc := func(fields map[string]*firestoredata.Value) *firestoredata.Document {
 		d := shardDoc(shardName, at(10), nil)
 		d.Fields = fields
@@ -157,33 +158,17 @@ func TestDecodeSeveralFields(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		value, old *firestoredata.Document
-		want       *ledger.State // nil: poison
+		want       map[string]int64
 	}{
-		{"both", doc(fields{"likes": integer(1), "v": integer(3)}), nil, &ledger.State{Counts: ledger.Counts{"likes": 1, "v": 3}}},
-		{"one is missing", doc(fields{"v": integer(3)}), nil, &ledger.State{Counts: ledger.Counts{"v": 3}}},
-		{"none is there", doc(nil), nil, &ledger.State{}},
-		{"one that isn't shown", doc(fields{"shares": integer(3)}), nil, &ledger.State{Counts: ledger.Counts{"shares": 3}}},
-		{"one is not an integer", doc(fields{"likes": double(0.5), "v": integer(3)}), nil, &ledger.State{Counts: ledger.Counts{"v": 3}, Odd: []string{"likes"}}},
-		{"one is no number", doc(fields{"likes": text("5"), "v": double(0.5)}), nil, &ledger.State{Odd: []string{"v"}, Blank: []string{"likes"}}},
-		{"one is not a number", doc(fields{"likes": double(math.NaN())}), nil, &ledger.State{Blank: []string{"likes"}}},
-		{"one is too large for a count", doc(fields{"likes": double(1e300)}), nil, &ledger.State{Blank: []string{"likes"}}},
-		{"one is no number any more", doc(fields{"likes": text("5"), "v": text("x"), "w": text("x")}), doc(fields{"likes": integer(4), "v": double(0.5)}),
-			&ledger.State{Blank: []string{"likes", "v", "w"}, Was: ledger.Counts{"likes": 4, "w": 0}, WasOdd: true}},
-		{"one is not an integer any more", doc(fields{"likes": double(4.5), "v": integer(3)}), doc(fields{"likes": integer(4), "v": integer(3)}),
-			&ledger.State{Counts: ledger.Counts{"v": 3}, Odd: []string{"likes"}, Was: ledger.Counts{"likes": 4}}},
-		{"one was not an integer before either", doc(fields{"likes": double(4.5), "v": integer(3)}), doc(fields{"likes": double(0.5)}),
-			&ledger.State{Counts: ledger.Counts{"v": 3}, Odd: []string{"likes"}}},
-		{"one was no number before", doc(fields{"likes": text("5")}), doc(fields{"likes": text("4")}), &ledger.State{Blank: []string{"likes"}}},
-		{"one was not an integer", doc(fields{"likes": integer(2), "v": integer(3)}), doc(fields{"likes": text("x")}), &ledger.State{Counts: ledger.Counts{"likes": 2, "v": 3}}},
-		{"both are not integers", doc(fields{"likes": double(-0.5), "v": double(0.5)}), nil, nil},
-		{"both are not integers still", doc(fields{"likes": double(-0.5), "v": double(0.5)}), doc(fields{"likes": double(1.5), "v": double(2.5)}), nil},
-		{"both are not integers, and one was", doc(fields{"likes": double(-0.5), "v": double(0.5)}), doc(fields{"likes": integer(4), "v": double(2.5)}),
-			&ledger.State{Odd: []string{"likes", "v"}, Was: ledger.Counts{"likes": 4}}},
-		{"neither is an integer, and one that isn't shown is none any more", doc(fields{"likes": double(0.5), "v": double(0.5), "w": text("x")}),
-			doc(fields{"likes": double(0.5), "v": double(0.5), "w": integer(7)}), &ledger.State{Odd: []string{"likes", "v"}, Blank: []string{"w"}, Was: ledger.Counts{"w": 7}}},
-		{"neither is an integer, and one that isn't shown is no fraction any more", doc(fields{"likes": double(0.5), "v": double(0.5), "w": text("x")}),
-			doc(fields{"likes": double(0.5), "v": double(0.5), "w": double(7.5)}), &ledger.State{Odd: []string{"likes", "v"}, Blank: []string{"w"}, WasOdd: true}},
-		{"deleted", nil, doc(fields{"likes": integer(2), "v": text("x")}), &ledger.State{Gone: true}},
+		{"both", doc(fields{"likes": integer(1), "v": integer(3)}), nil, map[string]int64{"likes": 1, "views": 3}},
+		{"one", doc(fields{"likes": integer(1), "v": integer(3)}), doc(fields{"likes": integer(1), "v": integer(4)}), map[string]int64{"views": -1}},
+		{"one is missing", doc(fields{"v": integer(3)}), nil, map[string]int64{"views": 3}},
+		{"none is there", doc(nil), nil, nil},
+		{"another one", doc(fields{"shares": integer(3)}), doc(fields{"shares": integer(2)}), nil},
+		{"not a number", doc(fields{"likes": double(math.NaN())}), doc(fields{"likes": integer(2)}), map[string]int64{"likes": -2}},
+		{"not a number still", doc(fields{"likes": double(math.NaN())}), doc(fields{"likes": double(math.NaN())}), nil},
+		{"too large", doc(fields{"likes": double(1e300)}), doc(fields{"likes": integer(2)}), map[string]int64{"likes": -2}},
+		{"beyond an int64", doc(fields{"likes": integer(math.MaxInt64)}), doc(fields{"likes": integer(-2)}), map[string]int64{"likes": math.MaxInt64}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -192,23 +177,55 @@ func TestDecodeSeveralFields(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := decode(names, "application/protobuf", data)
-			if tt.want == nil {
-				if !errors.Is(err, ErrPoison) {
-					t.Errorf("Decode = %+v, %v, want ErrPoison", got, err)
-				}
-				return
-			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			tt.want.Shard, tt.want.AsOf, tt.want.Made = "7", got[0].state().AsOf, got[0].state().Made
-			slices.Sort(got[0].Odd)
-			slices.Sort(got[0].Blank)
-			if diff := cmp.Diff(*tt.want, got[0].state()); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
+			if tt.want == nil {
+				if len(got) != 0 {
+					t.Errorf("%+v, want nothing", got)
+				}
+				return
+			}
+			if diff := cmp.Diff(tt.want, got[0].Delta); diff != "" || !slices.Equal(got[0].Fields, slices.Sorted(maps.Keys(tt.want))) {
+				t.Errorf("%q (-want +got)\n%s", got[0].Fields, diff)
 			}
 		})
 	}
+}
+
+// Deltas of a shard's events add up to what it holds, in whatever steps it came to that; and where the events of a
+// field are none, it holds what it held.
+func TestDeltasAddUp(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		fields := layout.Fields{{Name: "a", Shard: "a"}, {Name: "b", Shard: "b"}}
+		value := rapid.OneOf(rapid.Just[*firestorepb.Value](nil), rapid.Map(rapid.Int64Range(-9, 9), store.Int), rapid.Just(store.String("x")))
+		sums := map[string]int64{}
+		var last *firestorepb.Document
+		for range rapid.IntRange(1, 8).Draw(t, "steps") {
+			next := &firestorepb.Document{Fields: map[string]*firestorepb.Value{}}
+			for _, f := range fields {
+				if v := value.Draw(t, f.Shard); v != nil {
+					next.Fields[f.Shard] = v
+				}
+			}
+			changed, delta := Delta(fields, last, next)
+			for name, n := range delta {
+				sums[name] += n
+			}
+			for _, f := range fields {
+				if !slices.Contains(changed, f.Name) && !proto.Equal(last.GetFields()[f.Shard], next.GetFields()[f.Shard]) {
+					t.Fatalf("%s has changed, and the event says %q", f.Name, changed)
+				}
+			}
+			last = next
+		}
+		for _, f := range fields {
+			if n := whole(last.GetFields()[f.Shard]); sums[f.Name] != n {
+				t.Fatalf("%s: %d, and the deltas come to %d", f.Name, n, sums[f.Name])
+			}
+		}
+	})
 }
 
 // Whatever comes in, decoding neither panics nor lets anything through that could not be counted.
@@ -243,61 +260,15 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("%v is not ErrPoison", err)
 			}
 			for _, c := range changes {
-				if (c.Shard == "") != (c.Collection != "") || (c.Collection == "") != (c.Document == "") || names.Path.Validate(c.Counter) != nil || c.AsOf.IsZero() {
+				if (c.Shard == "") != (c.Collection != "") || (c.Collection == "") != (c.Document == "") || names.Path.Validate(c.Counter) != nil || len(c.Fields) == 0 || c.At.IsZero() && !c.Gone {
 					t.Errorf("decoded %+v", c)
 				}
-				if c.Shard == "" {
-					continue
-				}
-				s := c.state()
-				if strings.Contains(s.Shard, "/") {
+				if strings.Contains(c.Shard, "/") || !slices.IsSorted(c.Fields) {
 					t.Errorf("decoded %+v", c)
-				}
-				for name, n := range s.Counts {
-					if !layout.CountsField(name) || n == 0 {
-						t.Errorf("decoded %+v, and %s is none that counts", c, name)
-					}
 				}
 			}
 		}
 	})
-}
-
-// A shard of which no shown field is an integer, but another one 0, or gone by now, is counted all the same:
-// another revision shows that one, and the ledger may have more of it.
-func TestDecodeZeroOfAnotherRevision(t *testing.T) {
-	t.Parallel()
-	names := testLayout
-	names.Fields = layout.Fields{{Name: "total", Shard: "count"}}
-	for name, c := range map[string]struct {
-		before, after map[string]*firestoredata.Value
-	}{
-		"0":    {nil, map[string]*firestoredata.Value{"count": double(3.5), "likes": integer(0)}},
-		"gone": {map[string]*firestoredata.Value{"count": double(3.5), "likes": integer(4)}, map[string]*firestoredata.Value{"count": double(3.5)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			event := &firestoredata.DocumentEventData{Value: shardDoc(shardName, at(10), nil)}
-			event.Value.Fields = c.after
-			if c.before != nil {
-				event.OldValue = shardDoc(shardName, at(5), nil)
-				event.OldValue.Fields = c.before
-			}
-			data, err := proto.Marshal(event)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := decode(names, "application/protobuf", data)
-			if err != nil || len(got) != 1 {
-				t.Fatalf("%+v, %v", got, err)
-			}
-			l := &ledger.Ledger{States: map[string]ledger.Entry{"7": {AsOf: at(5), Counts: ledger.Counts{"count": 3, "likes": 4}}}}
-			l.Apply(l.Merge([]ledger.State{got[0].state()}, nil))
-			if is := l.States["7"].Counts; is["likes"] != 0 || is["count"] != 3 {
-				t.Errorf("the ledger has %v, want 3 and no likes", is)
-			}
-		})
-	}
 }
 
 // Documents in events are Firestore's on the wire: each field has the number and the type there

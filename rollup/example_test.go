@@ -46,7 +46,7 @@ func ExampleRoller() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		change := rollup.Change{Counter: "post-123", Shard: "0", Counts: map[string]int64{"count": count}, AsOf: written.UpdateTime}
+		change := rollup.Change{Counter: "post-123", Shard: "0", Fields: []string{"total"}, At: written.UpdateTime}
 		adding.Go(func() { // returns when the change is counted
 			if err := roller.Add(ctx, change); err != nil {
 				log.Print(err)

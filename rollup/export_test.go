@@ -2,52 +2,52 @@ package rollup
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"time"
 
-	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/book"
 )
 
 // What tests drive below a Roller.
 
+// Applied is what a refresh did.
 type Applied struct {
-	Shards       int
-	Delta        int64
-	OtherFlushes int64
-	Gone         bool
-	Full         int
-	Lagged       bool // there was a state to measure a lag by
-	Unasked      []string
+	Committed bool
+	Yielded   bool // the rest was left to another instance
+	Delta     int64
+	Reads     int
+	Others    int
+	Changes   []book.Change
+	Unknown   []string // fields that count documents, which are asked beside it
 }
 
-// Apply is a flush of states.
-func (c *Client) Apply(ctx context.Context, counter string, states []ledger.State) (Applied, error) {
-	b := batch{counter: counter, states: states}
-	for _, s := range states {
-		b.adopts = b.adopts || !s.Gone
+// Apply is a refresh for changes.
+func (c *Client) Apply(ctx context.Context, counter string, changes []Change) (Applied, error) {
+	return c.refreshFor(ctx, counter, changes, true)
+}
+
+// Follow is a refresh that leaves to others what it can.
+func (c *Client) Follow(ctx context.Context, counter string, changes []Change) (Applied, error) {
+	return c.refreshFor(ctx, counter, changes, false)
+}
+
+func (c *Client) refreshFor(ctx context.Context, counter string, changes []Change, spare bool) (a Applied, err error) {
+	f := flight{source: source{counter: counter}, hurries: spare, events: int64(len(changes)), interval: 1e9, ahead: 4e9, started: c.db.Now()}
+	for _, change := range changes {
+		f.takes(change.waitsFor())
+		f.waits = append(f.waits, wait{fields: change.waitsFor(), at: change.At})
+		f.makes = f.makes || !change.Gone
 	}
-	f, err := c.flush(ctx, b)
-	return Applied{len(f.diff.States), f.deltas["total"], f.otherFlushes, f.gone, len(f.diff.Full), !f.diff.Oldest().IsZero(), f.unasked}, err
+	r, err := c.refresh(ctx, f)
+	a = Applied{Committed: r.wrote, Yielded: r.outcome == yielded, Reads: r.reads, Others: r.others, Changes: r.changes, Unknown: r.unknown.Names()}
+	for _, change := range r.changes {
+		if change.Field.Name == "total" {
+			a.Delta = change.Delta
+		}
+	}
+	return a, err
 }
 
 // Looks has a client's walks look at each shard, or at none without a reason.
 func (c *Client) Looks(each bool) { c.looks = func() bool { return each } }
 
-func (c Change) State() ledger.State { return c.state() }
-
-// Spoken is what a flush did that may speak for others, or follow.
-type Spoken struct {
-	Spoke, News bool
-	Committed   bool
-	Reads       int
-	Floor       time.Time
-	Open        []string // shards that wait on
-}
-
-// Speak is a flush of states by an instance to which snapshots are worth so many reads.
-func (c *Client) Speak(ctx context.Context, counter string, reads int, follows bool, states ...ledger.State) (Spoken, error) {
-	b := batch{counter: counter, states: states, adopts: true, speaks: true, reads: reads, follows: follows, shared: follows, least: time.Second}
-	f, err := c.flush(ctx, b)
-	return Spoken{f.spoke, f.news, f.committed, f.reads, f.floor, slices.Sorted(maps.Keys(f.open))}, err
-}
+// Forget has a client remember nothing of a counter.
+func (c *Client) Forget(counter string) { c.known.Remove(counter) }

@@ -21,10 +21,9 @@ func TestFailure(t *testing.T) {
 	}{
 		{status.Error(codes.PermissionDenied, "no"), permanent},
 		{ErrPoison, permanent},
-		{ErrDamagedLedger, own},
+		{ErrDamagedBase, own},
 		{book.ErrFormat, own},
 		{book.ErrOthers, own},
-		{ErrLedgerFull, own},
 		{store.ErrClosed, permanent},
 		{ErrContention, contended},
 		{fmt.Errorf("%w: %w", ErrContention, status.Error(codes.Aborted, "busy")), contended},

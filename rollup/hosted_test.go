@@ -13,7 +13,6 @@ import (
 	"cloud.google.com/go/firestore"
 	"pgregory.net/rapid"
 
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -58,10 +57,10 @@ func (w *world) has(want map[string]any) {
 	}
 }
 
-// reads what the ledger's document has in a field.
-func (w *world) inLedger(field string) any {
+// inBase is what the base has in a field.
+func (w *world) inBase(field string) any {
 	w.t.Helper()
-	snap, err := w.ledger().Get(w.ctx)
+	snap, err := w.base().Get(w.ctx)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -86,35 +85,44 @@ func TestHostedCountsEachField(t *testing.T) {
 	}
 }
 
-// Two fields in one commit, and no read where the ledger is known.
+// Two fields in one commit, for a question each where the document is known.
 func TestASecondFieldCostsNoCommit(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]rollup.Config{"ours": {Place: rollup.Place{Project: "p", Fields: "likes,views"}}, "hosted": likesAndViews} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t).hosted()
-			w.rollup = w.openWith(cfg)
-			w.post(map[string]any{"title": "Hello"})
-			for range 2 {
-				w.like(0, 1, 1)
-				w.apply(w.arrived()...)
-			}
-			w.like(0, 1, 2)
-			states := w.arrived()
-			w.server.ResetStats()
-			w.apply(states...)
-			if s := w.server.Stats(); s.Reads != 0 || s.Commits != 1 || s.Writes != 2 {
-				t.Errorf("a flush took %+v, want no read, and one commit of two writes", s)
-			}
-			for field, want := range map[string]any{"title": "Hello", "likes": int64(3), "views": int64(4)} {
-				w.field(field, want)
-			}
+			inVirtualTime(t, func(w *world) { // a question that takes long is followed by a listing
+				w.hosted().costsOneCommit(cfg)
+			})
 		})
 	}
 }
 
-// What the app had in a field that is shown from now on is replaced. What adoption has replaced is
-// kept in the ledger.
+func (w *world) costsOneCommit(cfg rollup.Config) {
+	w.t.Helper()
+	w.rollup = w.openWith(cfg)
+	own := map[string]any{"num_shards": int64(1)}
+	if cfg.Hosted {
+		own = map[string]any{"title": "Hello"}
+	}
+	w.post(own)
+	for range 2 {
+		w.like(0, 1, 1)
+		w.apply(w.arrived()...)
+	}
+	w.like(0, 1, 2)
+	states := w.arrived()
+	w.server.ResetStats()
+	w.apply(states...)
+	if s := w.server.Stats(); s.Reads != 2 || s.Commits != 1 || s.Writes != 1 {
+		w.t.Errorf("a refresh took %+v, want two reads, and one commit of one write", s)
+	}
+	for field, want := range map[string]any{"title": own["title"], "likes": int64(3), "views": int64(4)} {
+		w.field(field, want)
+	}
+}
+
+// What the app had in a field that is shown from now on is replaced, and kept in the base.
 func TestAnOldNumberIsReplaced(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"event", "reconcile"} {
@@ -125,8 +133,8 @@ func TestAnOldNumberIsReplaced(t *testing.T) {
 			w.like(0, 2, 0)
 			w.apply(w.arrived()...)
 			w.has(map[string]any{"title": "Hello", "likes": int64(2), "views": int64(0)})
-			if replaced, _ := w.inLedger("replaced").(map[string]any); replaced["likes"] != int64(41) {
-				t.Errorf("the ledger has %v, want that 41 were replaced", replaced)
+			if replaced, _ := w.inBase("replaced").(map[string]any); replaced["likes"] != int64(41) {
+				t.Errorf("the base has %v, want that 41 were replaced", replaced)
 			}
 			// The same of a field that is added.
 			cfg := likesAndViews
@@ -147,16 +155,16 @@ func TestAnOldNumberIsReplaced(t *testing.T) {
 	}
 }
 
-// A document that isn't there is not made, whatever events come of it. They count in the ledger,
-// and whoever makes the document sees them with the next one.
+// A document that isn't there is not made, whatever events come of it. Whoever makes it sees what is counted with the
+// next one.
 func TestEventsOfADocumentThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).hosted()
-	if r := w.reconcile(); !r.Gone || w.exists(w.counter()) || w.exists(w.ledger()) {
+	if r := w.reconcile(); !r.Gone || w.exists(w.counter()) || w.exists(w.base()) {
 		t.Errorf("reconcile = %+v of a document that never was, and of which nothing is", r)
 	}
 	w.like(0, 1, 1)
-	if a := w.apply(w.arrived()...); a.Gone || w.exists(w.counter()) || w.inLedger("gone_at") == nil {
+	if a := w.apply(w.arrived()...); a.Committed || w.exists(w.counter()) || w.inBase("gone_at") == nil {
 		t.Errorf("applied %+v of a document that never was", a)
 	}
 	if r := w.reconcile(); !r.Gone || w.exists(w.counter()) {
@@ -173,8 +181,8 @@ func TestEventsOfADocumentThatIsNotThere(t *testing.T) {
 			w.like(0, 1, 0)
 			w.apply(w.arrived()...)
 		}
-		if w.exists(w.counter()) || w.inLedger("gone_at") == nil {
-			t.Errorf("of a document that is gone since %v", w.inLedger("gone_at"))
+		if w.exists(w.counter()) {
+			t.Error("the document is back")
 		}
 		w.post(map[string]any{"title": "Again"})
 		w.like(1, 1, 0)
@@ -183,19 +191,19 @@ func TestEventsOfADocumentThatIsNotThere(t *testing.T) {
 		}
 		want += 3
 		w.has(map[string]any{"title": "Again", "likes": want, "views": int64(2)})
-		if at := w.inLedger("gone_at"); at != nil {
-			t.Errorf("%d: the ledger has gone_at %v of a document that is there", i, at)
-		}
 		if r := w.reconcile(); !r.Right() {
-			t.Errorf("reconcile = %+v, want that the flush was enough", r)
+			t.Errorf("%d: reconcile = %+v, want that the refresh was enough", i, r)
+		}
+		if at := w.inBase("gone_at"); at != nil {
+			t.Errorf("%d: the base has gone_at %v of a document that is there", i, at)
 		}
 		w.must(w.counter().Delete(w.ctx))
 	}
 }
 
-// The document goes while an instance holds a copy of the ledger, another counts an event without
-// it, and the app makes it again: the copy is out of date.
-func TestAnEventIsCountedWithoutADocumentBetweenTwoFlushes(t *testing.T) {
+// The document goes while an instance remembers it, another has an event without it, and the app makes it again: what
+// is remembered is out of date.
+func TestAnEventWithoutADocumentBetweenTwoRefreshes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).hosted()
 	other := w.openWith(likesAndViews)
@@ -206,7 +214,7 @@ func TestAnEventIsCountedWithoutADocumentBetweenTwoFlushes(t *testing.T) {
 	}
 	w.must(w.counter().Delete(w.ctx))
 	w.like(1, 10, 0)
-	if a, err := other.Apply(w.ctx, w.id, w.arrived()); err != nil || a.Shards != 1 {
+	if a, err := other.Apply(w.ctx, w.id, w.arrived()); err != nil || a.Committed {
 		t.Fatalf("applied %+v, %v", a, err)
 	}
 	w.post(map[string]any{"title": "Again"})
@@ -215,9 +223,9 @@ func TestAnEventIsCountedWithoutADocumentBetweenTwoFlushes(t *testing.T) {
 	w.has(map[string]any{"title": "Again", "likes": int64(13), "views": int64(0)})
 }
 
-// The app writes back a number that it has read before a flush, or sets the whole document without
-// merging: the next flush corrects it, what the ledger has in base included.
-func TestHostedIsPutRightByTheNextFlush(t *testing.T) {
+// The app writes back a number that it has read before, or sets the whole document without merging: the next event
+// corrects it, what the base has included.
+func TestHostedIsPutRightByTheNextEvent(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(w *world, stale map[string]any){
 		"a stale number": func(w *world, stale map[string]any) {
@@ -225,8 +233,8 @@ func TestHostedIsPutRightByTheNextFlush(t *testing.T) {
 		},
 		"the whole document as it was":    func(w *world, stale map[string]any) { w.post(stale) },
 		"the whole document without ours": func(w *world, _ map[string]any) { w.post(map[string]any{"title": "Hello"}) },
-		"something else than a number": func(w *world, _ map[string]any) {
-			w.post(map[string]any{"title": "Hello", "likes": "many", "counter_rollup": 5})
+		"something else than our map": func(w *world, _ map[string]any) {
+			w.post(map[string]any{"title": "Hello", "likes": nil, "counter_rollup": 5})
 		},
 		"the document deleted and made anew": func(w *world, _ map[string]any) {
 			w.must(w.counter().Delete(w.ctx))
@@ -240,7 +248,7 @@ func TestHostedIsPutRightByTheNextFlush(t *testing.T) {
 				w.post(map[string]any{"title": "Hello"})
 				w.like(0, 1, 1)
 				w.apply(w.arrived()...)
-				w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "base.likes", Value: 100}}))
+				w.must(nil, w.holding(shards.Config{Place: shards.Place{Fields: "likes,views", Hosted: true}}, w.id).RebaseFields(w.ctx, map[string]int64{"likes": 101}))
 				w.like(0, 1, 1)
 				w.apply(w.arrived()...)
 				snap, err := w.counter().Get(w.ctx)
@@ -274,8 +282,7 @@ func TestHostedIsPutRightByTheNextFlush(t *testing.T) {
 	}
 }
 
-// A document that the app writes all the time keeps no reconcile from correcting it: the ledger's
-// condition is enough.
+// An app that writes its document meanwhile costs a reconcile another look, and no more.
 func TestReconcileOfABusyDocument(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).hosted()
@@ -293,8 +300,8 @@ func TestReconcileOfABusyDocument(t *testing.T) {
 	if r := w.reconcile(); r.Late != 5 || edits != 1 {
 		t.Errorf("reconcile = %+v beside %d edits", r, edits)
 	}
-	if n := w.server.Stats().CommitRequests; n != 2 {
-		t.Errorf("%d commits, want the app's and one that corrects", n)
+	if n := w.server.Stats().CommitRequests; n != 3 {
+		t.Errorf("%d commits, want the app's, and one after another that corrects", n)
 	}
 	w.has(map[string]any{"title": "Edited", "likes": int64(6), "views": int64(1)})
 }
@@ -332,7 +339,7 @@ func TestHostedBesideAnApp(t *testing.T) {
 			for _, e := range w.arrived() {
 				group.Go(func() {
 					time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
-					if err := roller.Add(w.ctx, rollup.Change{Counter: w.id, Shard: e.Shard, Counts: e.Counts, AsOf: e.AsOf}); err != nil {
+					if err := roller.Add(w.ctx, e); err != nil {
 						w.t.Error(err)
 					}
 				})
@@ -342,7 +349,7 @@ func TestHostedBesideAnApp(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.like(0, 1, 2) // the app may have had the last word
 		e := w.arrived()[0]
-		if err := roller.Add(w.ctx, rollup.Change{Counter: w.id, Shard: e.Shard, Counts: e.Counts, AsOf: e.AsOf}); err != nil {
+		if err := roller.Add(w.ctx, e); err != nil {
 			w.t.Error(err)
 		}
 		if err := roller.Close(w.ctx); err != nil {
@@ -370,8 +377,8 @@ func TestHostedWalk(t *testing.T) {
 		// what the app's document should have of its own; nil while there is none
 		var app map[string]any
 		var stale map[string]any
-		var waiting, done []ledger.State
-		apply := func(t *rapid.T, states ...ledger.State) {
+		var waiting, done []rollup.Change
+		apply := func(t *rapid.T, states ...rollup.Change) {
 			if len(states) == 0 {
 				return
 			}
@@ -461,8 +468,9 @@ func TestHostedWalk(t *testing.T) {
 		if app == nil {
 			set(t, map[string]any{})
 		}
-		count(t)
-		apply(t, waiting...)
+		w.like(0, 1, 1) // of each field: an app may have written an older copy of all, our map included
+		shards[0] = counts{shards[0].likes + 1, shards[0].views + 1}
+		apply(t, append(waiting, w.arrived()...)...)
 		snap, err := w.counter().Get(w.ctx)
 		w.must(nil, err)
 		var want counts
@@ -484,9 +492,9 @@ func TestHostedWalk(t *testing.T) {
 	})
 }
 
-// Hosted counters are found by their ledgers: an app may have a million posts that
+// Hosted counters are found by their bases: an app may have a million posts that
 // nobody has liked.
-func TestReconcileAllFindsHostedCountersByTheirLedgers(t *testing.T) {
+func TestReconcileAllFindsHostedCountersByTheirBases(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).hosted()
 	for i := range 50 {
@@ -508,7 +516,7 @@ func TestReconcileAllFindsHostedCountersByTheirLedgers(t *testing.T) {
 	w.has(map[string]any{"title": "Liked", "likes": int64(2), "views": int64(2)})
 }
 
-// The first increment makes a ledger. Where every event gets lost, a reconcile finds
+// The first increment makes a base. Where every event gets lost, a reconcile finds
 // the counter by it.
 func TestHostedWhoseEventsAreAllLost(t *testing.T) {
 	t.Parallel()
@@ -520,7 +528,7 @@ func TestHostedWhoseEventsAreAllLost(t *testing.T) {
 			w.commit(func(tx *firestore.Transaction) error {
 				return errors.Join(
 					tx.Create(w.shard(0), map[string]any{"likes": 0, "views": 0}),
-					tx.Create(w.ledger(), map[string]any{"states": map[string]any{}, "base": map[string]any{}, "flushes": 0}))
+					tx.Create(w.base(), map[string]any{"format": 2, "shards": "shards"}))
 			})
 			w.like(0, 2, 3)
 			if events := w.arrived(); how == "the first event" {
@@ -549,7 +557,7 @@ func TestRevisionsThatShowDifferentFields(t *testing.T) {
 				return w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: fields, Hosted: hosted}})
 			}
 			older, newer := open("likes"), open("likes,views")
-			apply := func(client *rollup.Client, states ...ledger.State) {
+			apply := func(client *rollup.Client, states ...rollup.Change) {
 				t.Helper()
 				if _, err := client.Apply(w.ctx, w.id, states); err != nil {
 					t.Fatal(err)
@@ -560,7 +568,11 @@ func TestRevisionsThatShowDifferentFields(t *testing.T) {
 				w.field("likes", likes)
 				w.field("views", views)
 			}
-			w.post(map[string]any{"title": "Hello"})
+			own := map[string]any{"num_shards": 2}
+			if hosted {
+				own = map[string]any{"title": "Hello"}
+			}
+			w.post(own)
 			w.like(0, 1, 10)
 			w.like(1, 1, 10)
 			apply(older, w.arrived()...)
@@ -607,7 +619,7 @@ func TestAFieldIsRenamed(t *testing.T) {
 	w.snippet(2)
 	w.inc(0, 4)
 	w.apply(w.arrived()...)
-	w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "base.count", Value: 100}}))
+	w.must(nil, w.holding(shards.Config{}, w.id).Rebase(w.ctx, 104))
 	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes=count"}})
 	w.inc(1, 1)
 	w.apply(w.arrived()...)
@@ -617,64 +629,4 @@ func TestAFieldIsRenamed(t *testing.T) {
 	w.inc(1, 1)
 	w.apply(w.arrived()...)
 	w.field("likes", int64(106))
-}
-
-// A flush shows the limits that the ledger has, and no others, in our map: the app may have made its document
-// again, or copied what another shows, though no number is wrong. What only the map tells, a reconcile finds.
-func TestHostedShowsLimits(t *testing.T) {
-	t.Parallel()
-	const none, old = "none", "old"
-	for _, c := range []struct {
-		limit       bool   // the field has one
-		shows       string // the app's document
-		byReconcile bool
-	}{
-		{true, none, false}, {true, old, false}, {true, none, true}, {true, old, true}, {false, old, true},
-	} {
-		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t).hosted()
-			counter := w.holding(shards.Config{Place: shards.Place{Fields: "likes,views", Hosted: true}}, w.id)
-			w.post(map[string]any{"title": "x"})
-			want := map[string]any{}
-			if c.limit {
-				w.must(nil, counter.SetLimit(w.ctx, "likes", 9))
-				want["likes"] = int64(9)
-			}
-			shows := func() map[string]any {
-				snap, err := w.counter().Get(w.ctx)
-				w.must(snap, err)
-				own, _ := snap.Data()["counter_rollup"].(map[string]any)
-				limits, _ := own["limits"].(map[string]any)
-				return limits
-			}
-			add := func() {
-				_, err := counter.AddFields(w.ctx, map[string]int64{"likes": 1, "views": 1}, shards.Key{})
-				w.must(nil, err)
-			}
-			add()
-			w.apply(w.arrived()...)
-			if r := w.reconcile(); r.Problem != "" || !maps.Equal(shows(), want) {
-				t.Fatalf("%+v; the document shows %v, want %v", r, shows(), want)
-			}
-			data := map[string]any{"title": "x", "likes": 1, "views": 1}
-			if c.shows == old {
-				data["counter_rollup"] = map[string]any{"limits": map[string]any{"likes": 8, "views": 7}}
-			}
-			w.must(w.counter().Delete(w.ctx))
-			w.post(data)
-			if c.byReconcile {
-				w.walk()
-			} else {
-				add()
-				w.apply(w.arrived()...)
-			}
-			if got := shows(); !maps.Equal(got, want) {
-				t.Errorf("the document shows %v, want %v", got, want)
-			}
-			if r := w.reconcile(); !r.Right() {
-				t.Errorf("%+v, want nothing to do", r)
-			}
-		})
-	}
 }

@@ -3,31 +3,37 @@ package rollup_test
 import (
 	"context"
 	"errors"
-	"strings"
-	"sync"
+	"slices"
 	"testing"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
 )
 
-// before does something at the moment when the next commit of a ledger has been sent and is
-// not applied yet.
+// before does something at the moment when the next commit of the counter's document has been sent and is not applied
+// yet.
 func (w *world) before(do func()) {
 	w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 		for _, write := range req.GetWrites() {
-			if strings.HasSuffix(write.GetUpdate().GetName(), "/counter_rollup/ledger") {
+			if slices.Contains(write.GetUpdateMask().GetFieldPaths(), "counter_rollup.as_of") {
 				w.server.SetInterceptor(nil)
 				do()
 				break
 			}
 		}
+		return emulator.Verdict{}
+	})
+}
+
+// beforeAny is before of the next commit of whatever.
+func (w *world) beforeAny(do func()) {
+	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		w.server.SetInterceptor(nil)
+		do()
 		return emulator.Verdict{}
 	})
 }
@@ -39,7 +45,7 @@ func (w *world) create() {
 		return errors.Join(
 			tx.Create(w.counter(), map[string]any{"num_shards": 1, "total": 0}),
 			tx.Create(w.shard(0), map[string]any{"count": 0}),
-			tx.Create(w.ledger(), map[string]any{"states": map[string]any{}, "base": map[string]any{}}))
+			tx.Create(w.base(), map[string]any{"format": 2, "shards": "shards", "replaced": map[string]any{"total": 0}, "base": map[string]any{"count": 0}}))
 	})
 }
 
@@ -47,7 +53,7 @@ func (w *world) create() {
 func (w *world) delete() {
 	w.t.Helper()
 	w.commit(func(tx *firestore.Transaction) error {
-		return errors.Join(tx.Delete(w.ledger()), tx.Delete(w.counter()), tx.Delete(w.shard(0)))
+		return errors.Join(tx.Delete(w.base()), tx.Delete(w.counter()), tx.Delete(w.shard(0)))
 	})
 }
 
@@ -93,21 +99,6 @@ func TestReconcileOfAnEarlierCounter(t *testing.T) {
 	w.total(1)
 }
 
-// A shard that was made just before the counter is older than the ledger, and no event of it
-// counts. A reconcile does.
-func TestReconcileOfAShardOlderThanTheLedger(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.must(w.shard(9).Set(w.ctx, map[string]any{"count": 2}))
-	w.create()
-	w.apply(w.arrived()...)
-	w.total(0)
-	if r := w.reconcile(); r.Late != 2 || r.Drift != 0 {
-		t.Errorf("reconcile = %+v, want 2 late", r)
-	}
-	w.total(2)
-}
-
 func TestReconcileOfACounterThatIsDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,28 +110,28 @@ func TestReconcileOfACounterThatIsDeletedMeanwhile(t *testing.T) {
 		t.Errorf("reconcile = %+v, want that it is gone", r)
 	}
 	w.apply(append(events, w.arrived()...)...)
-	if w.exists(w.counter()) || w.exists(w.ledger()) {
+	if w.exists(w.counter()) || w.exists(w.base()) {
 		t.Error("the counter is back")
 	}
 }
 
-func TestFlushOfACounterThatIsDeletedMeanwhile(t *testing.T) {
+func TestRefreshOfACounterThatIsDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create()
 	w.inc(0, 5)
 	events := w.arrived()
 	w.before(func() { w.delete() })
-	if a := w.apply(events...); !a.Gone {
+	if a := w.apply(events...); a.Committed {
 		t.Errorf("applied %+v, want that it is gone", a)
 	}
-	if w.exists(w.counter()) || w.exists(w.ledger()) {
+	if w.exists(w.counter()) || w.exists(w.base()) {
 		t.Error("the counter is back")
 	}
 }
 
-// Deleted and made again while a flush of the old one was on its way.
-func TestFlushOfACounterThatIsMadeAgainMeanwhile(t *testing.T) {
+// Deleted and made again while a refresh of the old one was on its way.
+func TestRefreshOfACounterThatIsMadeAgainMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create()
@@ -157,7 +148,7 @@ func TestFlushOfACounterThatIsMadeAgainMeanwhile(t *testing.T) {
 	w.total(2)
 }
 
-// Others' flushes, increments and another reconcile come between what a reconcile has read
+// Others' refreshes, increments and another reconcile come between what a reconcile has read
 // and its commit.
 func TestReconcileBesideEverything(t *testing.T) {
 	t.Parallel()
@@ -186,9 +177,8 @@ func TestReconcileBesideEverything(t *testing.T) {
 	w.total(16)
 }
 
-// Deleted by hand, which leaves shards and ledger behind, and made again by a snippet, which knows
-// of no ledger and sets the shards to 0: the counter shows what its path has counted, whether an
-// instance has a copy of the ledger or reads it.
+// Deleted by hand, which leaves shards and base behind, and made again by a snippet, which knows of no base and sets
+// the shards to 0: the counter shows what its path has counted, whether an instance remembers it or reads it.
 func TestMadeAgainByASnippet(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"event", "event at another instance", "reconcile"} {
@@ -198,7 +188,7 @@ func TestMadeAgainByASnippet(t *testing.T) {
 			w.snippet(2)
 			w.inc(0, 5)
 			w.apply(w.arrived()...) // adopted
-			w.must(w.ledger().Update(w.ctx, []firestore.Update{{Path: "base.count", Value: 100}}))
+			w.must(nil, w.holding(shards.Config{}, w.id).Rebase(w.ctx, 105))
 			w.inc(0, 1)
 			w.apply(w.arrived()...)
 			w.must(w.counter().Delete(w.ctx))
@@ -230,73 +220,11 @@ func TestMadeAgainByASnippet(t *testing.T) {
 	}
 }
 
-// The client library resends a transaction's commit whose answer was lost, and production answers
-// that it does not know the transaction any more. That is doubt, and not the end of it.
-func TestAdoptionLosesItsAnswer(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.inc(0, 5)
-	events := w.arrived()
-	var once sync.Once
-	w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
-		if len(req.GetTransaction()) > 0 {
-			once.Do(func() {
-				v.After = status.Error(codes.InvalidArgument, "The referenced transaction has expired or is no longer valid.")
-			})
-		}
-		return v
-	})
-	w.apply(events...)
-	w.total(5)
-}
-
-// A reset between what a flush has read and its commit: what the flush carries is from before it.
-func TestFlushBesideAReset(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.create()
-	w.inc(0, 5)
-	before := w.arrived()
-	w.before(func() {
-		w.commit(func(tx *firestore.Transaction) error {
-			return errors.Join(
-				tx.Update(w.shard(0), []firestore.Update{{Path: "count", Value: 0}}),
-				tx.Update(w.ledger(), []firestore.Update{{Path: "ops.reset", Value: firestore.ServerTimestamp}}))
-		})
-	})
-	w.apply(before...)
-	w.inc(0, 2)
-	after := w.arrived()
-	w.apply(after[1]) // the increment's event before the reset's
-	w.total(2)
-	w.apply(after[0])
-	w.total(2)
-}
-
-// An instance that keeps fewer ledgers than there are counters reads them again, and
-// counts no less.
-func TestFewLedgersInMemory(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p"}, Ledgers: 1})
-	w.create()
-	w.must(w.fs.Doc("counters/d").Set(w.ctx, map[string]any{"num_shards": 1}))
-	for i := range 5 {
-		w.inc(0, 1)
-		w.apply(w.arrived()...)
-		if _, err := w.rollup.Apply(w.ctx, "d", []ledger.State{{Shard: "0", Counts: ledger.Counts{"count": int64(i)}, AsOf: w.now()}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.total(5)
-}
-
-// A document is made between what a flush, or a reconcile, has read and its commit: it is not noted
+// A document is made between what a refresh, or a reconcile, has read and its commit: it is not noted
 // as missing, and shows its counts.
 func TestADocumentIsMadeBesideACommitWithoutIt(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"flush", "reconcile"} {
+	for _, how := range []string{"reconcile"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -307,39 +235,46 @@ func TestADocumentIsMadeBesideACommitWithoutIt(t *testing.T) {
 			w.inc(0, 1)
 			states := w.arrived()
 			w.rollup = w.open()
-			w.before(func() { w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 1})) })
-			if how == "flush" {
-				w.apply(states...)
-			} else if r := w.reconcile(); r.Gone {
-				t.Errorf("reconcile = %+v", r)
-			}
+			w.beforeAny(func() { w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 1})) })
+			w.reconcile() // which notes that it was missing, on condition of the base alone
+			w.apply(states...)
 			w.total(4)
-			snap, err := w.ledger().Get(w.ctx)
+			w.reconcile()
+			snap, err := w.base().Get(w.ctx)
 			if w.must(nil, err); snap.Data()["gone_at"] != nil {
-				t.Errorf("the ledger says that the document is gone since %v", snap.Data()["gone_at"])
+				t.Errorf("the base says that the document is gone since %v", snap.Data()["gone_at"])
 			}
 		})
 	}
 }
 
-// A text in place of a total is set also where the total is 0.
-func TestATextForATotalOfZero(t *testing.T) {
+// A reset between what a refresh has read and its commit: what it asked for is from before.
+func TestRefreshBesideAReset(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"flush", "reconcile"} {
-		w := newWorld(t)
-		w.snippet(1)
+	w := newWorld(t)
+	w.create()
+	w.inc(0, 5)
+	before := w.arrived()
+	counter := w.holding(shards.Config{}, w.id)
+	w.before(func() { w.must(nil, counter.Reset(w.ctx, shards.ResetOptions{})) })
+	w.apply(before...)
+	w.total(0)
+	w.inc(0, 2)
+	w.apply(w.arrived()...)
+	w.total(2)
+}
+
+// An instance that remembers fewer counters than there are reads them again, and counts no less.
+func TestRememberedOrNot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create()
+	for n := range int64(5) {
 		w.inc(0, 1)
-		w.apply(w.arrived()...)
-		w.inc(0, -1)
-		w.apply(w.arrived()...)
-		w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: "none"}}))
-		if how == "flush" {
-			w.inc(0, 1)
-			w.inc(0, -1)
-			w.apply(w.arrived()...)
-		} else {
-			w.reconcile()
+		w.rollup.Forget(w.id)
+		if a := w.apply(w.arrived()...); a.Reads != 3 {
+			t.Errorf("%+v, want that document and base are read", a)
 		}
-		w.total(0)
+		w.total(n + 1)
 	}
 }

@@ -6,7 +6,7 @@ import "flag"
 
 // With all tests the walks are longer, unless a flag says how long.
 func init() {
-	for name, n := range map[string]string{"model.walks": "20000", "recount.operations": "3000", "reference.operations": "2000"} {
+	for name, n := range map[string]string{"model.walks": "12000", "recount.operations": "3000", "reference.operations": "2000"} {
 		if err := flag.Set(name, n); err != nil {
 			panic(err)
 		}

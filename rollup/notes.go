@@ -54,9 +54,9 @@ func (c *Client) note(ctx context.Context, counter string, why error) error {
 	return nil
 }
 
-// begin begins a reconcile for the note of a counter; with due, only if the note is. It returns nil if
-// there is no note, or another was faster, or only another revision's queries are left. With an error it
-// may return the note.
+// begin marks the note of a counter as begun, and returns it: a reconcile follows. With due, only a note that is due is
+// begun. It returns nil if there is nothing to do: there is no note, another instance was faster, or only queries of
+// another revision are left. An error may come with the note.
 func (c *Client) begin(ctx context.Context, counter string, due bool) (begun *store.Note, err error) {
 	n, now, err := c.db.NoteOf(ctx, counter)
 	if err != nil || n == nil || due && !n.Left && n.Due.After(now) {
@@ -98,15 +98,13 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 	if err != nil {
 		return 0, 0, err
 	}
-	if len(c.db.Layout.Counted) > 0 {
-		left, err := c.db.LeftNotes(ctx, until, notesAtOnce)
-		if err != nil {
-			return 0, 0, err
-		}
-		for _, n := range left {
-			if _, unknown := c.db.Unasked(n); len(unknown) == 0 {
-				notes = append(notes, n)
-			}
+	left, err := c.db.LeftNotes(ctx, until, notesAtOnce)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, n := range left {
+		if _, unknown := c.db.Unasked(n); len(unknown) == 0 {
+			notes = append(notes, n)
 		}
 	}
 	var group errgroup.Group

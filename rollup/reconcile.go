@@ -5,412 +5,374 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// thorough is how long a reconcile goes on.
-var thorough = store.Patience{Conflicts: 18, Doubts: 12}
-
-// errUnfinished: the counter's deletion is to be finished, and then its note goes with it.
+// errUnfinished says that the counter's deletion isn't finished. Its note stays until somebody finishes it.
 var errUnfinished = errors.New("its deletion was not finished")
 
-// errUnanswered: queries got no answer in time, so events that were acknowledged for a note may be in none.
+// errUnanswered says that queries got no answer in time. Events that were acknowledged for a note may not be counted
+// yet.
 var errUnanswered = errors.New("its queries got no answer in time")
 
 // reconcile is [Client.Reconcile] with options of its own.
 func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
+	if err := c.extension.Check(ctx, c.db); err != nil && !opts.DryRun {
+		return Report{Counter: counter}, err
+	}
 	r := reconciling{client: c, opts: opts, report: Report{Counter: counter}}
-	back, err := r.run(ctx)
-	if back { // what was to be removed
+	again, err := r.run(ctx)
+	if again {
+		deleted := r.report.Deleted
 		opts.Remove = nil
-		r = reconciling{client: c, opts: opts, report: Report{Counter: counter}}
+		r = reconciling{client: c, opts: opts, report: Report{Counter: counter, Deleted: deleted}, spared: !deleted}
 		_, err = r.run(ctx)
 	}
-	if err == nil && opts.noted && r.asked != nil && r.asked.unanswered {
+	if err == nil && opts.noted && r.asked.unanswered {
 		err = errUnanswered
 	}
 	return r.report, err
 }
 
-// reconciling is a reconcile on its way.
+// reconciling is a reconcile on its way: a look at the counter, and a refresh without an event if that finds something
+// to show.
 type reconciling struct {
-	client     *Client
-	opts       ReconcileOptions
-	report     Report
-	problems   []string
-	odd        string            // what is wrong with the shards
-	faults     []book.ShareFault // what is wrong with the shares of its limits
-	mended     bool              // these were given out anew, once
-	found      *book.Book        // with the counter's document as it was before adoption
-	snap       *ledger.Snapshot  // of the shards, once there was a reason to read them
-	asked      *asked            // what the queries said, once they were asked
-	held       bool              // holds that are over were ended
-	tried      bool              // a commit was planned, and is accounted for
-	impossible bool              // it is to take what can't be out of the ledger
-	// the counter's life is over: what is left of it is to be removed
-	over    bool
-	version time.Time // of its ledger
+	client   *Client
+	opts     ReconcileOptions
+	report   Report
+	problems []string
+	asked    asked // what the queries said
+	held     bool  // holds that are over were ended
+	spared   bool  // the counter is back, so what is below its missing document stays for its whole time again
+	// the counter is over: its remains are removed, unless something was written after since
+	over   bool
+	since  time.Time
+	remade bool // the app has made its document again
 }
 
-// run reconciles, and removes what is left of a counter whose life is over. It reports whether that one
-// is back.
-func (r *reconciling) run(ctx context.Context) (back bool, err error) {
+// run reconciles the counter, and removes the remains of one that is over. It reports whether the counter is to be
+// reconciled again: it is back, or events that came while it was being deleted were acknowledged for its note.
+func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 	c, counter := r.client, r.report.Counter
-	committed, err := c.books.Update(ctx, thorough, r.change)
-	if committed != nil && r.impossible {
-		// what was passed over until this commit is looked for, shard by shard
-		r.opts.each, r.snap = true, nil
-		committed, err = c.books.Update(ctx, thorough, r.change)
+	b, err := r.find(ctx)
+	if err == nil && b != nil {
+		err = r.show(ctx, b)
 	}
-	c.known.Remove(counter)
-	if committed != nil && committed.Alone() { // the ledger is corrected all the same
-		r.problems = append(r.problems, problemTooLarge)
-	}
-	if r.odd != "" {
-		r.problems = append([]string{r.odd}, r.problems...)
-	}
-	for _, f := range r.faults {
-		if !f.Mendable {
-			r.problems = append(r.problems, problemShares(f))
-		}
-	}
-	r.report.Problem = strings.Join(r.problems, "; ")
+	r.report.Problem = strings.Join(append(r.problems, r.asked.problems...), "; ")
 	if r.opts.budget != nil {
 		r.opts.budget.Add(-r.report.Reads)
 	}
-	removed := r.over && r.opts.DryRun
-	if err == nil && r.over && !r.opts.DryRun {
-		if removed, err = r.opts.Remove(ctx, counter, r.version); err != nil {
+	if err != nil || !r.over {
+		return false, err
+	}
+	removed := r.opts.DryRun
+	if !removed {
+		if removed, err = r.opts.Remove(ctx, counter, r.since); err != nil {
 			return false, fmt.Errorf("remove what is left of it: %w", err)
 		}
-		back = !removed && ctx.Err() == nil
+		c.known.Remove(counter)
+		again = ctx.Err() == nil && (!removed || r.remade && r.opts.noted)
 	}
-	if err == nil && removed {
+	if removed {
 		r.report.Deleted, r.report.Gone = true, false
 	}
-	return back, err
+	return again, nil
 }
 
-// change is the counter's book, corrected; nil if there is nothing to write.
-func (r *reconciling) change(ctx context.Context) (k *book.Book, err error) {
-	for again := true; again; {
-		k, again, err = r.look(ctx)
-	}
-	return k, err
-}
-
-// look is one look at the counter, and reports whether there must be another.
-func (r *reconciling) look(ctx context.Context) (_ *book.Book, again bool, err error) {
+// find reads the counter. If it was never rolled up, find makes its document. It returns nil if there is nothing to
+// show.
+func (r *reconciling) find(ctx context.Context) (*book.Book, error) {
 	c, counter := r.client, r.report.Counter
-	// first what tells whether the counter is right
-	glance := r.snap == nil && !r.opts.each && !r.opts.noted
-	read := c.books.Read
-	if glance {
-		read = c.books.Glance
-	}
-	k, err := read(ctx, counter, func(k *book.Book) (bool, error) {
-		if k.Deleting() {
-			return false, nil
+	b, err := c.books.Read(ctx, counter)
+	if err == nil && b.Doc == nil && b.Unusable == nil && !b.Deleting() {
+		if made, err := r.gone(ctx, b); err != nil || !made {
+			return nil, err
 		}
-		return r.adopt(ctx, k)
-	})
-	if k.Deleting() { // whatever is in its shards
-		return nil, false, r.unfinished(k)
-	}
-	if r.opts.Rebuild && errors.Is(err, ErrDamagedLedger) {
-		r.opts.each = true
-		err = r.rebuild(ctx, k)
-		return nil, err == nil && !r.opts.DryRun, err
-	}
-	if err != nil || k.Ledger == nil {
-		return nil, false, err
-	}
-	if err := r.endHolds(ctx, k); err != nil {
-		return nil, false, err
-	}
-	if err := r.ask(ctx, k); err != nil {
-		return nil, false, err
-	}
-	if glance {
-		agrees, err := r.agrees(ctx, k)
-		if err != nil || agrees {
-			r.account(k, nil, k.Ledger)
-			return nil, false, err
+		if b, err = c.books.Read(ctx, counter); err == nil && b.Doc == nil {
+			return nil, nil
 		}
-		r.opts.each, r.held = true, false // holds are looked for in all fields now
-		return nil, true, nil
 	}
-	if err := r.snapshot(ctx, k); err != nil {
-		return nil, false, err
+	switch {
+	case err != nil:
+		return nil, err
+	case b.CheckSettings() != nil && r.opts.budget != nil && !b.HasBase():
+		return nil, r.foreign(ctx, b, b.Unusable)
+	case b.Deleting() && b.CheckSettings() == nil: // whatever is in its shards
+		return nil, r.unfinished(b)
 	}
-	if again, err := r.shares(ctx); err != nil || again {
-		return nil, again, err
-	}
-	return r.correct(k)
+	return b, b.Unusable
 }
 
-// endHolds ends holds that are over, for a read per field with a limit, and of all fields where each shard is looked
-// at: their entries may be lost, as in a restore. What that takes off the shards is later than what this reconcile looks at.
-func (r *reconciling) endHolds(ctx context.Context, k *book.Book) error {
-	if r.held || r.opts.DryRun || k.Missing() {
+// show compares what the counter's fields hold with what its document shows, and reports that. If they differ, or for a
+// note, a refresh follows.
+func (r *reconciling) show(ctx context.Context, b *book.Book) error {
+	c := r.client
+	if err := r.endHolds(ctx, b); err != nil {
+		return err
+	}
+	moved := extension.Moved{Read: b, Book: b}
+	if c.db.Layout.Extension {
+		var err error
+		if moved, _, _, err = c.takeOver(ctx, b, nil, true); err != nil {
+			return err
+		}
+	}
+	answers, err := r.answers(ctx, moved)
+	if err != nil {
+		return err
+	}
+	s := moved.Show(answers, time.Time{})
+	r.problems = slices.Concat(r.problems, moved.Problems, s.Problems)
+	if r.account(moved.Book, s, answers); r.opts.DryRun || len(s.Writes) == 0 {
 		return nil
 	}
-	r.held = true
-	for _, field := range r.client.db.Layout.Fields {
-		if _, limited := k.Ledger.Limits[field.Shard]; limited || r.opts.each {
-			if _, err := hold.In(r.client.db).End(ctx, k.Counter, field); err != nil {
-				return fmt.Errorf("end holds: %w", err)
+	f := flight{
+		source: source{counter: b.Counter}, waits: []wait{{fields: c.db.Layout.Fields.Names()}}, answers: r.asked.answers,
+		all: true, hurries: true, reconciles: true, started: time.Now(),
+	}
+	for asked := 1; ctx.Err() == nil; {
+		got, err := c.refresh(ctx, f)
+		switch {
+		case err != nil:
+			return err
+		case got.full:
+			r.problems = append(r.problems, problemTooLarge)
+			return nil
+		case len(got.early) > 0 && asked == 2:
+			return fmt.Errorf("%w: what counts documents was asked for before others wrote the counter", ErrContention)
+		case len(got.early) > 0: // the document says by now from when on an answer is new, and the next one is newer
+			asked++
+			if err := r.ask(ctx, b); err != nil {
+				return err
 			}
+			f.answers = r.asked.answers
+		case !got.more:
+			r.report.Gone = got.gone // by now
+			return nil
 		}
 	}
 	return nil
 }
 
-// ask asks the queries: all of a counter that was named, and otherwise those that nothing has asked for
-// long, within the budget. It asks none if there is no document to show them.
-func (r *reconciling) ask(ctx context.Context, k *book.Book) error {
-	if r.asked != nil {
-		return nil
+// answers are those that the document must show. These are the answers that differ from what it shows, those of fields
+// that it shows as of an unknown time, and all counts of documents, because each walk would ask again for one whose
+// time stays old. For a note, and if there is no base, the document must show all of them.
+func (r *reconciling) answers(ctx context.Context, moved extension.Moved) (map[string]book.Answer, error) {
+	b := moved.Book
+	answers, err := r.sums(ctx, b)
+	if err != nil {
+		return nil, err
 	}
-	r.problems = nil
-	var due layout.Fields
-	for _, field := range r.client.db.Layout.Counted {
-		a, ok := k.Ledger.Answers[field.Key()]
-		old := !ok || a.ReadTime.After(k.At) || k.At.Sub(a.ReadTime) >= cmp.Or(r.opts.RecountAge, defaultRecountAge)
-		if (!k.Missing() || r.opts.noted) && (r.opts.budget == nil || old && r.opts.budget.Load() > 0) {
-			due = append(due, field)
-		} else if a.Odd {
-			r.problems = append(r.problems, oddAnswer(field))
+	if err := r.ask(ctx, b); err != nil {
+		return nil, err
+	}
+	maps.Copy(answers, r.asked.answers)
+	if r.opts.noted || !b.HasBase() {
+		return answers, nil
+	}
+	for _, field := range r.client.db.Layout.Shown() {
+		a, asked := answers[field.Name]
+		total, err := b.Total(field, a)
+		_, moved := moved.Amounts[field.Name]
+		if asked && !moved && err == nil && field.Counted == nil && !b.AsOf(field).IsZero() && proto.Equal(total, b.Doc.GetFields()[field.Name]) {
+			delete(answers, field.Name)
 		}
 	}
-	if len(due) == 0 {
+	return answers, nil
+}
+
+// sums asks for the sums of the shards, as of the time of the book. If a shard holds no whole number, or if each shard
+// is to be looked at, it reads the shards, and names what is wrong with them.
+func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.Answer, error) {
+	db, collection := r.client.db, r.client.db.Layout.ShardsOf(b.Counter)
+	answers := map[string]book.Answer{}
+	look := r.opts.each
+	for _, field := range db.Layout.Fields {
+		sum, numbers, _, err := r.client.books.SumNumbers(ctx, b.Counter, field, b.At)
+		if err != nil {
+			return nil, err
+		}
+		answers[field.Name] = book.Answer{Value: sum, At: b.At}
+		if look = look || !store.IsInteger(sum); look {
+			continue
+		}
+		if n := book.NumShards(db.Layout, b.Doc); n == 0 || numbers != int64(n) || field.Limit != nil {
+			has, err := db.Count(ctx, collection, field.Shard, b.At)
+			if err != nil {
+				return nil, fmt.Errorf("count shards: %w", err)
+			}
+			look = has != numbers // one holds a text
+		}
+	}
+	if !look {
+		return answers, nil
+	}
+	if !r.opts.each {
+		r.opts.each, r.held = true, false // look for holds in all fields
+		if err := r.endHolds(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	shards, err := r.client.books.Shards(ctx, db, b.Counter, b.At)
+	if err != nil {
+		return nil, err
+	}
+	if problem := r.client.problemOf(shards); problem != "" {
+		r.problems = append(r.problems, problem)
+	}
+	for _, field := range db.Layout.Fields { // SumNumbers leaves NaN out
+		answers[field.Name] = book.Answer{Value: shards.Add(field), At: b.At}
+	}
+	return answers, nil
+}
+
+// foreign is for a document of the app's own that a walk finds among counters. It returns the error that says so if
+// something is counted below the document.
+func (r *reconciling) foreign(ctx context.Context, b *book.Book, others error) error {
+	shards, err := r.client.db.Documents(ctx, store.Query{Collection: r.client.db.Layout.ShardsOf(b.Counter), Limit: 1, Names: true})
+	if err != nil {
+		return fmt.Errorf("look for shards: %w", err)
+	}
+	if r.report.Gone = len(shards) == 0; r.report.Gone {
 		return nil
 	}
-	got, err := r.client.ask(ctx, r.report.Counter, due)
+	return others
+}
+
+// endHolds ends holds that are over. It costs a read per field with a limit. If each shard is looked at, it looks at
+// all fields, because a restore may have lost the entries of holds. This reconcile looks at the shards as they were
+// before.
+func (r *reconciling) endHolds(ctx context.Context, b *book.Book) error {
+	if r.held || r.opts.DryRun {
+		return nil
+	}
+	r.held = true
+	fields := r.client.db.Layout.Limited()
+	if r.opts.each {
+		fields = append(fields, r.client.db.Layout.Plain()...)
+	}
+	for _, field := range fields {
+		if _, err := hold.In(r.client.db).End(ctx, b.Counter, field); err != nil {
+			return fmt.Errorf("end holds: %w", err)
+		}
+	}
+	return nil
+}
+
+// ask asks all queries of a counter that was named. A walk asks those that nothing has asked for long, within the
+// budget.
+func (r *reconciling) ask(ctx context.Context, b *book.Book) error {
+	var due layout.Fields
+	for _, field := range r.client.db.Layout.Counted {
+		at := b.AsOf(field)
+		old := at.IsZero() || b.At.Sub(at) >= cmp.Or(r.opts.RecountAge, defaultRecountAge)
+		if r.opts.budget == nil || old && r.opts.budget.Load() > 0 {
+			due = append(due, field)
+		}
+	}
+	got, err := r.client.ask(ctx, b.Counter, due)
 	if err != nil {
 		return fmt.Errorf("count documents: %w", err)
 	}
-	r.asked = &got
 	r.report.Reads += got.reads
-	r.problems = append(r.problems, got.problems...)
+	for _, field := range due {
+		if a, ok := got.answers[field.Name]; ok && field.Integer() && !store.IsInteger(a.Value) {
+			if _, whole := store.Integer(a.Value); !whole {
+				got.problems = append(got.problems, fmt.Sprintf("%s is no whole number, because some of the documents hold fractions: its whole part is shown; set them to integers, or show it as double", field))
+			}
+		}
+	}
+	r.asked = got
 	return nil
 }
 
 // unfinished is for a counter whose deletion is under way, or was cut short.
-func (r *reconciling) unfinished(k *book.Book) error {
+func (r *reconciling) unfinished(b *book.Book) error {
 	if r.over = r.opts.Remove != nil; !r.over {
 		r.problems = []string{"its deletion was not finished: delete it again"}
 	}
-	r.account(k, nil, &ledger.Ledger{})
+	r.remade, r.report.Gone = b.Doc != nil, b.Doc == nil
 	if r.opts.noted && !r.over {
 		return errUnfinished
 	}
 	return nil
 }
 
-// snapshot reads the shards, unless there is a snapshot that the ledger's floor isn't later than.
-func (r *reconciling) snapshot(ctx context.Context, k *book.Book) error {
-	if l := k.Ledger; r.snap != nil && (l.Floor.After(k.At) || r.snap.At.After(l.Floor)) {
-		return nil
-	}
-	shards, err := r.client.books.Shards(ctx, r.client.db, k.Counter, k.At)
-	if err != nil {
-		return err
-	}
-	r.snap = &ledger.Snapshot{At: k.At, States: shards.States(), Uneven: k.Ledger.Uneven}
-	r.odd = r.client.problemOf(shards)
-	if !k.Missing() {
-		r.faults = book.ShareFaults(k.Ledger, shards)
-	}
-	return nil
-}
-
-// shares gives out anew the shares of the counter's limits that are not what they should be, once, and
-// reports whether it did: then the shards are read again. What only the user can decide is a problem.
-func (r *reconciling) shares(ctx context.Context) (again bool, err error) {
-	mendable := slices.ContainsFunc(r.faults, func(f book.ShareFault) bool { return f.Mendable })
-	r.report.Limits = r.report.Limits || mendable
-	if mendable && !r.mended && !r.opts.DryRun {
-		r.mended, r.snap = true, nil
-		return true, r.client.books.MendShares(ctx, r.report.Counter)
-	}
-	return false, nil
-}
-
-// correct corrects the book by the snapshot and by the answers. The book is nil if that changes
-// nothing.
-func (r *reconciling) correct(k *book.Book) (_ *book.Book, again bool, err error) {
-	r.report.Gone = k.Missing()
-	differ, impossible := k.Correct(*r.snap) // which may make room for answers
-	full := k.Ledger.Numbers() > ledger.MaxNumbers
-	if r.asked != nil {
-		merged := k.Merge(nil, r.asked.answers)
-		if len(merged.Early) > 0 { // the ledger was made meanwhile
-			r.asked = nil
-			return nil, true, nil
+// gone is for a counter whose document is missing. If it has shards and no base, it was never rolled up: gone makes its
+// document, unless the app makes documents. If the app's own document has been gone for long, the counter is over.
+func (r *reconciling) gone(ctx context.Context, b *book.Book) (made bool, err error) {
+	if r.report.Gone = true; !b.HasBase() {
+		if !r.opts.DryRun {
+			documents := false
+			if r.opts.noted { // perhaps for events of its collections
+				if err := r.ask(ctx, b); err != nil {
+					return false, err
+				}
+				documents = anyCounted(r.asked.answers)
+			}
+			made, err = r.client.appear(ctx, b.Counter, documents)
+			r.report.Adopted, r.report.Gone = made, !made
 		}
-		full = full || r.opts.noted && len(merged.Full) > 0
+		return made, err
 	}
-	if r.impossible = impossible; full {
-		return nil, false, fmt.Errorf("%w: the counter has %d shards", ErrLedgerFull, len(r.snap.States))
-	}
-	if !r.tried {
-		before := k.LastView()
-		if k.Missing() { // nothing shows it, and the ledger counts
-			before = k.Was()
-		}
-		r.report.Shards = differ
-		r.account(k, before, k.Ledger)
-	}
-	switch {
-	case k.Missing() && !k.Changed() && !r.opts.noted:
-		r.gone(k)
-		return nil, false, nil
-	case r.opts.noted && !r.opts.DryRun:
-	case !k.Missing() && !k.Changed() && k.Agrees() && k.Signed(), r.opts.DryRun:
-		return nil, false, nil
-	}
-	r.tried = true
-	return k, false, nil
-}
-
-// agrees reports, without reading the shards, whether the totals are what the shards add up to, and all
-// of these hold integers. It takes one query per field: one of several would leave out shards that lack
-// a field.
-func (r *reconciling) agrees(ctx context.Context, k *book.Book) (bool, error) {
-	if k.Missing() || !k.Ledger.Gone.IsZero() || !k.Ledger.Uneven.IsZero() || k.Ledger.Restored || r.asked != nil {
+	r.since = b.Base.Gone
+	long := !r.since.IsZero() && b.At.Sub(r.since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)
+	if r.over = r.opts.Remove != nil && long && r.client.db.Layout.Hosted; r.opts.DryRun || !r.since.IsZero() && !r.spared {
 		return false, nil
 	}
-	db, shards := r.client.db, r.client.db.Layout.ShardsOf(k.Counter)
-	sums := map[string]int64{}
-	for _, field := range db.Layout.Fields {
-		sum, numbers, _, err := db.SumNumbers(ctx, shards, field.Shard, k.At)
-		if err != nil {
-			return false, fmt.Errorf("sum shards: %w", err)
+	_, err = r.client.books.Commit(ctx, thorough, func(ctx context.Context) (book.Shown, error) {
+		b, err := r.client.books.Read(ctx, b.Counter)
+		if err != nil || b.Doc != nil || !b.HasBase() || b.Unusable != nil || b.Deleting() || !b.Base.Gone.Equal(r.since) {
+			return book.Shown{}, err
 		}
-		if known, ok := k.Ledger.Sums[field.Key()]; !store.IsInteger(sum) || !ok || sum.GetIntegerValue() != known {
-			// a double may hide a half, or be beyond an int64; and a total may be right by chance, where
-			// the ledger is not: a revision that doesn't show the field has counted for it, say
-			return false, nil
-		}
-		sums[field.Shard] = sum.GetIntegerValue()
-		if n := book.NumShards(db.Layout, k.Doc); n > 0 && numbers == int64(n) {
-			continue // as many as it should have
-		}
-		has, err := db.Count(ctx, shards, field.Shard, k.At)
-		if err != nil {
-			return false, fmt.Errorf("count shards: %w", err)
-		}
-		if has != numbers {
-			return false, nil // one holds a text
-		}
-	}
-	k.AddUp(sums)
-	return k.Agrees(), nil
+		return b.Miss(), nil
+	})
+	return false, err
 }
 
-// gone is for a right ledger whose counter's document is missing. If that is the app's own, and has
-// been gone for long without anything counted, what is below it goes, too.
-func (r *reconciling) gone(k *book.Book) {
-	since := k.Ledger.Gone
-	if k.Ledger.Updated.After(since) {
-		since = k.Ledger.Updated
-	}
-	long := k.At.Sub(since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)
-	r.version, r.over = k.Ledger.Updated, r.opts.Remove != nil && long && r.client.db.Layout.Hosted
-}
-
-// adopt is for a counter without a ledger: adoption sets its totals from its shards.
-func (r *reconciling) adopt(ctx context.Context, k *book.Book) (adopted bool, err error) {
-	r.found = k
-	if r.opts.DryRun {
-		shards, err := r.client.books.Shards(ctx, r.client.db, k.Counter, time.Time{})
-		if err != nil {
-			return false, err
-		}
-		r.odd = r.client.problemOf(shards)
-		r.report.Adopted = !k.Missing() || len(shards) > 0
-		r.account(k, nil, ledger.New(shards.States()))
-	} else {
-		anyway := false
-		if r.opts.noted && k.Missing() { // of its collections events were acknowledged, perhaps
-			if anyway, err = r.client.anyCounted(ctx, k.Counter); err != nil {
-				return false, err
-			}
-		}
-		if r.report.Adopted, r.odd, err = r.client.adopt(ctx, k.Counter, anyway); err != nil {
-			return false, err
-		}
-	}
-	r.report.Gone = !r.report.Adopted
-	return r.report.Adopted && !r.opts.DryRun, nil
-}
-
-// rebuild is for a ledger that can't be used. Its queries are asked first: they cover events from
-// before.
-func (r *reconciling) rebuild(ctx context.Context, k *book.Book) error {
-	c, counter := r.client, k.Counter
-	r.report.Rebuilt, r.found = true, k
-	got, err := c.ask(ctx, counter, c.db.Layout.Counted)
-	if err != nil {
-		return fmt.Errorf("count documents: %w", err)
-	}
-	r.report.Reads += got.reads
-	l, shards, err := c.books.Rebuild(ctx, counter, got.answers, r.opts.DryRun)
-	if err != nil || l == nil { // nil: another was faster
-		return err
-	}
-	if r.opts.DryRun {
-		r.odd = c.problemOf(shards)
-		r.account(k, nil, l)
-		return nil
-	}
-	for _, field := range c.db.Layout.Fields {
-		total, _ := l.Total(field)
-		c.log.InfoContext(ctx, logRebuilt, "counter", counter, "field", field.Name, "shards", len(shards), "total", total, "base", l.Base[field.Shard])
-	}
-	return nil
-}
-
-// account says in the report what the fields were and are: by the book, and by the ledger's totals
-// before, if it had some, and after.
-func (r *reconciling) account(k *book.Book, before map[string]int64, after *ledger.Ledger) {
-	r.report.Gone = k.Doc == nil && !r.report.Adopted
-	if !r.report.Adopted && !r.report.Rebuilt {
-		r.found = k
-	}
+// account says in the report what the fields were, and what they are from now on.
+func (r *reconciling) account(b *book.Book, s book.Shown, answers map[string]book.Answer) {
+	r.report.Adopted = r.report.Adopted || !b.HasBase()
 	for i, field := range r.client.db.Layout.Shown() {
-		was, is := r.found.Doc.GetFields()[field.Name], k.Doc.GetFields()[field.Name]
-		value := cmp.Or(book.ValueOf(field, after), is)
-		if !field.Integer() {
-			if k.Doc == nil {
-				was = value
+		c := book.Change{Field: field, Before: b.Doc.GetFields()[field.Name], After: b.Doc.GetFields()[field.Name]}
+		for _, change := range s.Changes {
+			if change.Field.Name == field.Name {
+				c = change
 			}
-			ledger.Put(&r.report.Doubles, field.Name, DoubleReport{Before: store.Number(was), After: store.Number(value)})
+		}
+		if !field.Integer() {
+			if r.report.Doubles == nil {
+				r.report.Doubles = map[string]DoubleReport{}
+			}
+			r.report.Doubles[field.Name] = DoubleReport{Before: store.Number(c.Before), After: store.Number(c.After)}
 			continue
 		}
-		var f FieldReport
-		f.Before, _ = store.Integer(was)
-		f.After, _ = store.Integer(value)
-		if known, ok := before[field.Name]; k.Doc == nil {
-			f.Before = known
-		} else if ok && is != nil && !r.report.Adopted {
-			n, _ := store.Integer(is)
-			f.Drift = ledger.Sub(n, known)
+		f := FieldReport{Drift: c.Drift}
+		f.Before, _ = book.Whole(c.Before)
+		f.After, _ = book.Whole(c.After)
+		if a, asked := answers[field.Name]; asked && !b.MayShow(field) { // its total counts, though nothing shows it
+			f.After, _ = b.Base.Total(field, a.Value)
+			f.Before = f.After
 		}
-		f.Late = ledger.Sub(f.After, ledger.Sub(f.Before, f.Drift))
+		f.Late = store.Sub(f.After, store.Sub(f.Before, f.Drift))
 		if i == 0 {
 			r.report.FieldReport = f
 			continue
 		}
-		ledger.Put(&r.report.Fields, field.Name, f)
+		if r.report.Fields == nil {
+			r.report.Fields = map[string]FieldReport{}
+		}
+		r.report.Fields[field.Name] = f
 	}
 }

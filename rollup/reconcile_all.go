@@ -10,19 +10,19 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/googleapis/gax-go/v2"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/hold"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Reconcile corrects a counter's ledger by what each of its shards holds, and its totals by the ledger.
-// It costs two reads, and one per shard. It is safe beside everything else. Errors: [ErrInvalidID],
-// [ErrContention], [ErrDamagedLedger], [ErrLedgerFull], or the client library's; the call may be
-// repeated.
+// Reconcile shows what a counter's fields hold, without an event, and says what is wrong with its shards. It costs
+// two reads, one per field, and one per shard. It is safe beside everything else. Errors: [ErrInvalidID],
+// [ErrContention], [ErrDamagedBase], or the client library's; the call may be repeated.
 func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
 	if err := c.db.Layout.Path.Validate(counter); err != nil {
 		return Report{Counter: counter}, fmt.Errorf("reconcile: %w: %w", ErrInvalidID, err)
@@ -94,7 +94,7 @@ func (s *Summary) add(r Report, err error) {
 	}
 	if drift := r.drift(); drift != 0 {
 		s.Drifted++
-		s.Drift = ledger.Add(s.Drift, drift)
+		s.Drift = store.Add(s.Drift, drift)
 	}
 }
 
@@ -108,12 +108,8 @@ const counterLimit = 30 * time.Second
 // reconcileNotes reconciles what is noted, in half of the time at most.
 func (c *Client) reconcileNotes(ctx context.Context, opts ReconcileOptions, sum *Summary) (err error) {
 	if !opts.DryRun {
-		half := ctx
-		if end, ok := ctx.Deadline(); ok {
-			var cancel context.CancelFunc
-			half, cancel = context.WithTimeout(ctx, time.Until(end)/2)
-			defer cancel()
-		}
+		half, cancel := halfOf(ctx)
+		defer cancel()
 		opts.budget, opts.Report = nil, nil
 		found := 0
 		if found, sum.Reads, err = c.reconcileDue(half, time.Time{}, opts); err != nil || found == 0 {
@@ -124,15 +120,38 @@ func (c *Client) reconcileNotes(ctx context.Context, opts ReconcileOptions, sum 
 	return err
 }
 
+// halfOf has half of a context's time.
+func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
+	if end, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(end)/2)
+	}
+	return context.WithCancel(ctx)
+}
+
+// afford waits until the budget has something left for one counter more, or until ctx ends.
+func (c *Client) afford(ctx context.Context) {
+	for ctx.Err() == nil {
+		wait := max(c.db.Budget.Until(ceiling.Reads, 1), c.db.Budget.Until(ceiling.Writes, 1))
+		if wait == 0 {
+			return
+		}
+		c.db.Budget.Held()
+		_ = gax.Sleep(ctx, wait)
+	}
+}
+
 // ReconcileAll reconciles all counters, noted ones first (see [Roller.Add]), until the context ends. A
 // counter's failure is reported and passed over. If time runs out, that is no error, and the summary
 // isn't done. Errors are those of listing.
 func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summary, error) {
 	opts = opts.withDefaults(ctx)
 	if !opts.DryRun {
-		if err := hold.In(c.db).EndAll(ctx); err != nil && ctx.Err() == nil { // they are looked for again
+		// Or whoever makes many holds of a second each would stop all walks.
+		half, cancel := halfOf(ctx)
+		if err := hold.In(c.db).EndAll(half); err != nil && half.Err() == nil { // they are looked for again
 			c.log.WarnContext(ctx, logHoldsNotEnded, "error", err)
 		}
+		cancel()
 	}
 	opts.budget = &atomic.Int64{}
 	opts.budget.Store(cmp.Or(opts.RecountReads, defaultRecountReads))
@@ -211,7 +230,7 @@ func (c *Client) reconcilePage(ctx context.Context, ids []string, opts Reconcile
 	done := make([]bool, len(ids))
 	for i, id := range ids {
 		group.Go(func() error {
-			if ctx.Err() != nil {
+			if c.afford(ctx); ctx.Err() != nil {
 				return nil
 			}
 			one, cancel := context.WithTimeout(ctx, opts.limit)

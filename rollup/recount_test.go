@@ -22,7 +22,6 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
 )
@@ -156,7 +155,11 @@ func TestCountedFields(t *testing.T) {
 			t.Parallel()
 			c := newCounting(t, cfg)
 			r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
-			c.set(path, map[string]any{"title": "hello", "tags": []any{"a"}})
+			own := map[string]any{"title": "hello", "tags": []any{"a"}}
+			if !cfg.Hosted {
+				own = map[string]any{"num_shards": 1}
+			}
+			c.set(path, own)
 			c.set(path+"/comments/1", map[string]any{"public": true})
 			c.set(path+"/comments/2", map[string]any{"public": false})
 			c.set(path+"/comments/3", map[string]any{})
@@ -165,13 +168,13 @@ func TestCountedFields(t *testing.T) {
 			c.set(path+"/ratings/3", map[string]any{"text": "no stars"})
 			changes := c.happened()
 			c.deliver(r, changes...)
-			c.holds(path, map[string]any{"comments": int64(3), "public": int64(1), "stars": int64(7), "likes": int64(0), "title": "hello"})
+			c.holds(path, map[string]any{"comments": int64(3), "public": int64(1), "stars": int64(7), "likes": int64(0), "title": own["title"]})
 
 			c.set(path+"/comments/2", map[string]any{"public": true})
 			c.set(path+"/ratings/1", map[string]any{"stars": 4})
 			c.must(c.fs.Doc(path + "/comments/1").Delete(c.ctx))
 			c.deliver(r, c.happened()...)
-			want := map[string]any{"comments": int64(2), "public": int64(1), "stars": int64(6), "likes": int64(0), "title": "hello"}
+			want := map[string]any{"comments": int64(2), "public": int64(1), "stars": int64(6), "likes": int64(0), "title": own["title"]}
 			c.holds(path, want)
 			c.deliver(r, changes...) // once more
 			c.holds(path, want)
@@ -196,6 +199,23 @@ func TestCountedFields(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A walk finds the app's own documents by their bases, and so one that shows nothing but queries has one, too.
+func TestWalkFindsWhatOnlyCountsDocuments(t *testing.T) {
+	t.Parallel()
+	c := newCounting(t, rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: "comments=count(comments)", Hosted: true}})
+	c.set("posts/c", map[string]any{"title": "Hello"})
+	c.set("posts/c/comments/1", map[string]any{})
+	c.settle(rollup.RollerOptions{Interval: 10 * time.Millisecond}, c.happened()...)
+	c.set("posts/c/comments/2", map[string]any{}) // and its event is lost
+	for n := 1; n <= 2; n++ {
+		sum, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{RecountAge: time.Nanosecond})
+		if err != nil || sum.Seen != 1 || sum.Repaired != 2-n {
+			t.Errorf("walk %d: %+v, %v, want that it finds the post", n, sum, err)
+		}
+	}
+	c.holds("posts/c", map[string]any{"title": "Hello", "comments": int64(2)})
 }
 
 // A field that the app has kept itself so far is never anything but the number that it was and the
@@ -236,7 +256,7 @@ func TestCountedFieldsAreOfOneTime(t *testing.T) {
 		c := w.counting(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,comments=count(comments),public=count(comments where public==true)"}})
 		n := 0
 		conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			if strings.HasSuffix(method, "/RunAggregationQuery") {
+			if n < 6 && strings.HasSuffix(method, "/RunAggregationQuery") {
 				n++
 				c.set(fmt.Sprint("counters/c/comments/", n), map[string]any{"public": true})
 			}
@@ -295,8 +315,7 @@ func TestRecountsInTheWrongOrder(t *testing.T) {
 	}
 }
 
-// The first event of a post adopts it. What was counted before the ledger was made is counted
-// again, and so is what came in between.
+// The first event of a post has it shown. What comes while that is committed has an event of its own.
 func TestRecountThatAdopts(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t, hostedPosts)
@@ -304,7 +323,9 @@ func TestRecountThatAdopts(t *testing.T) {
 	c.set("posts/p/comments/1", map[string]any{})
 	first := c.happened()
 	c.before(func() { c.set("posts/p/comments/2", map[string]any{}) })
-	c.deliver(c.roller(rollup.RollerOptions{}), first...)
+	r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+	c.deliver(r, first...)
+	c.deliver(r, c.happened()...)
 	c.holds("posts/p", map[string]any{"comments": int64(2), "likes": int64(0)})
 }
 
@@ -334,7 +355,7 @@ func TestRecountWhoseAnswerIsLost(t *testing.T) {
 		c.set(fmt.Sprintf("posts/p/comments/%d", i), map[string]any{})
 		var lost atomic.Bool
 		c.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-			if writes := req.GetWrites(); len(writes) > 0 && strings.HasSuffix(writes[0].GetUpdate().GetName(), "/ledger") && !lost.Swap(true) {
+			if writes := req.GetWrites(); len(writes) > 0 && strings.HasSuffix(writes[0].GetUpdate().GetName(), "/posts/p") && !lost.Swap(true) {
 				return emulator.Verdict{After: status.Error(codes.Unavailable, "the answer is lost")}
 			}
 			return emulator.Verdict{}
@@ -347,7 +368,7 @@ func TestRecountWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-// A sum that is not an integer is reported, and the field stays as it was.
+// Of a sum that is not an integer the whole part is shown, and a reconcile says so.
 func TestSumThatIsNoInteger(t *testing.T) {
 	t.Parallel()
 	c := newCounting(t, hostedPosts)
@@ -357,10 +378,10 @@ func TestSumThatIsNoInteger(t *testing.T) {
 	c.deliver(r, c.happened()...)
 	c.holds("posts/p", map[string]any{"stars": int64(5)})
 	c.set("posts/p/ratings/2", map[string]any{"stars": 0.5})
-	c.deliver(r, c.happened()...) // acknowledged
-	c.holds("posts/p", map[string]any{"stars": int64(5)})
+	c.deliver(r, c.happened()...)                         // acknowledged
+	c.holds("posts/p", map[string]any{"stars": int64(5)}) // of 5.5
 	report, err := c.client.Reconcile(c.ctx, "p", rollup.ReconcileOptions{})
-	if err != nil || !strings.Contains(report.Problem, "stars=sum(ratings.stars) is not an integer") {
+	if err != nil || !strings.Contains(report.Problem, "stars=sum(ratings.stars) is no whole number") {
 		t.Errorf("reconcile = %+v, %v, want the problem", report, err)
 	}
 	c.holds("posts/p", map[string]any{"stars": int64(5), "comments": int64(0)})
@@ -370,9 +391,8 @@ func TestSumThatIsNoInteger(t *testing.T) {
 	c.holds("posts/p", map[string]any{"stars": int64(7)})
 }
 
-// A document of which the only event brought no value has a ledger all the same, by which a
-// reconcile finds it, also where it is not there yet. The reconcile says what is wrong, and counts
-// what the event was not of.
+// A document of which the only event brought no whole number has a base all the same, by which a reconcile finds it,
+// also where it is not there yet. A reconcile says what is wrong, and counts what the event was not of.
 func TestFirstEventBringsNoValue(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]bool{"the document first": true, "the rating first": false} {
@@ -387,7 +407,7 @@ func TestFirstEventBringsNoValue(t *testing.T) {
 			if !first {
 				c.set("posts/p", map[string]any{})
 			}
-			if s, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{}); err != nil || s.Seen != 1 || s.Problems != 1 {
+			if s, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{RecountAge: time.Nanosecond}); err != nil || s.Seen != 1 || s.Problems != 1 {
 				t.Errorf("reconcile = %+v, %v, want a counter with a problem", s, err)
 			}
 			c.holds("posts/p", map[string]any{"comments": int64(0)})
@@ -403,10 +423,16 @@ func TestAggregationThatCannotSucceed(t *testing.T) {
 	var answer atomic.Pointer[status.Status]
 	conn, err := grpc.NewClient("passthrough:///"+instance.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			if refusal := answer.Load(); refusal != nil && strings.HasSuffix(method, "/RunAggregationQuery") {
-				return nil, refusal.Err()
+			stream, err := streamer(ctx, desc, cc, method, opts...)
+			if refusal := answer.Load(); err == nil && refusal != nil && strings.HasSuffix(method, "/RunAggregationQuery") {
+				stream = asking{stream, func(collection string) error {
+					if collection == "shards" {
+						return nil
+					}
+					return refusal.Err()
+				}}
 			}
-			return streamer(ctx, desc, cc, method, opts...)
+			return stream, err
 		}))
 	if err != nil {
 		t.Fatal(err)
@@ -490,7 +516,7 @@ func TestAnswerForADocumentThatNeverComes(t *testing.T) {
 	c := newCounting(t, hostedPages)
 	c.set("sites/s/pages/c/comments/1", map[string]any{})
 	c.deliver(c.roller(rollup.RollerOptions{}), c.happened()...)
-	its := c.fs.Doc("sites/s/pages/c/counter_rollup/ledger")
+	its := c.fs.Doc("sites/s/pages/c/counter_rollup/base")
 	removed := 0
 	remove := func(context.Context, string, time.Time) (bool, error) {
 		removed++
@@ -569,8 +595,8 @@ func TestReconcileCountsAgain(t *testing.T) {
 		c.set(post, map[string]any{})
 		c.set(post+"/comments/1", map[string]any{})
 		// A shard's event has adopted it, and nothing has counted its comments.
-		state := ledger.State{Shard: "0", Counts: ledger.Counts{"likes": 0}, AsOf: time.Unix(1, 0)}
-		if _, err := c.client.Apply(c.ctx, fmt.Sprint("p", i), []ledger.State{state}); err != nil {
+		state := rollup.Change{Fields: []string{"likes"}, At: time.Unix(1, 0)}
+		if _, err := c.client.Apply(c.ctx, fmt.Sprint("p", i), []rollup.Change{state}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -617,9 +643,9 @@ func TestReconcileCountsAgain(t *testing.T) {
 	}
 	c.holds("posts/p2", map[string]any{"comments": int64(2)})
 
-	// Something else writes the field: seen without counting, and mended.
+	// Something else writes the field: nobody knows any more as of when it is, so it is counted again.
 	c.must(c.fs.Doc("posts/p0").Update(c.ctx, []firestore.Update{{Path: "comments", Value: 99}}))
-	if s := all(rollup.ReconcileOptions{}); s.Repaired != 1 || s.Drift != 98 || s.Reads != 0 {
+	if s := all(rollup.ReconcileOptions{}); s.Repaired != 1 || s.Drift != 98 || s.Reads != 1 {
 		t.Errorf("of a field that something else has written: %+v", s)
 	}
 	c.holds("posts/p0", map[string]any{"comments": int64(1)})
@@ -627,16 +653,20 @@ func TestReconcileCountsAgain(t *testing.T) {
 
 var recountOperations = flag.Int("recount.operations", 1000, "creations, edits and deletions of TestCountedFieldsThroughFaults")
 
-// querying is a connection over which a query fails if this says so of it.
+// querying is a connection over which a query of documents fails if this says so of it.
 func (w *world) querying(fails func(ctx context.Context) error) *grpc.ClientConn {
 	w.t.Helper()
 	conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		if strings.HasSuffix(method, "/RunAggregationQuery") {
-			if err := fails(ctx); err != nil {
-				return nil, err
-			}
+		stream, err := streamer(ctx, desc, cc, method, opts...)
+		if err == nil && strings.HasSuffix(method, "/RunAggregationQuery") {
+			stream = asking{stream, func(collection string) error {
+				if collection == "shards" {
+					return nil
+				}
+				return fails(ctx)
+			}}
 		}
-		return streamer(ctx, desc, cc, method, opts...)
+		return stream, err
 	}))
 	if err != nil {
 		w.t.Fatal(err)

@@ -14,56 +14,72 @@ import (
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
-// recounting drives recounts by a clock of seconds.
+// recounting drives the recounts of a pacer by a clock of seconds.
 type recounting struct {
 	*testing.T
-	recounts[string]
+	*pacer[string]
 	clock time.Time
 }
 
 func newRecounting(t *testing.T) *recounting {
-	return &recounting{T: t, clock: time.Unix(1000, 0), recounts: recounts[string]{
-		least: time.Second, most: time.Minute, longest: 5 * time.Second, maxWaiting: 5, maxFailures: 1,
-		runs: runs[collection, *recountTask[string]]{atOnce: 2},
+	return &recounting{T: t, clock: time.Unix(1000, 0), pacer: &pacer[string]{
+		least: time.Second, most: 5 * time.Second, burst: 1000, patience: 15 * time.Second, recountMax: time.Minute,
+		maxWaiting: 5, atOnce: 2, spread: func() float64 { return 0 }, backlogs: map[source]*backlog[string]{},
 	}}
 }
-
-var comments = collection{"c", "comments"}
 
 func (r *recounting) pass(seconds float64) {
 	r.clock = r.clock.Add(time.Duration(seconds * float64(time.Second)))
 }
 
+// comment is a change of a comment, n seconds after the start.
+func comment(n int, gone bool) Change {
+	return Change{Counter: "c", Collection: "comments", Fields: []string{"comments"}, At: at(n), Gone: gone}
+}
+
 func (r *recounting) event(name string, n int, gone bool, superseded ...string) {
 	r.Helper()
-	got, ok := r.add(r.clock, comments, waitingEvent[string]{at: at(n), timeless: gone, gone: gone, event: name}, time.Hour)
+	got, ok := r.add(r.clock, comment(n, gone), time.Hour, name)
 	if !ok || !slices.Equal(got, superseded) {
 		r.Errorf("%s supersedes %q, %v, want %q", name, got, ok, superseded)
 	}
 }
 
-func (r *recounting) begins() recount {
+func (r *recounting) begins() flight {
 	r.Helper()
-	b, ok := r.start(r.clock)
-	if !ok {
+	f, ok := r.start(r.clock)
+	if !ok || f.documents != "comments" {
 		r.Fatal("no recount begins")
 	}
-	return b
+	return f
 }
 
 func (r *recounting) waits() {
 	r.Helper()
-	if b, ok := r.start(r.clock); ok {
-		r.Errorf("a recount begins: %+v", b)
+	if f, ok := r.start(r.clock); ok {
+		r.Errorf("a recount begins: %+v", f)
 	}
 }
 
-func (r *recounting) ends(b recount, o outcome, reads int64, covered ...string) {
+// ends ends a recount, which covers events: they wait for the counter's next refresh.
+func (r *recounting) ends(f flight, o outcome, reads int64, covered ...string) {
 	r.Helper()
-	waited, refused := r.done(r.clock, b, o, reads)
-	got := events(waited)
-	if !slices.Equal(got, covered) || len(refused) != 0 {
-		r.Errorf("covered %q and refused %q, want %q", got, refused, covered)
+	s := r.recounted(r.clock, f, asked{outcome: o, largest: reads})
+	var got []string
+	if c := r.backlogs[source{counter: "c"}]; c != nil && !c.empty() {
+		refresh, _ := r.start(r.clock)
+		got = r.done(r.clock, refresh, refreshed{}).done
+	}
+	if !slices.Equal(got, covered) || len(s.refused) != 0 {
+		r.Errorf("covered %q and refused %q, want %q", got, s.refused, covered)
+	}
+}
+
+// fails ends a recount, whose events are refused.
+func (r *recounting) fails(f flight, o outcome, refused ...string) {
+	r.Helper()
+	if s := r.recounted(r.clock, f, asked{outcome: o}); !slices.Equal(s.refused, refused) {
+		r.Errorf("refused %q, want %q", s.refused, refused)
 	}
 }
 
@@ -82,8 +98,8 @@ func TestEventsAreCoveredByALaterRecount(t *testing.T) {
 	r.ends(second, committed, 1, "b")
 	r.pass(61)
 	r.waits()
-	if len(r.tasks) != 0 || r.waiting != 0 || r.running != 0 {
-		t.Errorf("%d tasks, %d waiting and %d running are left", len(r.tasks), r.waiting, r.running)
+	if len(r.backlogs) != 0 || r.waiting != 0 || r.recounts.running != 0 {
+		t.Errorf("%d backlogs, %d waiting and %d running are left", len(r.backlogs), r.waiting, r.recounts.running)
 	}
 }
 
@@ -111,11 +127,11 @@ func TestLargeCollectionsWait(t *testing.T) {
 
 	// An event that must be answered sooner is.
 	r.pass(10)
-	if _, ok := r.add(r.clock, comments, waitingEvent[string]{at: at(6), event: "g"}, 15*time.Second); !ok {
+	if _, ok := r.add(r.clock, comment(6, false), 15*time.Second, "g"); !ok {
 		t.Fatal("refused")
 	}
-	if due, ok := r.wake(); !ok || !due.Equal(r.clock.Add(15*time.Second)) {
-		t.Errorf("due at %v, %v", due, ok)
+	if due := r.recounts.waits[0].due(); !due.Equal(r.clock.Add(15 * time.Second)) {
+		t.Errorf("due at %v", due)
 	}
 	r.pass(15)
 	r.ends(r.begins(), committed, 1, "g")
@@ -138,16 +154,17 @@ func TestALargeCollectionDoesNotStarve(t *testing.T) {
 	r.ends(r.begins(), committed, 50, "1")
 }
 
-// A strictly later change that is held, in flight or not, makes an earlier one done. One of the
+// A strictly later change makes an earlier one done, in flight or not, and one that comes while it waits. One of the
 // same time, and a deletion, wait.
 func TestSupersededChanges(t *testing.T) {
 	t.Parallel()
 	r := newRecounting(t)
 	r.event("late", 5, false)
 	first := r.begins()
-	r.event("early", 4, false, "early")
+	r.event("early", 4, false)
+	r.event("earlier", 3, false, "earlier")
 	r.event("deletion", 3, true)
-	r.event("twin", 5, false)
+	r.event("twin", 5, false, "early")
 	r.event("later", 6, false, "twin", "late")
 	r.ends(first, committed, 1)
 	r.pass(1)
@@ -160,27 +177,26 @@ func TestRecountsThatFail(t *testing.T) {
 	t.Parallel()
 	r := newRecounting(t)
 	r.event("a", 1, true)
-	r.ends(r.begins(), failed, 1)
+	r.fails(r.begins(), failed)
 	r.event("b", 2, true)
 	r.pass(2)
 	again := r.begins()
 	if again.events != 2 {
 		t.Errorf("%d events", again.events)
 	}
-	if covered, refused := r.done(r.clock, again, failed, 1); len(covered) != 0 || !slices.Equal(refused, []string{"a", "b"}) {
-		t.Errorf("covered %d, refused %q", len(covered), refused)
-	}
-	r.event("c", 3, true)
+	r.fails(again, failed)
 	r.waits() // for longer each time
+	r.pass(15)
+	r.fails(r.begins(), failed, "a", "b")
+	r.event("c", 3, true)
+	r.waits()
 	r.pass(5)
-	if covered, refused := r.done(r.clock, r.begins(), permanent, 1); len(covered) != 0 || !slices.Equal(refused, []string{"c"}) {
-		t.Errorf("covered %d, refused %q", len(covered), refused)
-	}
+	r.fails(r.begins(), permanent, "c")
 	r.pass(5)
 	r.event("d", 4, true)
 	r.ends(r.begins(), unchanged, 0, "d")
-	if r.waiting != 0 || r.running != 0 {
-		t.Errorf("%d wait, %d run", r.waiting, r.running)
+	if r.waiting != 0 || r.recounts.running != 0 {
+		t.Errorf("%d wait, %d run", r.waiting, r.recounts.running)
 	}
 }
 
@@ -193,10 +209,10 @@ func TestTooManyEventsForRecounts(t *testing.T) {
 	for i, name := range []string{"b", "c", "d", "e", "f"} {
 		r.event(name, i, true)
 	}
-	if _, ok := r.add(r.clock, comments, waitingEvent[string]{at: at(9), gone: true, event: "g"}, time.Hour); ok {
+	if _, ok := r.add(r.clock, comment(9, true), time.Hour, "g"); ok {
 		t.Error("a sixth event is held")
 	}
-	if _, ok := r.add(r.clock, collection{"other", "comments"}, waitingEvent[string]{at: at(9), event: "g"}, time.Hour); ok {
+	if _, ok := r.add(r.clock, Change{Counter: "other", Collection: "comments", At: at(9)}, time.Hour, "g"); ok {
 		t.Error("a sixth event is held, of another counter")
 	}
 	r.pass(2)
@@ -227,12 +243,12 @@ func TestDecodeOfCountedDocuments(t *testing.T) {
 		}
 		return data
 	}
-	want := Change{Counter: "post-123", Collection: "comments", Document: "c1", AsOf: at(3), Gone: true}
+	want := Change{Counter: "post-123", Fields: []string{"comments"}, Collection: "comments", Document: "c1", Gone: true}
 	got, err := decode(names, "application/protobuf", encode(nil, shardDoc(name, at(2), text("count is a text"))))
 	if diff := cmp.Diff([]Change{want}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
-	want.Gone = false
+	want.Gone, want.At = false, at(3)
 	got, err = decode(names, "application/protobuf", encode(shardDoc(name, at(3), double(0.5)), nil))
 	if diff := cmp.Diff([]Change{want}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
@@ -245,7 +261,7 @@ func TestDecodeOfCountedDocuments(t *testing.T) {
 }
 
 // A deletion's event that has the time of the deletion itself is later than those of what was
-// written before. Deletions alone make no ledger, so what was written has to be told of by an
+// written before. Of deletions alone no counter is made, so what was written has to be told of by an
 // event that waits.
 func TestDeletionSupersedesNothing(t *testing.T) {
 	t.Parallel()
@@ -259,21 +275,15 @@ func TestDeletionSupersedesNothing(t *testing.T) {
 			r.event("deletion", 30, true)
 		}
 		r.pass(60)
-		b := r.begins()
-		covered, _ := r.done(r.clock, b, committed, 1)
-		c := newCoalescer(10, 10)
-		a := answered[int]{collection: "comments"}
-		for _, e := range covered {
-			a.events = append(a.events, waitingEvent[int]{gone: e.gone})
-		}
-		c.answer(r.clock, "c", a)
-		if flush, ok := c.start(r.clock); !ok || !flush.adopts {
-			t.Errorf("%+v: want a flush that makes a ledger", flush)
+		r.recounted(r.clock, r.begins(), asked{largest: 1})
+		if f, ok := r.start(r.clock); !ok || !f.makes {
+			t.Errorf("%+v: want a refresh that makes a counter", f)
 		}
 	}
-	c := newCoalescer(10, 10)
-	c.answer(start, "c", answered[int]{collection: "comments", events: []waitingEvent[int]{{gone: true}}})
-	if flush, ok := c.start(start); !ok || flush.adopts {
-		t.Errorf("%+v: want one for a deletion", flush)
+	r := newRecounting(t)
+	r.event("deletion", 30, true)
+	r.recounted(r.clock, r.begins(), asked{largest: 1})
+	if f, ok := r.start(r.clock); !ok || f.makes {
+		t.Errorf("%+v: want one for a deletion", f)
 	}
 }

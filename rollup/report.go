@@ -2,28 +2,31 @@ package rollup
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/seats"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // ReconcileOptions are the choices in reconciling counters. The zero value is fine.
 type ReconcileOptions struct {
 	DryRun bool // only report what would be done
 
-	// Remove removes what is left of a counter whose document is missing, if its ledger is of that
-	// update time, or whose deletion was cut short: shards.Client.Remove. It reports false if the
-	// counter is back, or time was too short. Without it such a counter is only reported.
-	Remove func(ctx context.Context, counter string, version time.Time) (removed bool, err error)
+	// Remove removes what is left of a counter whose document is missing, if nothing was written into its shards
+	// after that time, or whose deletion was cut short: shards.Client.Remove. It reports false if the counter is back,
+	// or time was too short. Without it such a counter is only reported.
+	Remove func(ctx context.Context, counter string, since time.Time) (removed bool, err error)
 
-	// Rebuild makes a ledger that is an [ErrDamagedLedger] again, also one of another deployment's.
-	Rebuild bool
-
-	// CleanupAfter is how long a document of the app's own has to be missing, since a reconcile or an
-	// event found that, with nothing counted, before what is below it is removed; default 24h.
+	// CleanupAfter is how long a document of the app's own has to be missing, since a reconcile found that, with
+	// nothing counted, before what is below it is removed; default 24h.
 	CleanupAfter time.Duration
 
 	// The rest is for several counters.
@@ -44,8 +47,7 @@ type ReconcileOptions struct {
 	limit  time.Duration // for one counter
 	budget *atomic.Int64 // reads that are left; the last one to take some may take more
 	each   bool          // look at each shard, whatever the sums say
-	// for a note: look at everything, and commit in any case, so that no earlier snapshot counts any
-	// more
+	// for a note, which stands for events: commit in any case, so that no earlier answer is shown any more
 	noted bool
 }
 
@@ -71,11 +73,7 @@ type Report struct {
 
 	Reads int64 `json:"reads,omitempty"` // that counting documents took
 
-	Shards int `json:"shards"` // how many of the ledger's entries were not what the shards hold
-
-	Adopted bool `json:"adopted,omitempty"` // it had no ledger
-	Rebuilt bool `json:"rebuilt,omitempty"` // its ledger could not be used, and was made again
-	Limits  bool `json:"limits,omitempty"`  // shards' shares of a limit were wrong, and are given out anew
+	Adopted bool `json:"adopted,omitempty"` // it was never rolled up before
 	// Deleted says that what was left of it is removed, or would be: its deletion was cut short, or the
 	// app's document has been missing for long.
 	Deleted bool `json:"deleted,omitempty"`
@@ -91,8 +89,8 @@ type FieldReport struct {
 	Before int64 `json:"before"` // its total before
 	After  int64 `json:"after"`  // its total now, or what it would be
 
-	// Of the difference, what the document was behind: states whose events are lost or on their way,
-	// and all of a field that is new.
+	// Of the difference, what the document was behind: of events that are lost or on their way, and all of a field that
+	// is new.
 	Late int64 `json:"late"`
 	// What something else had added to the total; it was taken off.
 	Drift int64 `json:"drift"`
@@ -117,7 +115,7 @@ func (r Report) Repaired() bool {
 			return true
 		}
 	}
-	return r.Adopted || r.Rebuilt || r.Limits || r.Deleted || r.Shards != 0
+	return r.Adopted || r.Deleted
 }
 
 // fields are what was found of all fields that are integers.
@@ -125,13 +123,83 @@ func (r Report) fields() []FieldReport {
 	return append(slices.Collect(maps.Values(r.Fields)), r.FieldReport)
 }
 
-// drift is what all totals had beyond their ledger, summed up without signs.
+// drift is what something else had added to all totals, summed up without signs.
 func (r Report) drift() (sum int64) {
 	for _, field := range r.fields() {
-		sum = ledger.Add(sum, max(field.Drift, ledger.Sub(0, field.Drift)))
+		sum = store.Add(sum, max(field.Drift, store.Sub(0, field.Drift)))
 	}
 	return sum
 }
 
 // Right reports whether nothing had to be done, and nothing is left to do.
 func (r Report) Right() bool { return !r.Repaired() && r.Problem == "" }
+
+// problemOf says what is wrong with shards that hold no whole number in a shown field; empty if nothing is.
+func (c *Client) problemOf(shards book.Shards) string {
+	var problems []string
+	counted := false // a shard has one of the fields
+	for _, field := range c.db.Layout.Fields {
+		var odd, blank []string // ids of shards in which it is not an integer, or not a number
+		for _, doc := range shards.Of(field) {
+			value, has := doc.GetFields()[field.Shard]
+			counted = counted || has
+			_, whole := store.Integer(value)
+			switch _, number := store.Float(value); {
+			case whole:
+			case number:
+				odd = append(odd, store.IDOf(doc.GetName()))
+			default:
+				blank = append(blank, store.IDOf(doc.GetName()))
+			}
+		}
+		if len(odd) > 0 {
+			problems = append(problems, fmt.Sprintf("%q is no whole number in %s, so the total is the whole part of the sum: set it to an integer", field.Shard, list(odd)))
+		}
+		if len(blank) > 0 {
+			problems = append(problems, fmt.Sprintf("%q is no number in %s, and counts 0 there: set it to one", field.Shard, list(blank)))
+		}
+	}
+	for _, field := range c.db.Layout.Limited() {
+		if wrong := seats.Wrong(shards.Of(field), field); wrong != "" {
+			problems = append(problems, wrong+": set right what it counts, and set the limit again")
+		}
+	}
+	if !counted && len(shards) > 0 && len(c.db.Layout.Fields) > 0 {
+		problems = append(problems, uncounted(c.db.Layout.Fields, shards))
+	}
+	return strings.Join(problems, "; ")
+}
+
+// problemTooLarge says what keeps a counter's document from showing its totals.
+const problemTooLarge = "its document can't be written, because it has no room or holds what Firestore no longer takes; make room in it: what is counted meanwhile is kept, and shown then"
+
+// uncounted says that no shard has any of the fields, and which integers they have instead.
+func uncounted(fields layout.Fields, shards book.Shards) string {
+	var names, others []string
+	for _, field := range fields {
+		names = append(names, strconv.Quote(field.Shard))
+	}
+	for _, doc := range shards {
+		for name, v := range doc.GetFields() {
+			if _, ok := store.Integer(v); ok && !slices.Contains(others, name) {
+				others = append(others, name)
+			}
+		}
+	}
+	slices.Sort(others)
+	problem := "shards hold no integer " + strings.Join(names, " or ")
+	if len(others) > 0 {
+		problem += fmt.Sprintf(", but %s: set FIELDS=%s=%s", strings.Trim(fmt.Sprintf("%q", others), "[]"), fields[0].Name, others[0])
+	}
+	return problem
+}
+
+// list names the first few of several shards.
+func list(ids []string) string {
+	const few = 5
+	more := ""
+	if len(ids) > few {
+		ids, more = ids[:few], fmt.Sprintf(" and %d more", len(ids)-few)
+	}
+	return fmt.Sprintf("shards %.40q%s", ids, more)
+}

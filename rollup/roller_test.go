@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -34,24 +33,19 @@ func (w *world) roller(opts rollup.RollerOptions) *rollup.Roller {
 	return r
 }
 
-func change(s ledger.State) rollup.Change {
-	return rollup.Change{Counter: "c", Shard: s.Shard, Counts: s.Counts, Odd: s.Odd, Blank: s.Blank, Was: s.Was, WasOdd: s.WasOdd, AsOf: s.AsOf, Made: s.Made, Gone: s.Gone}
-}
-
 // load writes shards until the context ends, about rate a second, and has every event counted by
 // one of the rollers. It returns what was added.
 func (w *world) load(ctx context.Context, rate, shards int, rollers []*rollup.Roller) int64 {
 	w.t.Helper()
 	var deliveries sync.WaitGroup
 	defer w.server.OnChange(func(c emulator.Change) {
-		shard := strings.TrimPrefix(c.Name, "projects/p/databases/(default)/documents/counters/c/shards/")
-		if shard == c.Name {
+		if !strings.HasPrefix(c.Name, "projects/p/databases/(default)/documents/counters/c/shards/") {
 			return
 		}
-		s := ledger.State{Shard: shard, Counts: ledger.Counts{"count": c.New.GetFields()["count"].GetIntegerValue()}, AsOf: c.CommitTime}
+		changes := w.decode(c)
 		roller := rollers[rand.IntN(len(rollers))]
 		deliveries.Go(func() {
-			for roller.Add(context.WithoutCancel(ctx), change(s)) != nil {
+			for roller.Add(context.WithoutCancel(ctx), changes...) != nil {
 				time.Sleep(50 * time.Millisecond)
 			}
 		})
@@ -108,7 +102,7 @@ func TestRollerCommitsOncePerInterval(t *testing.T) {
 	})
 }
 
-// A ledger that nothing has flushed says nothing of other instances, however new it is: the first
+// A base that nothing has refreshed says nothing of other instances, however new it is: the first
 // clicks on a counter that was just made are shown at once.
 func TestRollerOfANewCounter(t *testing.T) {
 	t.Parallel()
@@ -120,7 +114,7 @@ func TestRollerOfANewCounter(t *testing.T) {
 		for n := range int64(5) {
 			w.inc(0, 1)
 			for _, s := range w.arrived() {
-				if err := r.Add(w.ctx, change(s)); err != nil {
+				if err := r.Add(w.ctx, s); err != nil {
 					w.t.Fatal(err)
 				}
 			}
@@ -144,7 +138,7 @@ func TestRollersShareACounter(t *testing.T) {
 		const interval = 200 * time.Millisecond
 		var rollers []*rollup.Roller
 		for range 3 {
-			rollers = append(rollers, w.roller(rollup.RollerOptions{Interval: interval, MaxInterval: 5 * interval}))
+			rollers = append(rollers, w.roller(rollup.RollerOptions{Interval: interval}))
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, 15*interval)
 		defer cancel()
@@ -173,13 +167,11 @@ func TestRollerFlushesCountersSideBySide(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var states []ledger.State
+	var changes []rollup.Change
 	for i := range 6 {
-		written, err := w.fs.Doc(fmt.Sprintf("counters/c%d/shards/0", i)).Set(w.ctx, map[string]any{"count": 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		states = append(states, ledger.State{Shard: "0", Counts: ledger.Counts{"total": 1}, AsOf: written.UpdateTime})
+		w.turnTo(fmt.Sprintf("c%d", i))
+		w.must(w.fs.Doc(fmt.Sprintf("counters/c%d/shards/0", i)).Set(w.ctx, map[string]any{"count": 1}))
+		changes = append(changes, w.arrived()...)
 	}
 	arrived, release := make(chan struct{}, 10), make(chan struct{})
 	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
@@ -190,9 +182,7 @@ func TestRollerFlushesCountersSideBySide(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 6 {
 		all.Go(func() {
-			s := change(states[i])
-			s.Counter = fmt.Sprintf("c%d", i)
-			if err := r.Add(w.ctx, s); err != nil {
+			if err := r.Add(w.ctx, changes[i]); err != nil {
 				t.Error(err)
 			}
 		})
@@ -217,7 +207,7 @@ func TestRollerCloseFlushes(t *testing.T) {
 		r := rollup.NewRoller(w.rollup, rollup.RollerOptions{Interval: 4 * time.Second, Burst: 1})
 		add := func() {
 			for _, s := range w.arrived() {
-				if err := r.Add(w.ctx, change(s)); err != nil {
+				if err := r.Add(w.ctx, s); err != nil {
 					w.t.Error(err)
 				}
 			}
@@ -238,7 +228,7 @@ func TestRollerCloseFlushes(t *testing.T) {
 			w.t.Errorf("waited %v, as if it had not been closed", waited)
 		}
 		w.total(7)
-		if err := r.Add(w.ctx, change(ledger.State{Shard: "0", Counts: ledger.Counts{"total": 8}, AsOf: w.now()})); !errors.Is(err, rollup.ErrClosed) {
+		if err := r.Add(w.ctx, rollup.Change{Counter: "c", Fields: []string{"total"}, At: w.now()}); !errors.Is(err, rollup.ErrClosed) {
 			w.t.Errorf("after Close: %v, want ErrClosed", err)
 		}
 	})
@@ -285,7 +275,7 @@ func TestRollerCloseGivesUp(t *testing.T) {
 		})
 		answer := make(chan error, 1)
 		go func() {
-			answer <- r.Add(w.ctx, change(state))
+			answer <- r.Add(w.ctx, state)
 		}()
 		time.Sleep(50 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
@@ -308,24 +298,25 @@ func TestRollerOneGivesUp(t *testing.T) {
 		r := w.roller(rollup.RollerOptions{Interval: 300 * time.Millisecond, Burst: 1})
 		w.inc(0, 1)
 		for _, s := range w.arrived() {
-			if err := r.Add(w.ctx, change(s)); err != nil {
+			if err := r.Add(w.ctx, s); err != nil {
 				w.t.Fatal(err)
 			}
 		}
 		w.inc(0, 1)
 		first := w.arrived()[0]
+		first.At = time.Time{} // or the second would stand for it
 		w.inc(1, 1)
 		second := w.arrived()[0]
 		var all sync.WaitGroup
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(w.ctx, 10*time.Millisecond)
 			defer cancel()
-			if err := r.Add(ctx, change(first)); !errors.Is(err, context.DeadlineExceeded) {
+			if err := r.Add(ctx, first); !errors.Is(err, context.DeadlineExceeded) {
 				w.t.Errorf("err = %v, want its context's error", err)
 			}
 		})
 		all.Go(func() {
-			if err := r.Add(w.ctx, change(second)); err != nil {
+			if err := r.Add(w.ctx, second); err != nil {
 				w.t.Error(err)
 			}
 		})
@@ -349,12 +340,12 @@ func TestFlushEnds(t *testing.T) {
 			return emulator.Verdict{Before: status.FromContextError(ctx.Err()).Err()}
 		})
 		began := time.Now()
-		err := r.Add(w.ctx, change(state))
+		err := r.Add(w.ctx, state)
 		if waited := time.Since(began); err == nil || waited > 40*time.Second {
 			w.t.Errorf("answered %v after %v, want an error within 40 s", err, waited)
 		}
 		w.server.SetInterceptor(nil)
-		if err := r.Add(w.ctx, change(state)); err != nil {
+		if err := r.Add(w.ctx, state); err != nil {
 			w.t.Error(err)
 		}
 		w.total(1)

@@ -37,7 +37,7 @@ func (c *counting) shake(instances int, drop float64) *shaken {
 		s.rollers = append(s.rollers, rollup.NewRoller(s.silent(), rollup.RollerOptions{}))
 	}
 	s.stop = c.server.OnChange(func(change emulator.Change) {
-		if strings.HasSuffix(change.Name, "/ledger") {
+		if _, path, _ := strings.Cut(change.Name, "/documents/posts/"); path != "" && !strings.Contains(path, "/") {
 			s.commits.Add(1)
 		}
 		decoded, ok := c.decode(change)

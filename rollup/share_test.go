@@ -90,9 +90,9 @@ func underLoad(t *testing.T, fields string) (got shared) {
 	return got
 }
 
-// What a query says goes with the flush of the shards: a document that shows likes and comments is
+// What a query says goes with the refresh of the shards: a document that shows likes and comments is
 // written as often as one that shows likes alone, and its likes are no later.
-func TestAnswersShareTheFlushOfShards(t *testing.T) {
+func TestAnswersShareTheRefreshOfShards(t *testing.T) {
 	t.Parallel()
 	likes, both := underLoad(t, "likes"), underLoad(t, "likes,comments=count(comments)")
 	t.Logf("commits on the document: %d with likes, %d with comments beside them (%.2f); the latest event: %v and %v (%.2f)",
@@ -110,8 +110,8 @@ func TestReconcileFindsCountersOfOddNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for pattern, ids := range map[string][]string{
-		"teams/{team}/posts/{post}": {"counter_rollup/counter_rollup", "counter_rollup/ledger", "ledger/counter_rollup", "red/shards"},
-		"pages/{page}":              {"counter_rollup", "ledger"},
+		"teams/{team}/posts/{post}": {"counter_rollup/counter_rollup", "counter_rollup/base", "base/counter_rollup", "red/shards"},
+		"pages/{page}":              {"counter_rollup", "base"},
 	} {
 		hosted := !strings.Contains(pattern, "teams")
 		client := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Counters: pattern, Hosted: hosted}})

@@ -73,7 +73,7 @@ func TestCloudShellTutorial(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{`"total":6,`, `{"counter":"post-123","by":1}`, `"total":1,`, "all green"} {
+	for _, want := range []string{`"total":6,`, `{"counter":"post-123","by":1,`, `"total":1,`, "all green"} {
 		if !bytes.Contains(out, []byte(want)) {
 			t.Errorf("doesn't say %s:\n%s", want, out)
 		}

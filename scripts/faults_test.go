@@ -3,7 +3,6 @@
 package scripts
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"flag"
@@ -309,8 +308,8 @@ var faults = []fault{
 	{how: "the TTL policy is gone", finding: "ttl-missing", put: func(t *testing.T, d *damage) {
 		delete(d.at(t, inGroups+"counter_requests/fields/expire_at"), "ttlConfig")
 	}},
-	{how: "an index on the ledger", finding: "index-not-exempt", put: func(t *testing.T, d *damage) {
-		delete(d.Resources, inGroups+"counter_rollup/fields/states")
+	{how: "an index on the base", finding: "index-not-exempt", put: func(t *testing.T, d *damage) {
+		delete(d.Resources, inGroups+"counter_rollup/fields/base")
 	}},
 	{how: "an index on a counter's time", finding: "timestamp-indexed", put: func(t *testing.T, d *damage) {
 		delete(d.Resources, inGroups+"counters/fields/updated_at")
@@ -361,11 +360,11 @@ var faults = []fault{
 	{how: "another program writes a total", finding: "total-differs", put: func(t *testing.T, d *damage) {
 		d.set(t, "counters/visits", map[string]any{"total": 7})
 	}},
-	{how: "another program writes a ledger", finding: "ledger-invalid", put: func(t *testing.T, d *damage) {
-		d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"states": map[string]any{"0": 5}})
+	{how: "another program writes a base", finding: "base-invalid", put: func(t *testing.T, d *damage) {
+		d.set(t, "counters/visits/counter_rollup/base", map[string]any{"base": map[string]any{"count": "five"}})
 	}},
-	{how: "a ledger of another format", finding: "ledger-format", put: func(t *testing.T, d *damage) {
-		d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"format": 99})
+	{how: "a base of another format", finding: "base-format", put: func(t *testing.T, d *damage) {
+		d.set(t, "counters/visits/counter_rollup/base", map[string]any{"format": 99})
 	}},
 	{how: "a counter is noted for a reconcile", finding: "counter-noted", put: func(t *testing.T, d *damage) {
 		hash := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
@@ -592,7 +591,7 @@ func commandsOf(text string, without []string) (commands []string) {
 // get, damage and put are all that there is in the project.
 func (p project) get(t *testing.T) []byte {
 	t.Helper()
-	resp, err := http.Get(p.address + "/_state")
+	resp, err := p.ask(t.Context(), http.MethodGet, "/_state", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -618,11 +617,7 @@ func (p project) put(t *testing.T, d damage) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, p.address+"/_state", bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(request)
+	resp, err := p.ask(t.Context(), http.MethodPut, "/_state", string(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func startFront(t *testing.T, p project, firestore string) (environment []string
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	f := &front{
-		project: p, firestore: proxyTo(t, "http://"+firestore), rest: proxyTo(t, p.address),
+		project: p, firestore: proxyTo(t, "http://"+firestore, "owner"), rest: proxyTo(t, p.address, p.token),
 		documents: grpc.NewServer(grpc.ForceServerCodec(frames{}), grpc.UnknownServiceHandler(handOn(conn))), console: grpc.NewServer(),
 	}
 	functionspb.RegisterFunctionServiceServer(f.console, functions{project: p})
@@ -114,7 +114,7 @@ func certificate(t *testing.T) (tls.Certificate, string) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-func proxyTo(t *testing.T, address string) *httputil.ReverseProxy {
+func proxyTo(t *testing.T, address, token string) *httputil.ReverseProxy {
 	t.Helper()
 	to, err := url.Parse(address)
 	if err != nil {
@@ -127,7 +127,7 @@ func proxyTo(t *testing.T, address string) *httputil.ReverseProxy {
 			r.Out.URL.Path = "/" + service + r.In.URL.Path
 			r.Out.URL.RawPath = ""
 		}
-		r.Out.Header.Set("Authorization", "Bearer owner")
+		r.Out.Header.Set("Authorization", "Bearer "+token)
 	}}
 }
 
@@ -258,11 +258,7 @@ func (d databases) ListIndexes(ctx context.Context, r *adminpb.ListIndexesReques
 
 // ask asks a project by REST. Of its answer, gRPC's is the same in another form.
 func ask[M proto.Message](ctx context.Context, p project, path string, answer M) (M, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.address+"/"+path, nil)
-	if err != nil {
-		return answer, err
-	}
-	resp, err := http.DefaultClient.Do(request)
+	resp, err := p.ask(ctx, http.MethodGet, "/"+path, "")
 	if err != nil {
 		return answer, err
 	}

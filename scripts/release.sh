@@ -102,6 +102,40 @@ sed -e "s|](\.\./|]($blob/|g" -e 's|source = "github.com/firestore-counters/coun
 mv "$scratch/README.md" "$module/README.md"
 pack "$module" . | gzip -n9 >"$out/terraform-google-counters_$version.tar.gz"
 
+echo "== the program, for npm"
+package() { # name: a package of what is in $scratch/npm/package
+  git show HEAD:LICENSE >"$scratch/npm/package/LICENSE"
+  pack "$scratch/npm" package | gzip -n9 >"$out/firestore-counters-$1-$version.tgz"
+  rm -r "$scratch/npm"
+}
+for os in darwin linux windows; do
+  for arch in amd64 arm64; do
+    platform=${os/windows/win32}-${arch/amd64/x64}
+    mkdir -p "$scratch/npm/package"
+    cp dist/counters_${os}_${arch}_*/counters* "$scratch/npm/package"
+    "$scratch/sbom" --created "$created" --file "firestore-counters-cli-$platform-$version.tgz" "$scratch"/npm/package/counters* >"$scratch/spdx.json"
+    mv "$scratch/spdx.json" "$scratch/npm/package/counters.spdx.json"
+    echo "The program of [@firestore-counters/cli](https://www.npmjs.com/package/@firestore-counters/cli) for $platform." >"$scratch/npm/package/README.md"
+    cat >"$scratch/npm/package/package.json" <<JSON
+{
+  "name": "@firestore-counters/cli-$platform",
+  "version": "$version",
+  "description": "The program of @firestore-counters/cli for $platform.",
+  "repository": { "type": "git", "url": "git+https://github.com/firestore-counters/counters.git" },
+  "license": "Apache-2.0",
+  "os": ["${platform%-*}"],
+  "cpu": ["${platform#*-}"],
+  "preferUnplugged": true
+}
+JSON
+    package "cli-$platform"
+  done
+done
+mkdir -p "$scratch/npm/package"
+git archive HEAD:scripts/npm | tar -C "$scratch/npm/package" -xf -
+sed "s/\"0\.0\.0\"/\"$version\"/" scripts/npm/package.json >"$scratch/npm/package/package.json"
+package cli
+
 echo "== the web client"
 (cd web && npm ci --silent --ignore-scripts && npm pack --silent --pack-destination "../$out" >/dev/null)
 

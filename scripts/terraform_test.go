@@ -106,7 +106,7 @@ func TestTerraform(t *testing.T) {
 		t.Fatalf("allUsers: exit code %d\n%s", code, out)
 	}
 	made := p.state(t).count()
-	for name, n := range map[string]int{"cloudfunctions": 3, "run": 3, "iam": 6, "cloudscheduler": 1, "eventarc": 4, "pubsub": 4, "logging": 7, "firestore": 10, "exclusion": 1} {
+	for name, n := range map[string]int{"cloudfunctions": 3, "run": 3, "iam": 6, "cloudscheduler": 1, "eventarc": 4, "pubsub": 4, "logging": 9, "firestore": 10, "exclusion": 1} {
 		if made[name] != n {
 			t.Errorf("%d × %s, want %d", made[name], name, n)
 		}
@@ -318,7 +318,7 @@ func TestTerraformTakesOver(t *testing.T) {
 	p := startProject(t, "--active=firestore", "--active=cloudresourcemanager", "--database=us-central1")
 	tf = tf.in(p)
 	const fields = "total=count,rating=avg(comments.stars where public==true)"
-	p.run(t, "deploy.sh", "--location", "us-central1", "--set", "AUTH=firebase", "--set", "FIELDS="+fields, "--invoker", "user:me@example.com")
+	p.run(t, "counters deploy", "--location", "us-central1", "--set", "AUTH=firebase", "--set", "FIELDS="+fields, "--invoker", "user:me@example.com")
 	before := p.state(t)
 	if err := os.WriteFile(filepath.Join(tf.dir, "imports.tf"), []byte(imports(t, before)), 0o600); err != nil {
 		t.Fatal(err)

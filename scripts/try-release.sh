@@ -74,9 +74,9 @@ unpack() { # archive, folder
   tar -C "$2" -xf "$1"
 }
 
-# The program counts, wherever it is: started by what follows, in a folder of its own, on free ports.
-counts() { # name, command…
-  local name=$1 gateway=''
+# The system is started by what follows, in a folder of its own, on free ports. Its gateway is in $gateway then.
+starts() { # name, command…
+  local name=$1
   shift
   mkdir -p "$scratch/run"
   (cd "$scratch/run" && exec "$@" dev --port 0 --firestore-port 0) >"$scratch/$name.out" 2>&1 &
@@ -87,6 +87,10 @@ counts() { # name, command…
     sleep 0.1
   done
   gateway=$(grep -om1 'http://127\.0\.0\.1:[0-9]*' "$scratch/$name.out") || fail "$name: $(<"$scratch/$name.out")"
+}
+counts() { # name, command…
+  starts "$@"
+  local name=$1
   [[ $(curl -sS -X POST "$gateway/increment/post-123") == *'"by":1'* ]] || fail "$name doesn't count"
   ok "$name counts"
 }
@@ -123,6 +127,76 @@ if ((EUID == 0)); then
 else
   echo "--    the image was not run: only root may make namespaces"
 fi
+
+# The program from npm, as somebody has it who has no Go: every program of this machine but that one, an empty home, and a
+# registry that has these packages alone.
+mkdir "$scratch/path" "$scratch/home" "$scratch/registry"
+IFS=: read -ra path <<<"$PATH"
+for dir in "${path[@]}"; do
+  ln -s "$dir"/* "$scratch/path/" 2>/dev/null || true # what an earlier folder has comes first
+done
+rm -f "$scratch"/path/{go,gofmt,counters}
+echo '{"overrides": {"node-fetch": "2.7.0"}}' >"$scratch/registry/package.json" # one is asked for by a tag, which not every mirror has
+npm install --loglevel error --no-audit --no-fund --ignore-scripts --prefix "$scratch/registry" verdaccio@6.8.0 >/dev/null
+port=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close(); })')
+cat >"$scratch/registry/config.yaml" <<'YAML'
+storage: ./storage
+max_body_size: 100mb
+packages:
+  '**': { access: $all, publish: $all }
+log: { type: stdout, level: warn }
+YAML
+"$scratch/registry/node_modules/.bin/verdaccio" --config "$scratch/registry/config.yaml" --listen "127.0.0.1:$port" >"$scratch/registry/log" 2>&1 &
+processes+=($!)
+curl -s --retry 60 --retry-connrefused --retry-delay 1 "http://127.0.0.1:$port/-/ping" >/dev/null || fail "verdaccio: $(<"$scratch/registry/log")"
+printf '%s\n' "registry=http://127.0.0.1:$port/" "//127.0.0.1:$port/:_authToken=anybody" update-notifier=false >"$scratch/home/.npmrc"
+without_go=(env -i "HOME=$scratch/home" "PATH=$scratch/path" "TMPDIR=$scratch")
+! "${without_go[@]}" bash -c 'command -v go' || fail "there is a Go"
+for package in "$folder"/firestore-counters-cli-*.tgz; do
+  "${without_go[@]}" npm publish --silent --access public "$package" >/dev/null || fail "npm doesn't publish ${package##*/}"
+done
+npx=("${without_go[@]}" npx --yes @firestore-counters/cli)
+SECONDS=0
+starts npx "${npx[@]}"
+ok "npx downloads and starts the program without Go, in $SECONDS s"
+# The session of the README, without the terminal that has just been started.
+python3 - README.md "${gateway#http://}" "${without_go[@]}" <<'PYTHON' || fail "the session of README.md"
+import re, subprocess, sys, time
+page, gateway, *shell = sys.argv[1:]
+time_of = lambda text: re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
+typed = 0
+for block in re.findall(r"^```console\n(.*?)^```", open(page).read(), re.M | re.S):
+    if re.search(r"(counters|cli) dev", block):
+        continue
+    for command, want in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
+        end = time.monotonic() + 60
+        while True:
+            got = subprocess.run([*shell, "bash", "-c", command.replace("localhost:8081", gateway)], capture_output=True, text=True).stdout
+            if time_of(got) == time_of(want):
+                break
+            if not command.startswith("sleep ") or time.monotonic() > end: # a total comes when it comes
+                sys.exit(f"{command}\nprints\n{got}\nand is said to print\n{want}")
+        typed += 1
+assert typed > 2, typed
+PYTHON
+ok "README.md's session runs with it"
+mapfile -t exported < <(sed -n 's/^export //p' "$scratch/npx.out")
+[[ $("${without_go[@]}" "${exported[@]}" npx --yes @firestore-counters/cli get post-123) == 6 ]] || fail "npx … get"
+"${npx[@]}" deploy --project a-project --location us-central1 --dry-run >"$scratch/deploy"
+grep -q 'gcloud functions deploy counters-rollup' "$scratch/deploy" || fail "npx … deploy: $(<"$scratch/deploy")"
+installed=$(find "$scratch/home/.npm/_npx" -path '*/cli-linux-x64/*')
+for part in counters LICENSE counters.spdx.json; do
+  grep -q "/$part$" <<<"$installed" || fail "the package has no $part"
+done
+cmp "$(grep '/counters$' <<<"$installed")" "$scratch/program/counters"
+ok "the other commands, and deploy, run with it; its program is the archive's"
+kill "${processes[-1]}"
+for ((i = 0; i < 300; i++)); do
+  curl -s -o /dev/null "$gateway" || break
+  sleep 0.1
+done
+! curl -s -o /dev/null "$gateway" || fail "the program outlives npx"
+ok "it ends with npx"
 
 mkdir "$scratch/npm"
 (cd "$scratch/npm" && npm install --silent --no-save --no-package-lock --legacy-peer-deps "$folder/firestore-counters-web-$version.tgz" &&

@@ -36,7 +36,7 @@ func verifier(t *testing.T) (p project, command func(args ...string) *exec.Cmd) 
 *) `+strings.TrimPrefix(strings.TrimSpace(real), "#!/bin/sh\n")+` ;;
 esac`)
 	return p, func(args ...string) *exec.Cmd {
-		c := exec.CommandContext(t.Context(), program, append([]string{"verify", "--project", "a-project", "--location", "us-central1"}, args...)...)
+		c := exec.CommandContext(t.Context(), program, append([]string{"verify", "--project", "a-project", "--location", "us-central1", "--hot", "1s"}, args...)...)
 		c.Env = slices.Concat(os.Environ(), p.env, front, []string{"PATH=" + p.bin + ":" + os.Getenv("PATH")})
 		return c
 	}
@@ -83,7 +83,7 @@ func TestVerify(t *testing.T) {
 	})
 	before := p.damage(t)
 	p.put(t, d)
-	if out, err := command("--yes").CombinedOutput(); exitCode(err) != 1 || !strings.Contains(string(out), "roles/cloudscheduler.admin, roles/pubsub.editor") || len(p.left(t)) > 0 {
+	if out, err := command("--yes").CombinedOutput(); exitCode(err) != 1 || !strings.Contains(string(out), "roles/eventarc.admin, roles/cloudscheduler.admin") || len(p.left(t)) > 0 {
 		t.Errorf("without roles: %v\n%s", err, out)
 	}
 	p.put(t, before)
@@ -105,12 +105,12 @@ func TestVerify(t *testing.T) {
 			OK bool `json:"ok"`
 		} `json:"steps"`
 	}
-	if err := json.Unmarshal(out.Bytes(), &found); err != nil || len(found.Steps) != 11 || found.Spent <= 0 || found.Spent > 0.05 {
+	if err := json.Unmarshal(out.Bytes(), &found); err != nil || len(found.Steps) != 13 || found.Spent <= 0 || found.Spent > 0.05 {
 		t.Errorf("the report is %s, %v", out.String(), err)
 	}
 	text := readFile(t, report)
-	for _, want := range []string{"# counters verify: passed", "each total is 400, what was acknowledged", "24 are counted", "| a limit: 80 want 50 seats | ok |", "50 are taken, 30 requests were refused", "nothing is left", "Google Cloud a fake", "no error, nothing unchecked; noted: alerts-none, budget-missing", "Pub/Sub's window | 5 |", `"push_window":`,
-		"| Service accounts |", "- the TTL policy of counter_requests.expire_at\n"} {
+	for _, want := range []string{"# counters verify: passed", "each total is 400, what was acknowledged", "24 are counted", "edition standard", "| one document, 10 writes a second for 1s | 1 a second, sustained |", "| sum of 100 documents after 500 rewrites |", "| a limit: 80 want 50 seats | ok |", "50 are taken, 30 requests were refused", "nothing is left", "Google Cloud a fake", "no error, nothing unchecked; noted: alerts-none, budget-missing", "Pub/Sub's window | 5 |", `"push_window":`,
+		"| function v-", "- the TTL policy of counter_requests.expire_at\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q", want)
 		}
@@ -133,7 +133,7 @@ func TestVerify(t *testing.T) {
 	}
 	wait := newWaiter(reader)
 	wait.forText(t, "v-") // what it makes
-	wait.forText(t, "Created service account")
+	wait.forText(t, "] account v-")
 	if err := cut.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Add adds to the counter and returns when that is committed. Errors: [ErrNotFound], [ErrBusy],
-// [ErrUnknown], [ErrInvalidIncrement] when by is 0, [ErrInvalidField] where no shards are summed up,
-// [ErrLimit] beyond a limit (see [Counter.SetLimit]), [ErrClosed], or one of Firestore's, after which nothing was counted. A sum beyond an int64 stays at
-// the largest or smallest one.
+// Add adds to the counter and returns when that is committed. Errors: [ErrNotFound], [ErrBusy], [ErrUnknown],
+// [ErrInvalidIncrement] when by is 0, [ErrInvalidField] where no shards are summed up, [ErrLimit] beyond a limit (see
+// [Counter.SetLimit]), [ErrClosed], or one of Firestore's, after which nothing was counted. A sum beyond an int64 stays
+// at the largest or smallest one.
 //
 // If ctx ends before the commit begins, nothing is counted. A commit that has begun goes on, and Add returns
 // [ErrUnknown]. For a ctx without a deadline, see Config.Wait.
@@ -23,7 +24,7 @@ func (c Counter) Add(ctx context.Context, by int64) error {
 // AddOnce is [Counter.Add] with a key, and may be repeated: of all calls with the same key one is counted, and the
 // others report that they are replays. [ErrKeyReused] says that the key came with another increment before.
 func (c Counter) AddOnce(ctx context.Context, by int64, key Key) (replayed bool, err error) {
-	return c.client.add(ctx, []Increment{{Counter: c.id, By: by}}, key, c.id)
+	return c.client.AddAll(ctx, []Increment{{Counter: c.id, By: by}}, key)
 }
 
 // AddFields is [Counter.AddOnce] for several fields by their names: all or none. The zero [Key] means
@@ -36,34 +37,36 @@ func (c Counter) AddFields(ctx context.Context, by map[string]int64, key Key) (r
 		}
 		increments = append(increments, Increment{Counter: c.id, Field: field, By: n})
 	}
-	return c.client.add(ctx, increments, key, c.id)
+	return c.client.AddAll(ctx, increments, key)
 }
 
 // AddAll applies up to [MaxIncrements] increments in one commit: all or none. Those of one field of a
 // counter are added up. The zero [Key] means none. Errors are those of [Counter.AddOnce], and
 // [ErrInvalidID].
 func (c *Client) AddAll(ctx context.Context, increments []Increment, key Key) (replayed bool, err error) {
-	return c.add(ctx, increments, key, several)
+	replayed, _, err = c.Apply(ctx, increments, key)
+	return replayed, err
 }
 
-// add carries out one call. A key counts within its scope, a counter or [several].
-func (c *Client) add(ctx context.Context, increments []Increment, key Key, scope string) (replayed bool, err error) {
+// Apply is [Client.AddAll] that also says when the increments were committed: totals as of then or later hold them
+// (see [Snapshot.AsOf]).
+func (c *Client) Apply(ctx context.Context, increments []Increment, key Key) (replayed bool, at time.Time, err error) {
 	if c == nil {
-		return false, errZero
+		return false, at, errZero
 	}
-	r, err := newRequest(c.db.Layout, increments, key, scope)
+	r, err := newRequest(c.db.Layout, increments, key)
 	if err != nil {
-		return false, err
+		return false, at, err
 	}
 	out := c.perform(ctx, r)
 	if out.err != nil {
-		return false, fmt.Errorf("add to %s: %w", r.named(), c.plainly(out.err))
+		return false, at, fmt.Errorf("add to %s: %w", r.named(), c.plainly(out.err))
 	}
-	return out.replayed, nil
+	return out.replayed, out.at, nil
 }
 
 // perform looks up a request's counters, and queues it. It goes alone if one of them is to be made, or
-// has a limit.
+// if it counts in a field with a limit.
 func (c *Client) perform(ctx context.Context, r *request) outcome {
 	r.ended = c.patience.end(ctx)
 	missing, err := c.resolve(ctx, r.sums.counters()...)
@@ -73,7 +76,10 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 	case len(missing) > 0 && !c.cfg.AutoCreate:
 		return outcome{err: notFound(r, missing[0])}
 	}
-	r.alone = len(missing) > 0 || len(c.limited(r.sums)) > 0
+	if err := c.checkSettings(r.sums.counters()); err != nil {
+		return outcome{err: err}
+	}
+	r.alone = len(missing) > 0 || len(r.limited) > 0
 	return c.queue.add(ctx, r)
 }
 

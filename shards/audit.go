@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Audit is what a field of a counter is made of, all at one time.
@@ -12,8 +12,8 @@ type Audit struct {
 	Field   string `json:"field"`
 	Shards  int64  `json:"shards"`  // what they add up to
 	Members int64  `json:"members"` // whom they count once each
-	// Otherwise is what the shards hold besides the members: what was incremented. In a field that
-	// is for members only it is 0, and anything else says that shards and memberships don't agree.
+	// Otherwise is what is counted besides the members: what was incremented, and Base. In a field that is for members
+	// only it is 0, and anything else says that shards and memberships don't agree.
 	Otherwise int64 `json:"otherwise"`
 	// what the counter started from, or was set to, beyond its shards
 	Base  int64 `json:"base"`
@@ -35,16 +35,19 @@ func (c Counter) audit(ctx context.Context) ([]Audit, error) {
 		return nil, err
 	}
 	db := c.client.db
-	audits := make([]Audit, len(of))
+	var audits []Audit
 	for i, field := range db.Layout.Fields {
+		if field.LimitOf != "" { // which has no members
+			continue
+		}
 		members, err := db.Count(ctx, db.Layout.MembersOf(c.id, field.Name), "", at)
 		if err != nil {
 			return nil, fmt.Errorf("count members: %w", err)
 		}
-		audits[i] = Audit{
-			Field: field.Name, Members: members, Base: of[i].base, Shards: ledger.Add(of[i].shards...),
-			Otherwise: ledger.Add(append(of[i].shards, -members)...), Exact: of[i].total(), Total: s.total(field.Name),
-		}
+		audits = append(audits, Audit{
+			Field: field.Name, Members: members, Base: of[i].base, Shards: of[i].shards,
+			Otherwise: store.Sub(of[i].total, members), Exact: of[i].total, Total: s.total(field.Name),
+		})
 	}
 	return audits, nil
 }

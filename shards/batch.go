@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -47,7 +47,7 @@ type batch struct {
 	failures int            // attempts that came to nothing
 	picked   map[string]int // :: counter → number of its shard that was written to last
 
-	limited bool       // of a counter that has a limit: see limited.go
+	limited bool       // it counts in fields with limits: see limited.go
 	misses  int        // commits that found a shard of it otherwise than it was known
 	rest    []*request // that found no room beside the others, and are decided about after them
 }
@@ -95,7 +95,7 @@ func (f *batch) markers() map[string]marker {
 	}
 	for _, r := range f.requests {
 		if r.key != "" {
-			markers[r.key] = marker{batch: f.id, asked: r.asked, at: r.settled}
+			markers[r.key] = marker{batch: f.id, asked: r.asked, at: r.settled, record: r.hold}
 		}
 	}
 	return markers
@@ -123,16 +123,31 @@ func (f *batch) sums() (all sums) {
 	return all
 }
 
+// limitedPlaces are the fields with limits in which the batch counts.
+func (f *batch) limitedPlaces() []place {
+	if len(f.requests) == 1 {
+		return slices.Collect(maps.Keys(f.requests[0].limited))
+	}
+	places := map[place]bool{}
+	for _, r := range f.requests {
+		maps.Copy(places, r.limited)
+	}
+	return slices.Collect(maps.Keys(places))
+}
+
 // pick picks a random one of a counter's n shards, but not the last one again.
 func (f *batch) pick(counter string, n int) {
 	picked := rand.IntN(n)
 	if last, again := f.picked[counter]; again && picked == last && n > 1 {
 		picked = (last + 1 + rand.IntN(n-1)) % n
 	}
-	ledger.Put(&f.picked, counter, picked)
+	if f.picked == nil {
+		f.picked = map[string]int{}
+	}
+	f.picked[counter] = picked
 }
 
-// answer gives all requests their outcome: the zero one if a commit was applied.
+// answer gives all requests their outcome: one without an error if a commit was applied.
 func (f *batch) answer(out outcome) step {
 	for _, r := range f.requests {
 		r.done <- out
@@ -192,7 +207,7 @@ func (f *batch) missed(err error) step {
 	switch f.misses++; {
 	case f.misses >= maxMissed:
 		return f.giveUp(ErrBusy, err)
-	case status.Code(err) == codes.NotFound: // that of another counter without a limit, or there is none any more
+	case status.Code(err) == codes.NotFound: // that of a field without a limit, or there is none any more
 		if next := f.failure(err); next != pause {
 			return next
 		}
@@ -273,7 +288,7 @@ func (f *batch) found(there map[string]marker) step {
 	ours := decided && decisive.batch == f.id
 	switch {
 	case ours && !decisive.settled:
-		return f.answer(outcome{})
+		return f.answer(outcome{at: decisive.at})
 	case f.doubt != nil && !decided: // the TTL policy has taken it
 		return pause
 	case f.doubt != nil && ours:

@@ -17,7 +17,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 func drawRequest(t *rapid.T) *request {
@@ -31,7 +31,7 @@ func drawRequest(t *rapid.T) *request {
 		increments = append(increments, Increment{Counter: c, By: by})
 	}
 	key := Key{Value: rapid.SampledFrom([]string{"", "", "k1", "k2", "k3"}).Draw(t, "key")}
-	r, err := newRequest(flat, increments, key, "scope")
+	r, err := newRequest(flat, increments, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func drawMember(t *rapid.T, counter string) *request {
 	if join {
 		by = 1
 	}
-	r, err := newRequest(flat, []Increment{{Counter: counter, Field: "views", By: by}}, Key{}, "")
+	r, err := newRequest(flat, []Increment{{Counter: counter, Field: "views", By: by}}, Key{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestGathering(t *testing.T) {
 				for _, of := range r.sums {
 					at := place{of.counter, of.amounts[0].field}
 					sum := want[at] + of.amounts[0].by
-					if sum != ledger.Add(want[at], of.amounts[0].by) {
+					if sum != store.Add(want[at], of.amounts[0].by) {
 						t.Fatalf("a sum of what is left does not fit: %d and %d", want[at], of.amounts[0].by)
 					}
 					want[at] = sum
@@ -131,7 +131,7 @@ func TestSumOfWhatIsLeftOfABatch(t *testing.T) {
 	t.Parallel()
 	var queue []*request
 	for _, by := range []int64{-1, 1 << 62, 1 << 62} {
-		r, err := newRequest(flat, []Increment{{Counter: "a", By: by}}, Key{}, "")
+		r, err := newRequest(flat, []Increment{{Counter: "a", By: by}}, Key{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestGatheringBoundsWrites(t *testing.T) {
 	t.Parallel()
 	var queue []*request
 	for i := range 2000 {
-		r, err := newRequest(flat, []Increment{{Counter: fmt.Sprint(i), By: 1}}, Key{Value: fmt.Sprint("k", i)}, "")
+		r, err := newRequest(flat, []Increment{{Counter: fmt.Sprint(i), By: 1}}, Key{Value: fmt.Sprint("k", i)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -533,7 +533,7 @@ func TestBatchWithAKeyIsMarked(t *testing.T) {
 	for _, keys := range [][]string{{"k"}, {"k", ""}, {"k", "l"}} {
 		f := &batch{id: newID()}
 		for _, key := range keys {
-			r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{Value: key}, "")
+			r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{Value: key})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -601,7 +601,7 @@ func TestAnothersMarkerEndsTheDoubt(t *testing.T) {
 // Where it is unknown whether holds were ended, nothing was counted of who waits for that.
 func TestWhatWasNotSentIsNotUnknown(t *testing.T) {
 	t.Parallel()
-	r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{}, "")
+	r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{})
 	if err != nil {
 		t.Fatal(err)
 	}

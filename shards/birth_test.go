@@ -26,8 +26,7 @@ func newCounters(name string, n int) (increments []shards.Increment) {
 	return increments
 }
 
-// left is how many documents there are of counters, all of them together: their own, shards and
-// ledgers.
+// left is how many documents there are of counters, all of them together: their own, shards and bases.
 func (w *world) left(t *testing.T) (n int) {
 	t.Helper()
 	for _, group := range []string{"counters", "shards", "counter_rollup"} {

@@ -19,10 +19,10 @@ type cached struct {
 	read time.Time
 }
 
-func newCache() cache { return cache{newLRU[cached](cachedCounters)} }
+func newCache() cache { return cache{newLRU[string, cached](cachedCounters)} }
 
-func newLRU[V any](most int) *lru.Cache[string, V] {
-	values, err := lru.New[string, V](most)
+func newLRU[K comparable, V any](most int) *lru.Cache[K, V] {
+	values, err := lru.New[K, V](most)
 	if err != nil {
 		panic(err) // only for a size below one
 	}

@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -17,8 +19,6 @@ const (
 	MaxShards = layout.MaxShards
 	// DefaultNumShards is how many shards a counter gets where nothing says otherwise.
 	DefaultNumShards = layout.DefaultNumShards
-	// MaxLimitedShards is how many shards a counter with a limit has at most.
-	MaxLimitedShards = 200
 )
 
 // Place says where the counters are. Zero values mean the defaults. It has the fields
@@ -31,6 +31,8 @@ const (
 //	                // default "total=count"
 //	Shards   string // id of the collection of a counter's shards; default "shards"
 //	Hosted   bool   // the counters' documents are the app's own: none is made or deleted
+//	Extension bool // the roll-up takes over what clients of Firebase's Distributed Counter extension count;
+//	               // only with Hosted
 type Place = layout.Place
 
 // Config says where the counters are and how they are written. Zero values mean the defaults.
@@ -76,6 +78,10 @@ type Config struct {
 	// return [ErrBusy]. One counter's calls take nine tenths of it at most. Default 10000.
 	MaxQueue int
 
+	// Budget bounds what is written and read, by package functions' setting CEILING; nil bounds nothing. While it has no
+	// writes, increments wait for company, up to a second, and then return [ErrBusy].
+	Budget *ceiling.Budget
+
 	// Logger gets contention, growth and commits whose answer was lost; by default it is silent.
 	Logger *slog.Logger
 }
@@ -91,8 +97,7 @@ type Client struct {
 	turns turns // of members, and of sums
 	log   *slog.Logger
 
-	shardsOf  *knownShards // of counters with limits
-	foundNone lately       // of these: a look for further shards with room found only some that are known
+	shardsOf *knownShards // of fields with limits
 
 	logged, doubled lately // counters whose contention was logged, and whose shards were doubled
 
@@ -105,6 +110,9 @@ type Client struct {
 
 // Project is the id of the project that the counters are in.
 func (c *Client) Project() string { return c.db.Project() }
+
+// Budget is that of the client's configuration.
+func (c *Client) Budget() *ceiling.Budget { return c.cfg.Budget }
 
 // Counter is a counter of a client. Having one says nothing about whether it exists. The zero value
 // is no counter: all that it returns is [ErrInvalidID].
@@ -146,16 +154,27 @@ func (c *Client) checkSums() error {
 	return nil
 }
 
+// checkPlain says why nothing can be reset or rebased in any counter, as [ErrInvalidField].
+func (c *Client) checkPlain() error {
+	err := c.checkSums()
+	if err == nil && len(c.db.Layout.Plain()) == 0 {
+		err = fmt.Errorf("%w: all of FIELDS has limits (%s)", ErrInvalidField, c.db.Layout.Fields)
+	}
+	return err
+}
+
+// numShards is how many shards a counter has, or is to have.
+func (c *Client) numShards(k *book.Book) int {
+	return cmp.Or(book.NumShards(c.db.Layout, k.Doc), c.cfg.NumShards)
+}
+
 // mayHave says why a counter can't be given n shards.
 func (c *Client) mayHave(n int) error {
-	most := c.db.Layout.Shown().MaxShards()
 	switch {
 	case len(c.db.Layout.Fields) == 0:
 		return fmt.Errorf("%w: %d; a counter of documents alone has none", ErrInvalidShards, n)
-	case n >= 1 && n <= most:
+	case n >= 1 && n <= MaxShards:
 		return nil
-	case most < MaxShards:
-		return fmt.Errorf("%w: %d; a counter of %d fields has 1 to %d", ErrInvalidShards, n, len(c.db.Layout.Fields), most)
 	}
-	return fmt.Errorf("%w: %d; a counter has 1 to %d", ErrInvalidShards, n, most)
+	return fmt.Errorf("%w: %d; a counter has 1 to %d", ErrInvalidShards, n, MaxShards)
 }

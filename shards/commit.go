@@ -52,18 +52,18 @@ func (c *Client) run(begun *flight) {
 	f.requests = append(f.requests, f.rest...)
 }
 
-// send commits to a shard of each counter, as long as all are known and without limits.
+// send commits to a shard of each counter, as long as all are known, or to those of fields with limits.
 func (c *Client) send(ctx context.Context, f *batch) step {
 	if err := ctx.Err(); err != nil {
 		return f.giveUp(ErrBusy, err)
 	}
+	if places := f.limitedPlaces(); len(places) > 0 {
+		return c.sendLimited(ctx, f, places)
+	}
 	sums := f.sums()
-	var limited []string
 	for _, sum := range sums {
 		known, ok := c.known.Get(sum.counter)
 		switch {
-		case ok && known.limited:
-			limited = append(limited, sum.counter)
 		case ok:
 			f.pick(sum.counter, known.NumShards)
 		case f.shared():
@@ -72,20 +72,13 @@ func (c *Client) send(ctx context.Context, f *batch) step {
 			return makeMissing
 		}
 	}
-	switch {
-	case len(limited) > 0 && f.shared():
-		return leave
-	case len(limited) > 0:
-		return c.sendLimited(ctx, f, limited)
-	}
-	f.limited = false
-	_, err := c.commit(ctx, f, c.writes(f, sums))
+	resp, err := c.commit(ctx, f, c.writes(f, sums))
 	if err == nil {
-		return f.answer(outcome{})
+		return f.answer(outcome{at: resp.GetCommitTime().AsTime()})
 	}
 	switch {
 	case store.KindOf(err) == store.Contention:
-		c.contended(ctx, sums, err)
+		c.contended(ctx, sums, err, true)
 	case len(sums) == 1 && store.IsDeadline(err): // its shard may be locked
 		c.queue.troubled.remember(sums[0].counter, troubledFor)
 	}

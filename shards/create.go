@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
-	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -16,10 +14,9 @@ type CreateOptions struct {
 	Total  int64 // to start from; where its path has counts already and this is 0, it shows those
 }
 
-// Create makes what is missing of the counter: document, shards and ledger. Counts belong to the path: what was
+// Create makes what is missing of the counter: document, shards and base. Counts belong to the path: what was
 // counted below it, and not deleted by [Counter.Delete], is shown. Errors: [ErrExists], [ErrHosted],
-// [ErrInvalidShards], [ErrLimited] if one of those fields had a limit, [ErrInvalidField], [ErrBusy], [ErrUnknown],
-// or the client library's.
+// [ErrInvalidShards], [ErrInvalidField], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 	return c.call("create", func() error { return c.create(ctx, opts) })
 }
@@ -35,7 +32,7 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 		err = c.client.mayHave(opts.Shards)
 	}
 	if opts.Total != 0 && err == nil {
-		err = c.client.checkSums()
+		err = c.client.checkPlain()
 	}
 	if db.Layout.Hosted {
 		err = ErrHosted
@@ -49,13 +46,15 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 			return err
 		}
 		k := books[0]
-		switch {
-		case book.Deleting(db.Layout, k.Doc):
+		switch err := k.CheckSettings(); {
+		case err != nil:
+			return err
+		case k.Deleting():
 			return fmt.Errorf("%w: it is being deleted; delete it again to finish that", ErrExists)
 		case k.Doc != nil:
 			return ErrExists
 		}
-		shards, err := c.size(ctx, tx, k, opts.Shards, opts.Total, time.Time{})
+		shards, err := c.size(ctx, tx, k, opts.Shards, opts.Total)
 		if err != nil {
 			return err
 		}

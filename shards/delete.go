@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,18 +10,22 @@ import (
 	"slices"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// A counter's life ends in steps, each a transaction, so that each is on condition of what it has
-// read. Of more than one commit takes, members go first, page by page, each page with its -1s; then
-// shards, which leave what they hold to one that stays. What one commit takes goes in one: members,
-// shards, ledger and document. So wherever that stops, the sum of a field's shards is still the
-// number of its members and what was counted otherwise, and whoever goes on, or makes the document
-// again, finds it so.
+// A counter that is deleted has three states. First it is there. Then its base is a mark, in the same commit with which
+// its own document goes: it isn't found any more, and what was below it is swept, in any order. Nobody reads its sums
+// then, so no step has to keep them right. In the end the mark goes. What others make after the mark, such as an app
+// its document, or a snippet its shards, is of the next life, which begins at 0.
+//
+// No late commit brings anything back. What makes a shard or a document reads the base in its transaction, and fails
+// if the mark has come since. What counts is on condition that its shard exists, and so are the memberships beside it.
+// What changes document or base is on condition of their versions, and so is each step of a deletion.
 
 // errBack says that a counter which was to be removed is there, or has counted something.
 var errBack = errors.New("the counter is back")
@@ -32,195 +37,247 @@ type DeleteOptions struct {
 	Progress func(removed int)
 }
 
-// Delete deletes the counter, its members, shards and ledger, and whatever is left of one without a document. Up
-// to 500 shards and members go in one commit. A larger counter is marked first, so that nobody finds it. Clients
-// that have read it within Config.CacheTTL may still add to it: that is deleted, too. If the deletion is cut
-// short, delete the counter again, or call [Client.Remove]. Errors: [ErrNotFound], [ErrHosted] while the app's own
-// document exists, [ErrBusy], [ErrUnknown], or the client library's.
+// Delete deletes the counter, its members, shards and base, and whatever is left of one without a document. From its
+// first commit on the counter isn't found. That one takes up to 490 shards along. Clients that have read a larger
+// counter within Config.CacheTTL may still add to it: that is deleted, too. If the deletion is cut short, delete the
+// counter again, or call [Client.Remove]. Errors: [ErrNotFound], [ErrHosted] while the app's own document exists,
+// [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Delete(ctx context.Context, opts DeleteOptions) error {
 	return c.call("delete", func() error {
-		return (&removal{Counter: c}).run(ctx, opts.Progress)
+		_, err := c.end(ctx, nil, opts.Progress)
+		return err
 	})
 }
 
-// Remove removes what is left of a counter. Its document is missing, and its ledger still has the given update
-// time, or an earlier deletion or removal was cut short. It reports false if the counter is back, or ctx ended
-// first. Errors are those of [Counter.Delete], and [ErrInvalidID].
-func (c *Client) Remove(ctx context.Context, counter string, version time.Time) (removed bool, err error) {
+// Remove removes what is left of a counter. Its document is missing, and no shard was written since the given time,
+// or an earlier deletion or removal was cut short. It reports false if the counter is back, something was counted
+// since, or ctx ended first. Errors are those of [Counter.Delete], and [ErrInvalidID].
+func (c *Client) Remove(ctx context.Context, counter string, since time.Time) (removed bool, err error) {
 	of, err := c.Counter(counter)
 	if err != nil {
 		return false, err
 	}
-	err = of.call("remove what is left of", func() error {
-		r := removal{Counter: of, version: &version}
-		err := r.run(ctx, nil)
-		removed = err == nil && !r.off || errors.Is(err, ErrNotFound)
-		if removed || r.off || errors.Is(err, errBack) || r.begun != nil && ctx.Err() != nil {
-			return nil // or it is large, and whoever comes next goes on
-		}
+	marked := false
+	err = of.call("remove what is left of", func() (err error) {
+		marked, err = of.end(ctx, &since, nil)
 		return err
+	})
+	switch {
+	case errors.Is(err, errBack), err != nil && marked && ctx.Err() != nil: // or whoever comes next goes on
+		return false, nil
+	case errors.Is(err, ErrNotFound):
+		return true, nil
+	}
+	return err == nil, err
+}
+
+// end marks the counter, and sweeps what is below it. What was written after since is kept, as long as it isn't marked;
+// nil removes whatever there is. With an error it reports whether it is marked.
+func (c Counter) end(ctx context.Context, since *time.Time, progress func(removed int)) (marked bool, err error) {
+	defer c.client.known.Remove(c.id)
+	n, err := c.mark(ctx, since)
+	if err != nil {
+		return false, err
+	}
+	for removed, more := 0, true; err == nil; n, more, err = c.sweep(ctx) {
+		if removed += n; n > 0 && progress != nil {
+			progress(removed)
+		}
+		if !more {
+			return true, nil
+		}
+	}
+	if errors.Is(err, ErrBusy) { // which says that nothing has happened
+		return true, fmt.Errorf("%w: the counter isn't found any more, and what is left of it goes when it is deleted again: %v", ErrUnknown, err)
+	}
+	return true, err
+}
+
+// mark is the first commit of a deletion, and tells how many documents it takes along. It is made once: if its answer
+// is lost, and meanwhile the counter was deleted and made again, that is another life.
+func (c Counter) mark(ctx context.Context, since *time.Time) (removed int, err error) {
+	db := c.client.db
+	shards, err := c.shards(ctx, time.Time{}) // not in the transaction, which would wait for increments
+	if err != nil {
+		return 0, err
+	}
+	var life book.Life
+	err = c.client.once(ctx, func(ctx context.Context, tx *store.Tx, try int) error {
+		removed = 0
+		books, _, err := c.client.books.Get(ctx, tx, []string{c.id})
+		if err == nil && since != nil {
+			shards, err = c.client.books.Shards(ctx, tx, c.id, time.Time{})
+		}
+		if err != nil {
+			return err
+		}
+		b := books[0]
+		switch now := b.Life(); {
+		case b.CheckSettings() != nil: // its deletion would take along what others have made or counted
+			return b.CheckSettings()
+		case b.Deleting(): // whoever has begun that
+			return nil
+		case try > 1 && life.Over(now): // another has ended the life that was meant
+			return nil
+		case since != nil && (b.Doc != nil || !b.Base.Gone.Equal(*since) || newer(shards, *since)):
+			return errBack
+		case b.Doc != nil && db.Layout.Hosted:
+			return ErrHosted
+		case b.AppField() != "":
+			return fmt.Errorf("%w: it has a field %q; delete it, or that field, then delete the counter again", ErrHosted, b.AppField())
+		default:
+			life = now
+		}
+		fields := c.membersIn(shards, b)
+		if b.Doc == nil && !b.HasBase() && len(shards) == 0 {
+			members, err := c.someMembers(ctx, fields, 1, time.Time{}, tx)
+			if err != nil || len(members) == 0 {
+				return cmp.Or(err, ErrNotFound)
+			}
+		}
+		b.End(tx, fields)
+		if b.Doc != nil {
+			removed++
+		}
+		for _, shard := range shards[:min(len(shards), atOnce)] {
+			tx.Write(store.Delete(shard.GetName()))
+			removed++
+		}
+		return nil
 	})
 	return removed, err
 }
 
-// removal is the end of a counter's life, on its way.
-type removal struct {
-	Counter
-	// of the ledger, if the document is missing; nil removes whatever there is
-	version *time.Time
-	fields  layout.Fields // that may have members: see learn
-	begun   *book.Life    // that is being ended, once a step was sent
-	off     bool          // something was counted since the last step
-}
-
-// run takes one step after another.
-func (r *removal) run(ctx context.Context, progress func(removed int)) error {
-	defer r.client.known.Remove(r.id)
-	db := r.client.db
-	return r.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, try int) (going int, more bool, err error) {
-		books, docs, err := r.client.books.Get(ctx, tx, []string{r.id}, db.Layout.EndingOf(r.id))
-		if err != nil {
-			return 0, false, err
-		}
-		shards, err := r.client.books.Shards(ctx, tx, r.id, time.Time{})
-		if err != nil {
-			return 0, false, err
-		}
-		k, last := books[0], docs[0]
-		marked, ending, now := book.Deleting(db.Layout, k.Doc), k.Ending(), k.Life()
-		switch {
-		case r.begun != nil && !marked && r.begun.Over(now):
-			// by this call, whose answer was lost, or another: what is there by now
-			// is another life's
-			return 0, false, nil
-		case r.version != nil && !marked && (k.Doc != nil || !ending && (!k.Version().Equal(*r.version) || uncounted(k, shards))):
-			return 0, false, errBack
-		case r.version != nil && !marked && ending && last != nil && newer(shards, last.GetUpdateTime().AsTime()):
-			// what is left has its whole time again
-			k.Stay(tx)
-			r.off = true
-			return 0, false, nil
-		case k.Doc != nil && db.Layout.Hosted:
-			return 0, false, ErrHosted
-		case try > 2 && k.Doc != nil && !marked: // it is being added to
-			k.Mark(tx)
-			more = true
-		default:
-			going, more, err = r.step(ctx, tx, k, shards)
-		}
-		switch {
-		case err != nil:
-			return 0, false, err
-		case r.begun == nil && going == 0 && !more:
-			return 0, false, ErrNotFound
-		}
-		r.begun = &now // it may have got a ledger since the try before, by which the next life is told from it
-		return going, more, nil
-	})
-}
-
-// uncounted reports whether shards hold what the ledger, which a reconcile has just found right,
-// doesn't know.
-func uncounted(k *book.Book, shards book.Shards) bool {
-	if k.Ledger == nil {
-		return false
-	}
-	since := k.Ledger.Merge(shards.States(), nil)
-	return !since.Empty() || len(since.Full) > 0
-}
-
-// newer reports whether a shard was written after a removal's last step: one commit gives all that it
-// writes one time.
+// newer reports whether a shard was written after a time.
 func newer(shards book.Shards, last time.Time) bool {
-	for _, shard := range shards {
-		if shard.GetUpdateTime().AsTime().After(last) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(shards, func(doc *firestorepb.Document) bool { return doc.GetUpdateTime().AsTime().After(last) })
 }
 
-// step writes the next step of a removal. It tells how many documents that removes, and whether there
-// is another step.
-func (r *removal) step(ctx context.Context, tx *store.Tx, k *book.Book, shards book.Shards) (going int, more bool, err error) {
-	db := r.client.db
-	if errors.Is(k.Unusable, book.ErrOthers) {
-		return 0, false, k.Unusable // its deletion would take what they have counted along
-	}
-	r.learn(shards, k.Ledger)
-	members, err := r.someMembers(ctx, r.fields, maxWrites, time.Time{}, tx)
-	if err != nil {
-		return 0, false, err
-	}
-	large := len(members)+len(shards) >= maxWrites
-	if large && k.Doc == nil && k.HasLedger() {
-		// Whoever comes next goes on at once, unless something is counted in between. A ledger that says so
-		// says that the document is missing.
-		tx.Write(store.Update(db.Layout.EndingOf(r.id), nil, nil, nil, store.Increment("steps", 1)))
-		if !k.Ending() {
-			k.End(tx)
-		}
-	}
-	switch {
-	case large && k.Doc != nil && !book.Deleting(db.Layout, k.Doc):
-		k.Mark(tx)
-		return 0, true, nil
-	case large && len(members) > 0:
-		limited := shards.Limited()
-		members = members[:min(len(members), max(atOnce-len(limited), 1))]
-		if len(limited) > 0 || k.Limited() { // of which none is made
-			tx.Write(r.giveBack(members, r.fields, limited)...)
-		} else {
-			tx.Write(r.takeOff(members, r.fields)...)
-		}
-		k.Uneven(tx)
-		return len(members), true, nil
-	case large:
-		k.Uneven(tx)
-		if going = atOnce + 1 - fold(tx, shards[:atOnce+1], false); going == 0 {
-			return 0, false, fmt.Errorf("%w: %d hold about 2⁶³ each, and no fewer can; set some to 0, and delete it again", ErrInvalidShards, atOnce+1)
-		}
-		return going, true, nil
-	}
-	beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(db.Layout.LedgerOf(r.id)), Names: true})
-	if err != nil {
-		return 0, false, fmt.Errorf("read what is left: %w", err)
-	}
-	all := slices.Concat(members, shards, beside)
-	if k.Doc != nil {
-		all = append(all, k.Doc)
-	}
-	for _, d := range all {
-		tx.Write(store.Delete(d.GetName()))
-	}
-	return len(all), false, nil
-}
+// sweepPatience is for others that sweep the same counter.
+var sweepPatience = store.Patience{Conflicts: 20, Doubts: 20}
 
-// learn collects fields that may have members: those shown, and, because another revision may show
-// others, those in the ledger and the shards. Memberships that stayed would keep the next life's
-// members from joining.
-func (r *removal) learn(shards book.Shards, l *ledger.Ledger) {
-	if r.fields == nil {
-		r.fields = slices.Clone(r.client.db.Layout.Fields)
-	}
-	names := map[string]bool{}
-	if l != nil { // of one that is damaged nothing is known
-		for _, counts := range append(slices.Collect(maps.Values(l.States)), ledger.Entry{Counts: l.Base}) {
-			for name := range counts.Counts {
-				names[name] = true
+// sweep is one more commit of a deletion. It tells how many documents that removes, and whether there is another step.
+func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) {
+	db := c.client.db
+	_, err = db.CommitIf(ctx, sweepPatience, func(ctx context.Context) ([]*firestorepb.Write, error) {
+		removed, more = 0, false
+		books, _, err := c.client.books.Get(ctx, db, []string{c.id})
+		if err != nil || !books[0].Deleting() { // it is over
+			return nil, err
+		}
+		b := books[0]
+		shards, err := c.shards(ctx, b.At)
+		if err != nil {
+			return nil, err
+		}
+		old, young := book.Shards{}, map[string]time.Time{} // :: id → when it was made
+		for _, shard := range shards {
+			if made := shard.GetCreateTime().AsTime(); made.After(b.Base.Ending) {
+				young[store.IDOf(shard.GetName())] = made
+			} else {
+				old = append(old, shard)
 			}
 		}
+		// Who knew the counter may have joined on an old shard after the mark. A member of the next life names a shard of
+		// that.
+		goes := func(member *firestorepb.Document) bool {
+			shard, is := young[member.GetFields()[memberShard].GetStringValue()]
+			return !is || member.GetCreateTime().AsTime().Before(shard)
+		}
+		fields := c.membersIn(shards, b)
+		below := old
+		for _, field := range fields {
+			members, err := c.some(ctx, db.Layout.MembersOf(c.id, field.Name), b.At, goes)
+			if err != nil {
+				return nil, err
+			}
+			below = append(below, members...)
+		}
+		for _, field := range fields {
+			holds, err := c.holdsOf(ctx, field, b.At, young)
+			if err != nil {
+				return nil, err
+			}
+			below = append(below, holds...)
+		}
+		base := db.Layout.BaseOf(c.id)
+		beside, err := c.some(ctx, path.Dir(base), b.At, func(d *firestorepb.Document) bool { return d.GetName() != base })
+		if err != nil {
+			return nil, err
+		}
+		below = append(below, beside...)
+		below = below[:min(len(below), atOnce)]
+		if removed, more = len(below), true; removed == 0 {
+			removed, more = 1, false // the mark
+		}
+		return b.Clear(below, fields), nil
+	})
+	return removed, more, err
+}
+
+// holdsOf are the records of open holds of a field that go, as they were at a time, some of them at least: those that
+// name a shard which goes, or one that is younger than they are. Whoever asks for such a hold is told that it has ended.
+func (c Counter) holdsOf(ctx context.Context, field layout.Field, at time.Time, young map[string]time.Time) ([]*firestorepb.Document, error) {
+	for _, most := range []int{atOnce, 0} {
+		docs, err := hold.In(c.client.db).OpenAt(ctx, c.id, field.Shard, at, most)
+		if err != nil {
+			return nil, err
+		}
+		whole := len(docs) < atOnce
+		docs = slices.DeleteFunc(docs, func(doc *firestorepb.Document) bool {
+			r := hold.RecordOf(doc)
+			for id := range r.Parts {
+				if made, is := young[id]; !is || r.Made.Before(made) {
+					return false
+				}
+			}
+			return true
+		})
+		if whole || len(docs) > 0 {
+			return docs, nil
+		}
+	}
+	return nil, nil
+}
+
+// some are the documents of a collection that go, as they were at a time: at most as many as one commit takes.
+func (c Counter) some(ctx context.Context, collection string, at time.Time, goes func(*firestorepb.Document) bool) ([]*firestorepb.Document, error) {
+	q := store.Query{Collection: collection, Limit: atOnce, At: at}
+	for {
+		page, err := c.client.db.Documents(ctx, q)
+		if err != nil {
+			return nil, fmt.Errorf("read what is left: %w", err)
+		}
+		whole := len(page) == atOnce
+		if whole {
+			q.After = page[atOnce-1].GetName()
+		}
+		page = slices.DeleteFunc(page, func(d *firestorepb.Document) bool { return !goes(d) })
+		if len(page) > 0 || !whole {
+			return page, nil
+		}
+	}
+}
+
+// membersIn are fields that may have members: those shown, and, because another revision may show others, those in the
+// base and the shards. Memberships that stayed would keep the next life's members from joining.
+func (c Counter) membersIn(shards book.Shards, b *book.Book) layout.Fields {
+	names := maps.Clone(b.Base.Counts)
+	if names == nil {
+		names = map[string]int64{}
 	}
 	for _, shard := range shards {
 		for name, value := range shard.GetFields() {
 			if _, ok := store.Integer(value); ok && layout.CountsField(name) {
-				names[name] = true
+				names[name] = 0
 			}
 		}
 	}
+	fields := slices.Concat(c.client.db.Layout.Plain(), c.client.db.Layout.Limited())
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if !slices.ContainsFunc(r.fields, func(f layout.Field) bool { return f.Name == name }) {
-			r.fields = append(r.fields, layout.Field{Name: name, Shard: name})
+		if layout.CountsField(name) && !slices.ContainsFunc(fields, func(f layout.Field) bool { return f.Name == name }) {
+			fields = append(fields, layout.Field{Name: name, Shard: name})
 		}
 	}
+	return fields
 }

@@ -1,9 +1,8 @@
 // Package shards is the write side of distributed counters on Firestore: it makes counters, adds to
 // them, and reads them.
 //
-// A document takes about one write a second, so a counter's value is spread over shard documents.
-// The documents are those of Google's public "distributed counters" page, so its clients and this
-// package can share counters.
+// A document takes about one write a second, so a counter is spread over shards, as on Google's
+// public "distributed counters" page, whose clients can share it.
 //
 // Increments that come at the same time share a commit, which goes to one random shard. A call
 // returns after its commit. If no commit of the counter is in flight, the next begins at once. A
@@ -14,8 +13,8 @@
 // applied. If it succeeds, the commit can never be applied, and the increment goes into another. If
 // you repeat a request yourself, give it a [Key].
 //
-// [Counter.Join] counts a member once, until [Counter.Leave] takes that back: the commit that counts
-// also makes or deletes a membership document. You may repeat both.
+// [Counter.Join] counts a member once, until [Counter.Leave] takes that back. [Counter.Reserve] holds an amount until
+// [Counter.Settle] says how much of it was used. You may repeat all of these.
 //
 // [Counter.Get] reads the total that package rollup keeps, in one document read; it is about a
 // second old. [Counter.Cached] reads it from memory, for another second. [Counter.Sum] adds up the
@@ -33,11 +32,11 @@ package shards
 //	audit.go      what its total is made of
 //	sum.go        its exact total
 //	read.go       its total as the roll-up has it
+//	reserve.go    amounts of a field that are held, settled and given back
 //	member.go     whom a field counts once each
 //	add.go        call: an increment, whose counters are looked up
 //	commit.go     commit: to a shard of each counter of a batch, until each request has its outcome
 //	limited.go    the same of a counter that has a limit
-//	room.go       shards of it that have room are looked for
 //	decide.go     what is decided about its requests by what is known of shards
 //	grow.go       a counter that meets contention gets more shards
 //	make.go       shards and counters that are missing are made

@@ -3,17 +3,13 @@ package shards
 import (
 	"context"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"path"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/book"
-	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -35,43 +31,20 @@ func (c *Client) once(ctx context.Context, body func(ctx context.Context, tx *st
 	})
 }
 
-// inSteps makes one transaction after another, as long as there is more to do. A step is told how often
-// it is tried, and returns how many documents it removes. progress, which may be nil, is told how many
-// are removed by then.
-func (c Counter) inSteps(ctx context.Context, progress func(removed int), step func(ctx context.Context, tx *store.Tx, try int) (n int, more bool, err error)) error {
-	for removed, more := 0, true; more; {
-		n := 0
-		err := c.client.once(ctx, func(ctx context.Context, tx *store.Tx, try int) (err error) {
-			n, more, err = step(ctx, tx, try)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if removed += n; n > 0 && progress != nil {
-			progress(removed)
-		}
-	}
-	return nil
-}
-
 // existing reads the book of a counter whose document must be there, and other documents, all as of one
 // time.
-func (c Counter) existing(ctx context.Context, from book.Reader, others ...string) (s Snapshot, k *book.Book, docs book.Shards, err error) {
+func (c Counter) existing(ctx context.Context, from book.Reader, others ...string) (s Snapshot, b *book.Book, docs book.Shards, err error) {
 	books, docs, err := c.client.books.Get(ctx, from, []string{c.id}, others...)
 	if err != nil {
 		return s, nil, nil, err
 	}
-	s, err = c.client.snapshotOf(c.id, books[0].Doc)
-	return s, books[0], docs, err
-}
-
-// unlimited is [Counter.existing] of a counter without limits. Of one that has some it is an [ErrLimited].
-func (c Counter) unlimited(ctx context.Context, tx *store.Tx, others ...string) (s Snapshot, k *book.Book, docs book.Shards, err error) {
-	if s, k, docs, err = c.existing(ctx, tx, others...); err == nil {
-		err = k.CheckUnlimited(ctx, tx)
+	if err = books[0].CheckSettings(); err == nil && books[0].Deleting() {
+		err = ErrNotFound
 	}
-	return s, k, docs, err
+	if err == nil {
+		s, err = c.client.snapshotOf(c.id, books[0].Doc)
+	}
+	return s, books[0], docs, err
 }
 
 func (c Counter) shardName(id string) string { return c.client.db.Layout.Shard(c.id, id) }
@@ -99,54 +72,6 @@ func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int
 // atOnce is how many members or shards one commit removes, beside what it writes for them.
 const atOnce = maxWrites - 5
 
-// takeOff deletes memberships that a transaction has read, and takes as many off shard 0. It doesn't
-// matter where they were counted: a field is what its shards add up to.
-func (c Counter) takeOff(members []*firestorepb.Document, fields layout.Fields) (writes []*firestorepb.Write) {
-	var transforms []*firestorepb.DocumentTransform_FieldTransform
-	for field, n := range c.countMembers(members, fields) {
-		transforms = append(transforms, store.Increment(layout.FieldPath(field), -n))
-	}
-	return append(deleteAll(members), store.Update(c.shardName(layout.ShardID(0)), nil, nil, nil, transforms...))
-}
-
-// giveBack is [Counter.takeOff] of a counter with a limit, whose shards the transaction has read: each gives
-// what its members took. If something else wrote them, they may hold fewer; then callers' seats go, too, and
-// no shard ever counts less than nothing.
-func (c Counter) giveBack(members []*firestorepb.Document, fields layout.Fields, shards book.Shards) (writes []*firestorepb.Write) {
-	if writes = deleteAll(members); len(shards) == 0 {
-		return writes
-	}
-	limits := book.LimitsIn(shards)
-	changed := map[int]*book.HeldWrite{} // :: index of a shard
-	of := func(shard int) *book.HeldWrite {
-		if changed[shard] == nil {
-			changed[shard] = &book.HeldWrite{}
-		}
-		return changed[shard]
-	}
-	for field, n := range c.countMembers(members, fields) {
-		if _, has := limits[field]; !has {
-			of(0).Add(field, -n)
-			continue
-		}
-		held := make([]escrow.Held, len(shards))
-		for i, doc := range shards {
-			held[i], _ = book.HeldOf(doc, field)
-		}
-		all := escrow.Sum(held...)
-		net := escrow.Net{Leave: min(n, all.Members)}
-		net.Give = min(n-net.Leave, all.Own())
-		for _, change := range escrow.Spread(held, net, rand.IntN) {
-			before := held[change.Shard]
-			of(change.Shard).Change(field, before, change.Of(before))
-		}
-	}
-	for at, w := range changed {
-		writes = append(writes, w.Update(shards[at].GetName(), store.Exists(true)))
-	}
-	return writes
-}
-
 // countMembers is how many of the memberships are of each field, by its name in the shards.
 func (c Counter) countMembers(members []*firestorepb.Document, fields layout.Fields) map[string]int64 {
 	of := map[string]int64{} // :: collection of memberships
@@ -162,45 +87,13 @@ func (c Counter) countMembers(members []*firestorepb.Document, fields layout.Fie
 	return counts
 }
 
-func deleteAll(docs []*firestorepb.Document) (writes []*firestorepb.Write) {
-	for _, doc := range docs {
-		writes = append(writes, store.Delete(doc.GetName()))
-	}
-	return writes
-}
-
 // zero is the document of a shard that holds nothing.
 func (c *Client) zero(name string) *firestorepb.Document {
-	fields := make(map[string]*firestorepb.Value, len(c.db.Layout.Fields))
-	for _, field := range c.db.Layout.Fields {
+	fields := map[string]*firestorepb.Value{}
+	for _, field := range c.db.Layout.Plain() {
 		fields[field.Shard] = store.Int(0)
 	}
 	return &firestorepb.Document{Name: name, Fields: fields}
-}
-
-// toZero takes off a shard what it held when it was read; nil if that is nothing. What is added in
-// between stays.
-func (c Counter) toZero(doc *firestorepb.Document) *firestorepb.Write {
-	var transforms []*firestorepb.DocumentTransform_FieldTransform
-	set := false
-	for _, field := range c.client.db.Layout.Fields {
-		value := doc.GetFields()[field.Shard]
-		_, whole := value.GetValueType().(*firestorepb.Value_IntegerValue)
-		switch count := value.GetIntegerValue(); {
-		case value == nil, whole && count == 0:
-		case !whole || count == math.MinInt64:
-			set = true
-		default:
-			transforms = append(transforms, store.Increment(layout.FieldPath(field.Shard), -count))
-		}
-	}
-	switch {
-	case set: // and nothing may come in between
-		return store.Update(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), c.client.zero(doc.GetName()).GetFields(), nil)
-	case len(transforms) == 0:
-		return nil
-	}
-	return store.Update(doc.GetName(), store.Exists(true), nil, nil, transforms...)
 }
 
 // fold gathers in the first of some shards what all of them hold, in any field: another revision may
@@ -218,7 +111,7 @@ func fold(tx *store.Tx, shards book.Shards, keep bool) (takes int) {
 	}
 	takes = 1
 	for name, counts := range held {
-		held[name] = ledger.Parts(counts...)
+		held[name] = store.Parts(counts...)
 		takes = max(takes, len(held[name]))
 	}
 	for i, shard := range shards {
@@ -241,4 +134,19 @@ func fold(tx *store.Tx, shards book.Shards, keep bool) (takes int) {
 		}
 	}
 	return takes
+}
+
+// movable says, as an [ErrNotInteger], why what a shard holds of these fields, or of any that may be counted,
+// can't be moved to another one: of a fraction a sum of integers has no room, and a text counts
+// nothing.
+func movable(fields layout.Fields, shard *firestorepb.Document) error {
+	for name, value := range shard.GetFields() {
+		_, ok := store.Integer(value)
+		_, number := store.Float(value)
+		_, counted := fields.Sum(name)
+		if !ok && (number && layout.CountsField(name) || counted) {
+			return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, name, store.IDOf(shard.GetName()), value)
+		}
+	}
+	return nil
 }

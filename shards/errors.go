@@ -46,16 +46,22 @@ var (
 	ErrLimit = errors.New("limit reached")
 	// ErrInvalidLimit says that a field can't have that limit, and why.
 	ErrInvalidLimit = errors.New("invalid limit")
-	// ErrHoldEnded says that nobody holds a seat which is to be confirmed: its time is over, or it was
-	// never held. Nothing was changed.
-	ErrHoldEnded = errors.New("the hold of the seat is over, or there was none")
-	// ErrInvalidHold says that a seat can't be held for so long.
+	// ErrHoldEnded says that a hold which is to be confirmed or settled has ended, or that there was none.
+	// Nothing was changed.
+	ErrHoldEnded = errors.New("the hold is over, or there was none")
+	// ErrSettled says that a hold is settled, for another amount than is asked, or that it can't be given back any more.
+	// The [Hold] says for which amount. Nothing was changed.
+	ErrSettled = errors.New("the hold is settled")
+	// ErrNoHold says that there is no hold of that key, or none any more.
+	ErrNoHold = errors.New("there is no such hold")
+	// ErrInvalidHold says that nothing can be held for so long.
 	ErrInvalidHold = errors.New("invalid hold")
-	// ErrLimited says that something can't be done while a field of the counter has a limit.
-	ErrLimited = book.ErrLimited
-	// ErrDamagedLedger says that a counter's ledger holds what no ledger does, because something
-	// else wrote it. Delete the document, and the counter is adopted again.
-	ErrDamagedLedger = book.ErrDamaged
+	// ErrDamagedBase says that this version hasn't written what is beside a counter, and what that holds. Delete it, and
+	// rebase the counter.
+	ErrDamagedBase = book.ErrDamaged
+	// ErrOthers says that a counter is counted with another HOSTED, SHARDS or COUNTERS than here, and
+	// which. Nothing was changed.
+	ErrOthers = book.ErrOthers
 	// ErrNotInteger says that a shard holds something else than a whole number, or a
 	// double from ±2⁵³ on.
 	ErrNotInteger = store.ErrNotInteger
@@ -85,12 +91,15 @@ type LimitError struct {
 	Left    int64 // below the limit
 	Taken   int64 // of the limit
 	Members int64 // of Taken, which only they give back; 0 if By is more than 0
+	Held    int64 // of Taken, by holds of an amount; 0 if By is more than 0
 }
 
 func (e *LimitError) Error() string {
 	switch {
 	case e.By == 0:
 		return fmt.Sprintf("limit reached: %d of %s are taken, so the limit can't be %d", e.Taken, e.Field, e.Limit)
+	case e.By < 0 && e.Held > 0:
+		return fmt.Sprintf("limit reached: %d of %s can be given back, beside %d that are held and those of %d members; asked for %d", e.Taken-e.Members-e.Held, e.Field, e.Held, e.Members, -e.By)
 	case e.By < 0 && e.Members > 0:
 		return fmt.Sprintf("limit reached: %d of %s can be given back, beside those of %d members; asked for %d", e.Taken-e.Members, e.Field, e.Members, -e.By)
 	case e.By < 0:

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
-	"regexp"
-	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/api/option"
@@ -16,24 +15,12 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// spend takes 1 of a user's quota of a day, of 3. Who finds no counter makes it, and who finds no limit sets it,
-// before anything is taken.
+// spend takes 1 of a user's quota of a day. The first one of a day makes its counter, which has the limit that is
+// declared.
 func spend(ctx context.Context, client *shards.Client, user, day string, key shards.Key) error {
 	quota, err := client.Counter("quota-" + user + "-" + day)
 	if err != nil {
 		return err
-	}
-	s, _, err := quota.Cached(ctx)
-	if errors.Is(err, shards.ErrNotFound) {
-		err = quota.Create(ctx, shards.CreateOptions{Shards: 1})
-	}
-	if err != nil && !errors.Is(err, shards.ErrExists) {
-		return err
-	}
-	if s.Limits == nil {
-		if err := quota.SetLimit(ctx, "total", 3); err != nil {
-			return err
-		}
 	}
 	_, err = quota.AddOnce(ctx, 1, key)
 	return err // shards.ErrLimit: nothing is left until tomorrow
@@ -49,7 +36,7 @@ func ExampleCounter_SetLimit() {
 		log.Fatal(err)
 	}
 	defer conn.Close()
-	client, err := shards.Open(ctx, shards.Config{Place: shards.Place{Project: "my-project"}}, option.WithGRPCConn(conn))
+	client, err := shards.Open(ctx, shards.Config{Place: shards.Place{Project: "my-project", Fields: "used=limit(3)"}, AutoCreate: true, NumShards: 1}, option.WithGRPCConn(conn))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -66,37 +53,35 @@ func ExampleCounter_SetLimit() {
 	// 4 false true
 }
 
-// A quota whose maker has died before it had a limit, or is about to give it one, isn't exceeded.
-func TestQuotaThatIsHalfMade(t *testing.T) {
+// The first take of a user's day makes everything, with five writes, and those that come at the same time exceed
+// nothing. Each later one is two.
+func TestQuotaOfADay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.counter(t, w.open(t, shards.Config{}), "quota-ada-today", 1)
-	var clients []*shards.Client
-	for range 2 {
-		clients = append(clients, w.open(t, shards.Config{}))
-	}
-	for call := range 6 {
-		err := spend(t.Context(), clients[call%2], "ada", "today", shards.Key{Value: fmt.Sprint(call)})
-		if (err == nil) != (call < 3) || err != nil && !errors.Is(err, shards.ErrLimit) {
-			t.Errorf("call %d: %v", call, err)
+	cfg := shards.Config{Place: shards.Place{Fields: "used=limit(3)"}, AutoCreate: true, NumShards: 1}
+	for day, crowd := range map[string]int{"quiet": 1, "busy": 8} {
+		var taken, refused atomic.Int64
+		var group sync.WaitGroup
+		w.Server.ResetStats()
+		for n := range crowd {
+			client := w.open(t, cfg)
+			group.Go(func() {
+				switch err := spend(t.Context(), client, "ada", day, shards.Key{Value: fmt.Sprint(n)}); {
+				case err == nil:
+					taken.Add(1)
+				case errors.Is(err, shards.ErrLimit):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
 		}
-	}
-	w.wantSum(t, "quota-ada-today", 3)
-}
-
-// The page has the function that is run here.
-func TestQuotaOfThePage(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../docs/limits.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := os.ReadFile("example_limit_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(page)
-	if shown == nil || !strings.Contains(string(own), string(shown[1])) {
-		t.Errorf("docs/limits.md shows another function than is run:\n%s", shown)
+		group.Wait()
+		if taken.Load() != int64(min(crowd, 3)) || taken.Load()+refused.Load() != int64(crowd) {
+			t.Errorf("%s: %d taken, %d refused", day, taken.Load(), refused.Load())
+		}
+		if writes := w.Server.Stats().Writes; day == "quiet" && writes > 5 {
+			t.Errorf("%d writes, want 5", writes)
+		}
 	}
 }

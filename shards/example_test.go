@@ -64,7 +64,7 @@ func ExampleCounter_Hold() {
 		log.Fatal(err)
 	}
 	defer conn.Close()
-	client, err := shards.Open(ctx, shards.Config{Place: shards.Place{Project: "my-project", Fields: "seats"}}, option.WithGRPCConn(conn))
+	client, err := shards.Open(ctx, shards.Config{Place: shards.Place{Project: "my-project", Fields: "seats=limit(1)"}}, option.WithGRPCConn(conn))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -74,9 +74,6 @@ func ExampleCounter_Hold() {
 		log.Fatal(err)
 	}
 	if err := concert.Create(ctx, shards.CreateOptions{Shards: 1}); err != nil {
-		log.Fatal(err)
-	}
-	if err := concert.SetLimit(ctx, "seats", 1); err != nil {
 		log.Fatal(err)
 	}
 	counted, _, err := concert.Hold(ctx, "seats", "alice", 10*time.Minute)

@@ -13,8 +13,8 @@ func Waiting(c *Client) int {
 }
 
 // Remove is [Client.Remove] of the counter.
-func (c Counter) Remove(ctx context.Context, version time.Time) (removed bool, err error) {
-	return c.client.Remove(ctx, c.id, version)
+func (c Counter) Remove(ctx context.Context, since time.Time) (removed bool, err error) {
+	return c.client.Remove(ctx, c.id, since)
 }
 
 // Troubled reports whether a client lets nobody share commits with increments of a counter.
@@ -22,5 +22,12 @@ func Troubled(c *Client, counter string) bool { return c.queue.troubled.is(count
 
 // HoldBriefly is [Counter.Hold] for less than [MinHold].
 func (c Counter) HoldBriefly(ctx context.Context, member string, d time.Duration) (counted bool, until time.Time, err error) {
-	return c.join(ctx, "hold", "total", member, d)
+	done, err := c.join(ctx, "hold", "total", member, "", d)
+	return done.counted, done.until, err
+}
+
+// ReserveBriefly is [Counter.Reserve] for less than [MinHold].
+func (c Counter) ReserveBriefly(ctx context.Context, by int64, d time.Duration, key Key) (Hold, error) {
+	h, _, err := c.reserve(ctx, "total", by, d, key)
+	return h, err
 }

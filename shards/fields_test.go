@@ -42,7 +42,7 @@ func TestFields(t *testing.T) {
 			t.Fatalf("call %d: replayed %v, %v", n, replayed, err)
 		}
 	}
-	if _, err := counter.AddFields(t.Context(), map[string]int64{"likes": 1}, key); !errors.Is(err, shards.ErrKeyReused) {
+	if _, err := counter.AddFields(t.Context(), map[string]int64{"likes": 2, "views": 3}, key); !errors.Is(err, shards.ErrKeyReused) {
 		t.Errorf("another increment under the same key: %v", err)
 	}
 	all := []shards.Increment{{Counter: "a", By: 1}, {Counter: "a", Field: "likes", By: 1}, {Counter: "a", Field: "views", By: -1}}
@@ -118,10 +118,9 @@ func TestHosted(t *testing.T) {
 	if len(data) != 3 || data["title"] != "one" || data["likes"] != int64(17) || own["num_shards"] != int64(3) {
 		t.Errorf("the document is %v", data)
 	}
-	// A ledger by which reconcile finds it, though no event may ever come. It has no sums: those
-	// begin with what the shards hold.
-	if l, err := ref.Collection("counter_rollup").Doc("ledger").Get(t.Context()); err != nil || l.Data()["id"] == "" || l.Data()["fields"] != nil {
-		t.Errorf("the ledger is %v, %v", l.Data(), err)
+	// A base by which reconcile finds it, though no event may ever come.
+	if base, err := ref.Collection("counter_rollup").Doc("base").Get(t.Context()); err != nil || base.Data()["base"] != nil {
+		t.Errorf("the base is %v, %v; want an empty one", base.Data(), err)
 	}
 	if err := post.Resize(t.Context(), 5, shards.ResizeOptions{}); err != nil {
 		t.Fatal(err)
@@ -175,7 +174,7 @@ func TestHostedCopyOfADocument(t *testing.T) {
 	}
 }
 
-// A document that was never counted is given a number of shards: it gets all of them, and a ledger
+// A document that was never counted is given a number of shards: it gets all of them, and a base
 // by which a reconcile finds it.
 func TestHostedResizeBeforeTheFirstIncrement(t *testing.T) {
 	t.Parallel()
@@ -191,8 +190,8 @@ func TestHostedResizeBeforeTheFirstIncrement(t *testing.T) {
 	if docs, err := post.Collection("shards").Documents(t.Context()).GetAll(); err != nil || len(docs) != 3 {
 		t.Errorf("%d shards, %v; want 3", len(docs), err)
 	}
-	if l, err := post.Collection("counter_rollup").Doc("ledger").Get(t.Context()); err != nil || l.Data()["fields"] != nil {
-		t.Errorf("the ledger is %v, %v; want one without sums", l.Data(), err)
+	if base, err := post.Collection("counter_rollup").Doc("base").Get(t.Context()); err != nil || base.Data()["base"] != nil {
+		t.Errorf("the base is %v, %v; want an empty one", base.Data(), err)
 	}
 }
 
@@ -260,7 +259,7 @@ func TestMembersOfOtherRevisionsGoWithTheirCounter(t *testing.T) {
 		for range s.rolledUp {
 			w.rollUp(t, "a")
 		}
-		if s.shards == 0 { // somebody has deleted them: the ledger still knows the field
+		if s.shards == 0 { // somebody has deleted them: the base still knows the field
 			for n := range shards.DefaultNumShards {
 				if _, err := w.fs.Doc(fmt.Sprint("counters/a/shards/", n)).Delete(t.Context()); err != nil {
 					t.Fatal(err)

@@ -20,9 +20,6 @@ type gathering struct {
 	keys     map[string]bool // and memberships: documents that a commit can write only once
 }
 
-// place is a field of a counter.
-type place struct{ counter, field string }
-
 func newGathering(most int) gathering {
 	return gathering{batch: &batch{id: newID()}, most: most}
 }

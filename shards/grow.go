@@ -22,9 +22,9 @@ const (
 	contentionLogInterval = time.Second
 )
 
-// contended notes that a commit met contention, and doubles the counter's shards if that is allowed.
+// contended notes that a commit met contention, and doubles the counter's shards if it grows, and that is allowed.
 // After a commit to several counters nobody knows which one is to blame.
-func (c *Client) contended(ctx context.Context, sums sums, err error) {
+func (c *Client) contended(ctx context.Context, sums sums, err error, grows bool) {
 	counter := sums[0].counter
 	if len(sums) == 1 {
 		c.queue.troubled.remember(counter, troubledFor)
@@ -33,7 +33,7 @@ func (c *Client) contended(ctx context.Context, sums sums, err error) {
 		c.logged.remember(counter, contentionLogInterval)
 		c.log.WarnContext(ctx, LogContention, "counter", counter, "counters", len(sums), "error", err)
 	}
-	if known, ok := c.known.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && !known.limited && known.NumShards < c.cfg.MaxShards && status.Code(err) == codes.Aborted && !c.doubled.is(counter) {
+	if known, ok := c.known.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && grows && known.NumShards < c.cfg.MaxShards && status.Code(err) == codes.Aborted && !c.doubled.is(counter) {
 		c.doubled.remember(counter, growthInterval)
 		c.grow(ctx, counter, known.NumShards)
 	}

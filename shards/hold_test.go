@@ -78,7 +78,7 @@ func TestHold(t *testing.T) {
 		t.Run(fmt.Sprint(limited), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+			c := w.counter(t, w.open(t, map[bool]shards.Config{true: withLimit}[limited]), "a", 2)
 			if limited {
 				limit(t, c, 2)
 			}
@@ -116,7 +116,7 @@ func TestHold(t *testing.T) {
 		})
 	}
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	c := w.counter(t, w.open(t, withLimit), "a", 2)
 	for _, d := range []time.Duration{-1, 0, shards.MinHold - 1, shards.MaxHold + 1} {
 		if _, _, err := c.Hold(t.Context(), "total", "u", d); !errors.Is(err, shards.ErrInvalidHold) {
 			t.Errorf("%v: %v, want ErrInvalidHold", d, err)
@@ -132,7 +132,7 @@ func TestAHoldIsEndedBeforeARefusal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			cfg := shards.Config{Place: shards.Place{Fields: "total=count,likes"}}
+			cfg := shards.Config{Place: shards.Place{Fields: "total=limit(),likes=limit()"}}
 			other := w.counter(t, w.open(t, cfg), "a", 1)
 			limit(t, other, 1)
 			if err := other.SetLimit(t.Context(), "likes", 1); err != nil {
@@ -143,14 +143,14 @@ func TestAHoldIsEndedBeforeARefusal(t *testing.T) {
 			}
 			heldBriefly(t, other, "u")
 			time.Sleep(10 * time.Millisecond)
-			looks := 0
+			var looks atomic.Int64 // two at once
 			taker := w.asking(t, cfg, "RunQuery", func() {
-				if looks++; looks == 2 {
+				if looks.Add(1) == map[string]int64{"by sums": 2, "by all shards": 4}[name] {
 					wantEnded(t, other.Confirm(t.Context(), "total", "u"))
 				}
 			})
-			if _, err := handle(t, taker, "a").AddFields(t.Context(), take, shards.Key{}); err != nil || looks < 2 {
-				t.Errorf("%v after %d looks: the hold was over all the time", err, looks)
+			if _, err := handle(t, taker, "a").AddFields(t.Context(), take, shards.Key{}); err != nil || looks.Load() < 2 {
+				t.Errorf("%v after %d looks: the hold was over all the time", err, looks.Load())
 			}
 			w.wantSum(t, "a", 1)
 		})
@@ -161,7 +161,7 @@ func TestAHoldIsEndedBeforeARefusal(t *testing.T) {
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	c := w.counter(t, w.open(t, withLimit), "a", 2)
 	limit(t, c, 2)
 	confirm := func(member string) error { return c.Confirm(t.Context(), "total", member) }
 	held(t, c, "u")
@@ -208,29 +208,6 @@ func TestConfirm(t *testing.T) {
 	w.shares(t, "a")
 }
 
-// A limit that comes and goes leaves holds as they are.
-func TestHoldsOutliveTheirLimit(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
-	heldBriefly(t, c, "early")
-	held(t, c, "u")
-	limit(t, c, 2)
-	if !held(t, c, "v") {
-		t.Error("there is no room for v")
-	}
-	leave(t, c, "v")
-	heldBriefly(t, c, "v")
-	if err := c.RemoveLimit(t.Context(), "total"); err != nil {
-		t.Fatal(err)
-	}
-	wantEnded(t, c.Confirm(t.Context(), "total", "v"))
-	if err := c.Confirm(t.Context(), "total", "u"); err != nil {
-		t.Fatal(err)
-	}
-	w.wantMembers(t, c, "u")
-}
-
 // isHold, isConfirmation and isEnd tell commits by their writes.
 func isHold(req *firestorepb.CommitRequest) bool {
 	for _, w := range req.GetWrites() {
@@ -259,33 +236,6 @@ func isEnd(req *firestorepb.CommitRequest) bool {
 	return false
 }
 
-// A hold of a field that gets a limit while the hold's end is on its way, of a counter in which another field has
-// one, ends once, with the limit's part for members.
-func TestHoldEndsWhileItsFieldGetsALimit(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const fields = "total=count,likes"
-	c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a", 1)
-	if err := c.SetLimit(t.Context(), "likes", 5); err != nil {
-		t.Fatal(err)
-	}
-	heldBriefly(t, c, "u")
-	setter := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a")
-	var once sync.Once
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		if isEnd(req) {
-			once.Do(func() { limit(t, setter, 5) })
-		}
-		return emulator.Verdict{}
-	})
-	wantEnded(t, c.Confirm(t.Context(), "total", "u"))
-	w.wantMembers(t, c)
-	w.shares(t, "a")
-	if err := c.Add(t.Context(), 5); err != nil {
-		t.Errorf("%v, and nothing is taken", err)
-	}
-}
-
 // Commits that hold, confirm and end, whose answers are lost, which fail, or which meet others, do it once.
 func TestHoldsUnderFaults(t *testing.T) {
 	t.Parallel()
@@ -297,7 +247,7 @@ func TestHoldsUnderFaults(t *testing.T) {
 			t.Run(what+" "+name, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
-				c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+				c := w.counter(t, w.open(t, withLimit), "a", 2)
 				limit(t, c, 2)
 				var seen atomic.Int64
 				w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
@@ -330,7 +280,8 @@ func TestHoldsUnderFaults(t *testing.T) {
 	}
 }
 
-// late has the first commit of a kind be lost, and returns whether there was one, and what sends it again. Then it must not be applied.
+// late has the first commit of a kind be lost, and returns whether there was one, and what sends it again. Then it must
+// not be applied.
 func (w *world) late(t *testing.T, is func(*firestorepb.CommitRequest) bool, ever func(*firestorepb.CommitRequest) bool) (sent func() bool, arrives func()) {
 	t.Helper()
 	var first atomic.Pointer[firestorepb.CommitRequest]
@@ -373,8 +324,10 @@ func TestALateHold(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, limited %t", name, limited), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
-				dying := w.counter(t, w.open(t, shards.Config{Timeout: 400 * time.Millisecond}), "a", 1)
-				c := handle(t, w.open(t, shards.Config{}), "a")
+				cfg := map[bool]shards.Config{true: withLimit}[limited]
+				c := w.counter(t, w.open(t, cfg), "a", 1)
+				cfg.Timeout = 400 * time.Millisecond
+				dying := handle(t, w.open(t, cfg), "a")
 				if limited {
 					limit(t, c, 2)
 				}
@@ -410,7 +363,7 @@ func TestALateHold(t *testing.T) {
 func TestALateConfirmation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	c := w.counter(t, w.open(t, withLimit), "a", 1)
 	limit(t, c, 1)
 	_, until, err := c.HoldBriefly(t.Context(), "u", time.Second)
 	if err != nil {
@@ -438,7 +391,7 @@ func TestALateConfirmation(t *testing.T) {
 func TestALateEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	c := w.counter(t, w.open(t, withLimit), "a", 1)
 	limit(t, c, 1)
 	heldBriefly(t, c, "u")
 	_, arrives := w.late(t, isEnd, func(*firestorepb.CommitRequest) bool { return false })
@@ -457,13 +410,13 @@ func TestALateEnd(t *testing.T) {
 func TestHoldsOfACrowd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	maker := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+	maker := w.counter(t, w.open(t, withLimit), "a", 3)
 	limit(t, maker, 8)
 	w.Server.OnCommit(func(changes []emulator.Change) {
 		for _, c := range changes {
 			fields := c.New.GetFields()
-			if share, limited := fields["share(count)"]; strings.Contains(c.Name, "/shards/") && limited {
-				count, members := fields["count"].GetIntegerValue(), fields["members(count)"].GetIntegerValue()
+			if share, limited := fields["share(total)"]; strings.Contains(c.Name, "/shards/") && limited {
+				count, members := fields["total"].GetIntegerValue(), fields["members(total)"].GetIntegerValue()
 				if count > share.GetIntegerValue() || members < 0 || members != count {
 					t.Errorf("%s holds %v", c.Name, fields)
 				}
@@ -476,7 +429,7 @@ func TestHoldsOfACrowd(t *testing.T) {
 	var refused, ended, confirmed atomic.Int64
 	var group sync.WaitGroup
 	for process := range 3 {
-		c := handle(t, w.open(t, shards.Config{}), "a")
+		c := handle(t, w.open(t, withLimit), "a")
 		for caller := range 5 {
 			group.Go(func() {
 				member := fmt.Sprintf("member-%d-%d", process, caller)
@@ -535,7 +488,7 @@ func TestHoldsOfACrowd(t *testing.T) {
 	late.Wait()
 	w.Server.SetInterceptor(nil)
 	time.Sleep(brief)
-	w.rollUp(t, "a") // ends what is over
+	w.rollUpLimit(t, "a") // ends what is over
 	var members int64
 	for m, err := range maker.Members(t.Context(), "total") {
 		if err != nil {
@@ -560,7 +513,8 @@ func TestHoldsOfACrowd(t *testing.T) {
 func TestAHoldIsOverWhileOthersEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	c := w.counter(t, w.open(t, withLimit), "a", 1)
+	limit(t, c, 2)
 	heldBriefly(t, c, "u")
 	_, until, err := c.HoldBriefly(t.Context(), "v", 1500*time.Millisecond)
 	if err != nil {
@@ -574,7 +528,7 @@ func TestAHoldIsOverWhileOthersEnd(t *testing.T) {
 		}
 		return emulator.Verdict{}
 	})
-	client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.Conn(t)))
+	client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=limit()"}}, option.WithGRPCConn(w.Conn(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -594,7 +548,7 @@ func TestAHoldIsOverWhileOthersEnd(t *testing.T) {
 func TestHoldsWithoutEntries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	c := w.counter(t, w.open(t, withLimit), "a", 2)
 	limit(t, c, 2)
 	heldBriefly(t, c, "u")
 	held(t, c, "v")
@@ -607,7 +561,7 @@ func TestHoldsWithoutEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.rollUp(t, "a")
+	w.rollUpLimit(t, "a")
 	w.wantMembers(t, c, "v")
 	if err := c.Confirm(t.Context(), "total", "v"); err != nil {
 		t.Fatal(err)
@@ -620,10 +574,10 @@ func TestHoldsWithoutEntries(t *testing.T) {
 func TestHoldsOfShardsThatSomethingElseWrote(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	c := w.counter(t, w.open(t, withLimit), "a", 1)
 	limit(t, c, 1)
 	heldBriefly(t, c, "u")
-	if _, err := w.fs.Doc("counters/a/shards/limited-0").Update(t.Context(), []firestore.Update{{FieldPath: firestore.FieldPath{"members(count)"}, Value: 0}}); err != nil {
+	if _, err := w.fs.Doc("counters/a/shards/total~0").Update(t.Context(), []firestore.Update{{FieldPath: firestore.FieldPath{"members(total)"}, Value: 0}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := c.Join(t.Context(), "total", "v")

@@ -8,25 +8,32 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/escrow"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/seats"
 )
 
-// holding is what a client knows of a shard of a counter with a limit.
+// place is a field of a counter.
+type place struct{ counter, field string }
+
+// holding is what a client knows of a shard of a field with a limit.
 type holding struct {
-	shard   string                 // its resource name
-	version time.Time              // the update time of its document
-	fields  map[string]escrow.Held // :: field of the shards that has a limit → what the shard holds of it
+	shard   string      // its resource name
+	version time.Time   // the update time of its document
+	held    escrow.Held // nothing, where something else wrote what can't be a shard's
+}
+
+func holdingsOf(docs book.Shards, field layout.Field) (of []holding) {
+	for _, doc := range docs {
+		held, _ := seats.Of(doc, field)
+		of = append(of, holding{shard: doc.GetName(), version: doc.GetUpdateTime().AsTime(), held: held})
+	}
+	return of
 }
 
 // holdings are what a client knows of shards, by their names.
 type holdings map[string]holding
-
-// newer keeps the newer of two versions of a shard.
-func (h holdings) newer(of holding) {
-	if known, ok := h[of.shard]; !ok || known.version.Before(of.version) {
-		h[of.shard] = of
-	}
-}
 
 // sorted are they in the order of their names.
 func (h holdings) sorted() []holding {
@@ -37,56 +44,59 @@ func (h holdings) sorted() []holding {
 	return all
 }
 
-// knownShards remembers shards of counters with limits. Whoever plans a commit takes out the shards
+// knownShards remembers shards of fields with limits. Whoever plans a commit takes out the shards
 // that it touches, so that others take other ones, and puts them back as the commit has left them.
 type knownShards struct {
-	mu sync.Mutex
-	of *lru.Cache[string, holdings] // :: counter
+	mu  sync.Mutex
+	of  *lru.Cache[place, holdings]
+	all *lru.Cache[place, int] // how many there were when all of them were read last
 }
 
-// limitedCounters is how many counters with limits a client remembers shards of.
-const limitedCounters = 1000
+// limitedPlaces is of how many fields of counters a client remembers shards.
+const limitedPlaces = 1000
 
-// put remembers what shards hold now.
-func (k *knownShards) put(counter string, shards ...holding) {
+// put remembers what a shard holds now, unless a newer version is known.
+func (k *knownShards) put(where place, h holding) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.add(counter, shards...)
-}
-
-func (k *knownShards) add(counter string, shards ...holding) {
-	known, ok := k.of.Get(counter)
+	known, ok := k.of.Get(where)
 	if !ok {
-		known = make(holdings, len(shards))
-		k.of.Add(counter, known)
+		known = holdings{}
+		k.of.Add(where, known)
 	}
-	for _, h := range shards {
-		known.newer(h)
+	if of, ok := known[h.shard]; !ok || of.version.Before(h.version) {
+		known[h.shard] = h
 	}
 }
 
-// forget forgets the shards of a counter, but for those that are given.
-func (k *knownShards) forget(counter string, but ...holding) {
+// forget forgets the shards of a place, but for those that are given.
+func (k *knownShards) forget(where place, but ...holding) {
 	k.mu.Lock()
-	k.of.Remove(counter)
+	k.of.Remove(where)
+	k.all.Remove(where)
 	k.mu.Unlock()
-	if len(but) > 0 {
-		k.put(counter, but...)
+	for _, h := range but {
+		k.put(where, h)
 	}
 }
 
-// len is how many shards of a counter are known, but for those that commits touch now.
-func (k *knownShards) len(counter string) int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	known, _ := k.of.Get(counter)
-	return len(known)
+// readAll remembers all shards of a place, and nothing else of it.
+func (k *knownShards) readAll(where place, of []holding) {
+	k.forget(where, of...)
+	k.all.Add(where, len(of))
 }
 
-// drop forgets a shard.
-func (k *knownShards) drop(counter, shard string) {
+// left is how much is left by what is known of all shards of a place. It reports false if not all are known, as while a
+// commit takes of one.
+func (k *knownShards) left(where place) (left int64, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	known, _ := k.of.Get(counter)
-	delete(known, shard)
+	known, _ := k.of.Peek(where)
+	if n, ok := k.all.Peek(where); !ok || len(known) < n {
+		return 0, false
+	}
+	for _, h := range known {
+		left += max(0, h.held.Room())
+	}
+	return left, true
 }

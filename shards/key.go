@@ -10,9 +10,9 @@ import (
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
-// Key makes a call safe to repeat: of all calls with the same key, one is counted. It belongs to its caller, and
-// to the counter, the path and the shards: the same ID from another caller, or for another counter, is another
-// key.
+// Key makes a call safe to repeat: of all calls with the same key, one is counted. It belongs to its caller, to the
+// path and the shards, and to the counters and fields that the call adds to: the same value from another caller, or
+// for another counter or field, is another key.
 type Key struct {
 	Caller string // who asks, where that is known
 	Value  string // 1 to 255 printable ASCII characters; "" means none
@@ -31,9 +31,9 @@ func (k Key) Validate() error {
 	return nil
 }
 
-// id is the id of the key's marker. It is a hash, because a key may be any text.
-func (k Key) id(names layout.Layout, scope string) string {
-	return hash(k.Caller, names.Path.Canonical(), names.Shards, scope, k.Value)
+// id is the id of the key's marker, of a call that adds to what is named. It is a hash, because a key may be any text.
+func (k Key) id(names layout.Layout, named []string) string {
+	return hash(append(named, k.Caller, names.Path.Canonical(), names.Shards, k.Value)...)
 }
 
 // newID is the id of a batch, or of a transaction, and of its marker.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -126,8 +127,9 @@ func TestKeys(t *testing.T) {
 	}
 	all(false, nil, shards.Increment{Counter: "a", By: 1}, shards.Increment{Counter: "b", By: 1})
 	all(true, nil, shards.Increment{Counter: "b", By: 1}, shards.Increment{Counter: "a", By: 1})
-	all(false, shards.ErrKeyReused, shards.Increment{Counter: "b", By: 1})
+	all(true, nil, shards.Increment{Counter: "b", By: 1}) // the one of before: a key is of what it names
 	all(false, shards.ErrKeyReused, shards.Increment{Counter: "b", By: 2}, shards.Increment{Counter: "a", By: 1})
+	all(false, shards.ErrKeyReused, shards.Increment{Counter: "b", By: 2})
 	w.wantSum(t, "a", 12)
 	w.wantSum(t, "b", 2)
 }
@@ -244,10 +246,15 @@ func TestKeysOfTwoDeployments(t *testing.T) {
 		key := shards.Key{Caller: "alice", Value: "k"}
 		for n := range 2 {
 			again := n == 1
-			if replayed, err := handle(t, client, id).AddOnce(t.Context(), 1, key); err != nil || replayed != again {
+			replayed, err := handle(t, client, id).AddOnce(t.Context(), 1, key)
+			if deployment.shards != "" { // the document is another's
+				wantOthers(t, "an increment", err, "SHARDS=shards")
+				continue
+			}
+			if err != nil || replayed != again {
 				t.Errorf("%v, one: replayed %v, %v; want %v", deployment, replayed, err, again)
 			}
-			if replayed, err := client.AddAll(t.Context(), []shards.Increment{{Counter: id, By: 1}}, key); err != nil || replayed != again {
+			if replayed, err := client.AddAll(t.Context(), []shards.Increment{{Counter: id, By: 1}}, shards.Key{Value: "several"}); err != nil || replayed != again {
 				t.Errorf("%v, several: replayed %v, %v; want %v", deployment, replayed, err, again)
 			}
 			// The names of wildcards say nothing of where counters are.
@@ -256,13 +263,9 @@ func TestKeysOfTwoDeployments(t *testing.T) {
 		}
 		got, err := handle(t, client, id).Sum(t.Context())
 		if deployment.shards != "" { // what it would read, and delete, is in part the other's
-			if !errors.Is(err, shards.ErrDamagedLedger) || !strings.Contains(err.Error(), `it is of the shards in "shards", and SHARDS is "view_shards" here`) {
-				t.Errorf("%v: %+v, %v; want to hear that it is another's", deployment, got, err)
-			}
-			if err := handle(t, client, id).Delete(t.Context(), shards.DeleteOptions{}); !errors.Is(err, shards.ErrDamagedLedger) {
-				t.Errorf("%v: deletes another's: %v", deployment, err)
-			}
-			if _, err := w.fs.Doc("views/a/counter_rollup/ledger").Get(t.Context()); err != nil {
+			wantOthers(t, "a sum", err, "SHARDS=shards")
+			wantOthers(t, "a deletion", handle(t, client, id).Delete(t.Context(), shards.DeleteOptions{}), "SHARDS=shards")
+			if _, err := w.fs.Doc("views/a/counter_rollup/base").Get(t.Context()); err != nil {
 				t.Error(err)
 			}
 		} else if err != nil || got.Total != 2 {
@@ -271,8 +274,8 @@ func TestKeysOfTwoDeployments(t *testing.T) {
 	}
 }
 
-// A request is the same after a change of FIELDS: whether it names its fields or not. One that is
-// written otherwise is another.
+// A request is the same after a change of FIELDS, as long as it adds to the same fields: one that names none adds to
+// the first. One that is written otherwise is another.
 func TestKeysAfterAChangeOfFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -291,17 +294,29 @@ func TestKeysAfterAChangeOfFields(t *testing.T) {
 	if _, err := before.AddAll(t.Context(), all, shards.Key{Value: "several"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, fields := range []string{"likes", "likes,views", "views,likes"} {
+	for _, fields := range []string{"likes", "likes,views", "views,likes", "hearts=likes"} {
 		client := open(fields)
-		counter := handle(t, client, "a")
-		if replayed, err := counter.AddOnce(t.Context(), 1, shards.Key{Value: "unnamed"}); err != nil || !replayed {
-			t.Errorf("%s: no field named: replayed %v, %v", fields, replayed, err)
+		counter, name := handle(t, client, "a"), "likes"
+		if fields == "hearts=likes" { // the number is called otherwise now, and a page of before still says likes
+			name = "hearts"
+		}
+		if _, err := counter.AddFields(t.Context(), map[string]int64{name: 2}, shards.Key{Value: "named"}); !errors.Is(err, shards.ErrKeyReused) {
+			t.Errorf("%s: another number: %v", fields, err)
+		}
+		if name != "likes" {
+			continue
 		}
 		if replayed, err := counter.AddFields(t.Context(), map[string]int64{"likes": 1}, shards.Key{Value: "named"}); err != nil || !replayed {
 			t.Errorf("%s: likes: replayed %v, %v", fields, replayed, err)
 		}
 		if _, err := counter.AddFields(t.Context(), map[string]int64{"likes": 1}, shards.Key{Value: "unnamed"}); !errors.Is(err, shards.ErrKeyReused) {
 			t.Errorf("%s: likes under the key of a request that named no field: %v", fields, err)
+		}
+		if fields == "views,likes" { // no field is another one now
+			continue
+		}
+		if replayed, err := counter.AddOnce(t.Context(), 1, shards.Key{Value: "unnamed"}); err != nil || !replayed {
+			t.Errorf("%s: no field named: replayed %v, %v", fields, replayed, err)
 		}
 		if replayed, err := client.AddAll(t.Context(), []shards.Increment{all[1], all[0]}, shards.Key{Value: "several"}); err != nil || !replayed {
 			t.Errorf("%s: several: replayed %v, %v", fields, replayed, err)
@@ -311,14 +326,141 @@ func TestKeysAfterAChangeOfFields(t *testing.T) {
 		}
 	}
 	after := handle(t, open("views,likes"), "a")
-	if _, err := after.AddFields(t.Context(), map[string]int64{"views": 1}, shards.Key{Value: "unnamed"}); !errors.Is(err, shards.ErrKeyReused) {
-		t.Errorf("views under the key of likes: %v", err)
-	}
-	if _, err := after.AddOnce(t.Context(), 1, shards.Key{Value: "named"}); !errors.Is(err, shards.ErrKeyReused) {
-		t.Errorf("the first field, which is views now, under the key of likes: %v", err)
-	}
 	if got, err := after.Sum(t.Context()); err != nil || got.Totals["likes"] != 4 || got.Totals["views"] != 0 {
 		t.Errorf("%+v, %v; want 4 likes", got, err)
+	}
+}
+
+// A key belongs to the counters and fields that a call adds to, however the call is made: for others it is another
+// key. "plays" and "wins" of one counter once shared "game-17", and the second was refused.
+func TestAKeyIsOfWhatItNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{Place: shards.Place{Fields: "plays,wins"}, NumShards: 2})
+	for _, id := range []string{"a", "b"} {
+		w.counter(t, client, id, 2)
+	}
+	type to = []shards.Increment
+	key := shards.Key{Value: "game-17"}
+	for _, call := range []struct {
+		what       string
+		increments to
+		replayed   bool
+		err        error
+	}{
+		{"plays", to{{Counter: "a", Field: "plays", By: 1}}, false, nil},
+		{"plays again", to{{Counter: "a", Field: "plays", By: 1}}, true, nil},
+		{"plays, more", to{{Counter: "a", Field: "plays", By: 2}}, false, shards.ErrKeyReused},
+		{"plays, unnamed", to{{Counter: "a", By: 1}}, false, shards.ErrKeyReused},
+		{"wins", to{{Counter: "a", Field: "wins", By: 1}}, false, nil},
+		{"both", to{{Counter: "a", Field: "plays", By: 1}, {Counter: "a", Field: "wins", By: 1}}, false, nil},
+		{"both, in another order", to{{Counter: "a", Field: "wins", By: 1}, {Counter: "a", Field: "plays", By: 1}}, true, nil},
+		{"both, otherwise", to{{Counter: "a", Field: "wins", By: 2}, {Counter: "a", Field: "plays", By: 1}}, false, shards.ErrKeyReused},
+		{"of another counter", to{{Counter: "b", Field: "wins", By: 1}}, false, nil},
+		{"of two", to{{Counter: "a", Field: "plays", By: 1}, {Counter: "b", Field: "wins", By: 1}}, false, nil},
+		{"of two, crossed", to{{Counter: "a", Field: "wins", By: 1}, {Counter: "b", Field: "plays", By: 1}}, false, nil},
+	} {
+		if replayed, _, err := client.Apply(t.Context(), call.increments, key); replayed != call.replayed || !errors.Is(err, call.err) {
+			t.Errorf("%s: replayed %v, %v; want %v, %v", call.what, replayed, err, call.replayed, call.err)
+		}
+	}
+	for id, want := range map[string]map[string]int64{"a": {"plays": 3, "wins": 3}, "b": {"plays": 1, "wins": 2}} {
+		if s, err := handle(t, client, id).Sum(t.Context()); err != nil || !maps.Equal(s.Totals, want) {
+			t.Errorf("%s: %v, %v; want %v", id, s.Totals, err, want)
+		}
+	}
+}
+
+// Every increment says when it was committed, also one whose answer was lost, and a replay says it of the one that
+// counted: a sum as of before then lacks it, and one as of then holds it.
+func TestCallsSayWhenTheyWereCommitted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{NumShards: 2, AutoCreate: true})
+	key := shards.Key{Value: "k"}
+	add := func(what string, key shards.Key) time.Time {
+		t.Helper()
+		before := w.now(t, client)
+		replayed, at, err := client.Apply(t.Context(), []shards.Increment{{Counter: "a", By: 1}}, key)
+		if err != nil || !at.After(before) && !replayed {
+			t.Fatalf("%s: %v, %v; a sum before it was as of %v", what, at, err, before)
+		}
+		if after := w.now(t, client); after.Before(at) {
+			t.Errorf("%s: committed at %v, and a sum after it is as of %v", what, at, after)
+		}
+		return at
+	}
+	add("one that makes its counter", shards.Key{})
+	first := add("one with a key", key)
+	if again := add("a replay", key); !again.Equal(first) {
+		t.Errorf("a replay was committed at %v; want %v", again, first)
+	}
+	w.Server.SetFaults(emulator.Faults{LoseAnswers: 0.5, Seed: 3})
+	for range 10 {
+		add("one whose answer may be lost", shards.Key{})
+	}
+	w.Server.SetFaults(emulator.Faults{})
+
+	c := handle(t, client, "a")
+	for _, step := range []struct {
+		join    bool
+		counted bool
+	}{{true, true}, {true, false}, {false, true}, {false, false}} {
+		counted, _, at, err := c.Toggle(t.Context(), "total", "alice", step.join, 0)
+		if err != nil || counted != step.counted || at.IsZero() == step.counted {
+			t.Errorf("join %v: counted %v at %v, %v; want counted %v, and then a time", step.join, counted, at, err, step.counted)
+		}
+	}
+	if _, until, at, err := c.Toggle(t.Context(), "total", "bob", true, time.Minute); err != nil || at.IsZero() || until.IsZero() {
+		t.Errorf("hold: until %v at %v, %v", until, at, err)
+	}
+}
+
+// now is as of when a sum of a counter is; the zero time where there is no such counter.
+func (w *world) now(t *testing.T, client *shards.Client) time.Time {
+	t.Helper()
+	s, err := handle(t, client, "a").Sum(t.Context())
+	if err != nil && !errors.Is(err, shards.ErrNotFound) || err == nil && s.AsOf.IsZero() {
+		t.Fatal(s, err)
+	}
+	return s.AsOf
+}
+
+// A total is as of when the roll-up's map says, by field, and of all that are shown as of the earliest; a field of
+// which that isn't known leaves it open.
+func TestTotalsAreAsOf(t *testing.T) {
+	t.Parallel()
+	at := func(s int64) time.Time { return time.Unix(1_000_000+s, 678_901_000).UTC() }
+	for _, hosted := range []bool{false, true} {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{Place: shards.Place{Fields: "likes,views", Counters: "counters/{counter}", Hosted: hosted}, ReadCache: time.Hour})
+		asOf := map[string]any{"likes": at(5), "views": at(3)}
+		for _, odd := range []struct {
+			asOf any
+			want map[string]time.Time // by field; "" is all
+		}{
+			{asOf, map[string]time.Time{"likes": at(5), "views": at(3), "": at(3)}},
+			{map[string]any{"likes": at(5)}, map[string]time.Time{"likes": at(5)}},
+			{map[string]any{"likes": "x", "views": at(3)}, map[string]time.Time{"views": at(3)}},
+			{"x", nil}, {nil, nil},
+		} {
+			doc := map[string]any{"likes": 7, "views": 9, "counter_rollup": map[string]any{"as_of": odd.asOf, "num_shards": 2, "updated_at": at(9)}}
+			if !hosted {
+				doc["num_shards"], doc["updated_at"] = 2, at(9)
+			}
+			if _, err := w.fs.Doc("counters/a").Set(t.Context(), doc); err != nil {
+				t.Fatal(err)
+			}
+			s, err := handle(t, client, "a").Get(t.Context())
+			if err != nil || !s.AsOf.Equal(odd.want[""]) {
+				t.Errorf("hosted %v, %v: as of %v, %v; want %v", hosted, odd.asOf, s.AsOf, err, odd.want[""])
+			}
+			for _, field := range []string{"likes", "views"} {
+				if got := s.Of(field).AsOf; !got.Equal(odd.want[field]) {
+					t.Errorf("hosted %v, %v: %s as of %v; want %v", hosted, odd.asOf, field, got, odd.want[field])
+				}
+			}
+		}
 	}
 }
 

@@ -4,17 +4,19 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/googleapis/gax-go/v2"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/book"
-	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -76,6 +78,10 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 	if err != nil {
 		return nil, err
 	}
+	others, err := c.books.CheckSettings(ctx, counters, docs)
+	if err != nil {
+		return nil, err
+	}
 	snapshots := make([]*Snapshot, len(counters))
 	for i, doc := range docs {
 		s, err := c.snapshotOf(counters[i], doc)
@@ -83,15 +89,26 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 			c.known.Remove(counters[i])
 			continue
 		}
+		s.others = others[i]
 		c.known.put(s, began)
 		snapshots[i] = &s
 	}
 	return snapshots, nil
 }
 
+// checkSettings is an [ErrOthers] if one of the counters is counted with other settings, as far as is known.
+func (c *Client) checkSettings(counters []string) error {
+	for _, id := range counters {
+		if known, ok := c.known.Peek(id); ok && known.others != nil {
+			return known.others
+		}
+	}
+	return nil
+}
+
 // countsAny is an [ErrNotCounted] if nothing that this client counts is counted in the counter.
 func (c *Client) countsAny(s Snapshot) error {
-	if len(s.NotCounted) < len(c.db.Layout.Fields)+len(c.db.Layout.Counted) {
+	if len(s.NotCounted) < len(c.db.Layout.Shown().Asked()) || len(s.kept) > 0 {
 		return nil
 	}
 	return s.Counts(s.NotCounted[0])
@@ -100,7 +117,7 @@ func (c *Client) countsAny(s Snapshot) error {
 // snapshotOf reads a counter's document, which a public snippet may have made. Its error is
 // [ErrNotFound].
 func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, error) {
-	if doc == nil || book.Deleting(c.db.Layout, doc) {
+	if doc == nil {
 		return Snapshot{}, ErrNotFound
 	}
 	s := Snapshot{Counter: counter, NumShards: cmp.Or(book.NumShards(c.db.Layout, doc), c.cfg.NumShards), UpdatedAt: doc.GetUpdateTime().AsTime()}
@@ -112,17 +129,27 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 		s.UpdatedAt = rolledUp.AsTime()
 	}
 	shown, fields := c.db.Layout.Shown(), doc.GetFields()
-	if len(shown) > 1 || !shown[0].Integer() {
-		s.Totals, s.Doubles = make(map[string]int64, len(shown)), map[string]*float64{}
+	if len(shown.Asked()) > 1 || !shown[0].Integer() {
+		s.Totals = make(map[string]int64, len(shown))
 	}
+	s.kept, _ = book.Kept(c.db.Layout, doc)
 	for _, field := range shown {
-		c.set(&s, field, fields[field.Name])
-		if rolledUp != nil && fields[field.Name] == nil {
+		if c.set(&s, field, fields[field.Name]); field.LimitOf != "" {
+			continue
+		}
+		if slices.Contains(s.kept, field.Name) || rolledUp != nil && fields[field.Name] == nil {
 			s.NotCounted = append(s.NotCounted, field.Name)
 		}
 	}
-	s.Limits = book.LimitsOf(c.db.Layout, doc)
-	s.limited = s.Limits != nil
+	for field, at := range doc.GetFields()[layout.Rollup].GetMapValue().GetFields()[layout.AsOf].GetMapValue().GetFields() {
+		if at.GetTimestampValue() != nil {
+			if s.asOf == nil {
+				s.asOf = map[string]time.Time{}
+			}
+			s.asOf[field] = at.GetTimestampValue().AsTime()
+		}
+	}
+	s.earliest(shown)
 	s.subtract()
 	if s.NotCounted == nil {
 		return s, nil
@@ -135,29 +162,36 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	return s, nil
 }
 
-// set sets a field in a snapshot.
+// set sets a field in a snapshot. Of a fraction that somebody has written over a total, the total is the whole part,
+// and what is there is among the doubles.
 func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) {
-	total, _ := store.Integer(value)
+	total, whole := store.Integer(value)
+	if field.LimitOf != "" {
+		if value != nil && whole {
+			if s.Limits == nil {
+				s.Limits = map[string]int64{}
+			}
+			s.Limits[field.LimitOf] = total
+		}
+		return
+	}
+	fraction, number := store.Float(value)
+	if field.Integer() && !whole && math.Abs(fraction) < 1<<63 {
+		total = int64(fraction)
+	}
 	if first, _ := c.db.Layout.First(); field.Name == first.Name {
 		s.Total = total
 	}
-	switch {
-	case s.Totals == nil:
-	case field.Integer():
+	if s.Totals != nil && field.Integer() {
 		s.Totals[field.Name] = total
-	default:
+	}
+	delete(s.Doubles, field.Name)
+	if !field.Integer() || number && !whole {
+		if s.Doubles == nil {
+			s.Doubles = map[string]*float64{}
+		}
 		s.Doubles[field.Name] = store.Number(value)
 	}
-}
-
-// limited are those of a batch's counters that have a limit, as far as is known.
-func (c *Client) limited(sums sums) (counters []string) {
-	for _, sum := range sums {
-		if known, ok := c.known.Peek(sum.counter); ok && known.limited {
-			counters = append(counters, sum.counter)
-		}
-	}
-	return counters
 }
 
 // there reads markers, requests' memberships and the entries of holds at one time. It returns those
@@ -165,7 +199,7 @@ func (c *Client) limited(sums sums) (counters []string) {
 func (c *Client) there(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {
 	ids, names := slices.Clone(markers), make([]string, 0, len(markers)+len(requests))
 	for _, id := range markers {
-		names = append(names, c.db.Layout.Request(id))
+		names = append(names, c.markerName(id))
 	}
 	for _, r := range requests {
 		if r.member != nil {
@@ -182,7 +216,11 @@ func (c *Client) there(ctx context.Context, markers []string, requests []*reques
 	there := make(map[string]marker)
 	for i, doc := range docs {
 		if doc != nil {
-			there[ids[i]] = decodeMarker(doc)
+			m := decodeMarker(doc)
+			if strings.HasPrefix(ids[i], recordPrefix) && !m.settled {
+				m.record = new(hold.RecordOf(doc))
+			}
+			there[ids[i]] = m
 		}
 	}
 	return there, nil
@@ -200,7 +238,7 @@ func decodeMarker(doc *firestorepb.Document) marker {
 
 // memberOf reads a membership.
 func memberOf(doc *firestorepb.Document) Member {
-	m := Member{Member: path.Base(doc.GetName()), At: doc.GetCreateTime().AsTime()}
+	m := Member{Member: path.Base(doc.GetName()), At: doc.GetCreateTime().AsTime(), From: doc.GetFields()[memberFrom].GetStringValue()}
 	if at := doc.GetFields()[memberAt].GetTimestampValue(); at != nil {
 		m.At = at.AsTime()
 	}
@@ -210,17 +248,15 @@ func memberOf(doc *firestorepb.Document) Member {
 	return m
 }
 
-// holdingOf is what a shard's document holds. A field whose numbers can't be a shard's has no room, and
-// holds nothing that is given back: something else wrote it.
-func holdingOf(doc *firestorepb.Document) holding {
-	h := holding{shard: doc.GetName(), version: doc.GetUpdateTime().AsTime()}
-	for name := range doc.GetFields() {
-		if field, ok := layout.SharedField(name); ok {
-			if h.fields == nil {
-				h.fields = make(map[string]escrow.Held, 1)
-			}
-			h.fields[field], _ = book.HeldOf(doc, field)
-		}
+// readsSideBySide is how many reads of a call are under way at once.
+const readsSideBySide = 16
+
+// each does something for each of several, for some side by side, and returns an error of one.
+func each[T any](all []T, do func(T) error) error {
+	var group errgroup.Group
+	group.SetLimit(readsSideBySide)
+	for _, one := range all {
+		group.Go(func() error { return do(one) })
 	}
-	return h
+	return group.Wait()
 }

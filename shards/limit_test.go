@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,9 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -24,6 +21,15 @@ import (
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
+
+// withLimit has a total with a limit, of 0 until it is set.
+var withLimit = shards.Config{Place: shards.Place{Fields: "total=limit()"}}
+
+// rollUpLimit is [world.rollUp] of such a total.
+func (w *world) rollUpLimit(t *testing.T, id string) rollup.Report {
+	t.Helper()
+	return w.reconcile(t, rollup.Config{Place: withLimit.Place}, id, rollup.ReconcileOptions{})
+}
 
 // limit sets a limit of a counter's total.
 func limit(t *testing.T, c shards.Counter, n int64) {
@@ -50,9 +56,12 @@ func (w *world) shares(t *testing.T, id string) (sum int64, ids []string) {
 		t.Fatal(err)
 	}
 	for _, doc := range docs {
-		share, has := doc.Data()["share(count)"].(int64)
-		count, members := doc.Data()["count"].(int64), doc.Data()["members(count)"]
-		if has && (count < 0 || count > share || members.(int64) > count || doc.Data()["room(count)"] != (count < share)) {
+		share, has := doc.Data()["share(total)"].(int64)
+		count, members := doc.Data()["total"], doc.Data()["members(total)"]
+		if !has {
+			continue
+		}
+		if count := count.(int64); count < 0 || count > share || members.(int64) > count {
 			t.Errorf("shard %s holds %v", doc.Ref.ID, doc.Data())
 		}
 		sum += share
@@ -61,35 +70,18 @@ func (w *world) shares(t *testing.T, id string) (sum int64, ids []string) {
 	return sum, ids
 }
 
-// Shards say whether they have room also where nothing but their share changes.
-func TestAnotherLimitSaysWhereThereIsRoom(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
-	limit(t, c, 3)
-	if err := c.Add(t.Context(), 3); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range []int64{3, 6, 3, 4} {
-		limit(t, c, n)
-		if sum, _ := w.shares(t, "a"); sum != n { // which looks at what each of them says
-			t.Errorf("shares of %d, want %d", sum, n)
-		}
-	}
-}
-
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+	c := w.counter(t, w.open(t, withLimit), "a", 3)
 	add := func(by int64) error { return c.Add(t.Context(), by) }
+	wantLimit(t, add(2), 0)
+	limit(t, c, 2)
 	if err := add(2); err != nil {
 		t.Fatal(err)
 	}
-	limit(t, c, 2) // no shard has room
-	w.shares(t, "a")
 	limit(t, c, 10)
-	if sum, ids := w.shares(t, "a"); sum != 10 || !slices.Equal(ids, []string{"limited-0", "limited-1", "limited-2"}) {
+	if sum, ids := w.shares(t, "a"); sum != 10 || !slices.Equal(ids, []string{"total~0", "total~1", "total~2"}) {
 		t.Errorf("shares of %d in %v, want 10 in three", sum, ids)
 	}
 	wantLimit(t, add(9), 8)
@@ -103,58 +95,128 @@ func TestLimit(t *testing.T) {
 	w.wantSum(t, "a", 10)
 	w.shares(t, "a")
 
-	w.rollUp(t, "a")
+	w.rollUpLimit(t, "a")
 	s, err := c.Get(t.Context())
 	if err != nil || s.Total != 10 || !maps.Equal(s.Limits, map[string]int64{"total": 10}) || !maps.Equal(s.Left, map[string]int64{"total": 0}) {
 		t.Errorf("%+v, %v, want 10 of 10", s, err)
 	}
+	if doc := w.doc(t, "counters/a"); doc["total"] != int64(10) || doc["total_limit"] != int64(10) {
+		t.Errorf("the document is %v, want 10 of 10", doc)
+	}
 	if err := c.SetLimit(t.Context(), "total", 9); !errors.Is(err, shards.ErrLimit) || !strings.Contains(fmt.Sprint(err), "10 of total are taken") {
 		t.Errorf("a limit of 9: %v, want that 10 are taken", err)
+	}
+	if err := c.SetLimit(t.Context(), "total", -1); !errors.Is(err, shards.ErrInvalidLimit) {
+		t.Errorf("-1: %v", err)
 	}
 	limit(t, c, 12)
 	if err := add(-3); err != nil {
 		t.Fatal(err)
 	}
-	limit(t, c, 7)
+	for _, n := range []int64{7, 9, 7} {
+		limit(t, c, n)
+		limit(t, c, n)
+		if sum, _ := w.shares(t, "a"); sum != n {
+			t.Errorf("shares of %d, want %d", sum, n)
+		}
+	}
 	wantLimit(t, add(1), 0)
-	if err := c.RemoveLimit(t.Context(), "total"); err != nil {
-		t.Fatal(err)
+	w.wantSum(t, "a", 7)
+}
+
+// A counter has the limit that is declared, until it has another. A changed declaration touches none whose shards are
+// made: by the first take, or the first limit.
+func TestADeclaredLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	client := w.open(t, shards.Config{Place: shards.Place{Fields: "likes,seats=limit(3)"}, AutoCreate: true})
+	take := func(client *shards.Client, counter string, by int64) error {
+		_, err := client.AddAll(t.Context(), []shards.Increment{{Counter: counter, Field: "seats", By: by}}, shards.Key{})
+		return err
 	}
-	if err := add(100); err != nil {
-		t.Fatal(err)
+	later := w.open(t, shards.Config{Place: shards.Place{Fields: "likes,seats=limit(5)"}, AutoCreate: true})
+	wantLimit(t, take(client, "a", 4), 3)
+	wantLimit(t, take(later, "a", 4), 3)
+	if err := take(later, "a", 3); err != nil {
+		t.Error(err)
 	}
-	if sum, ids := w.shares(t, "a"); sum != 0 || !slices.Equal(ids, []string{"0", "1", "2"}) {
-		t.Errorf("shares of %d in %v, want none in three", sum, ids)
+	wantLimit(t, take(later, "b", 6), 5)
+	// the document says so before anybody has taken, and after that
+	for range 2 {
+		c := handle(t, later, "c")
+		if err := c.Create(t.Context(), shards.CreateOptions{}); err != nil && !errors.Is(err, shards.ErrExists) {
+			t.Fatal(err)
+		}
+		w.reconcile(t, rollup.Config{Place: rollup.Place{Fields: "likes,seats=limit(5)"}}, "c", rollup.ReconcileOptions{})
+		if s, err := c.Get(t.Context()); err != nil || s.Limits["seats"] != 5 || s.Left["seats"] != 5 || s.NotCounted != nil {
+			t.Errorf("%+v, %v, want 5 left", s, err)
+		}
+		if err := c.SetLimit(t.Context(), "seats", 5); err != nil {
+			t.Fatal(err)
+		}
 	}
-	w.wantSum(t, "a", 107)
-	w.rollUp(t, "a")
-	if s, err := c.Get(t.Context()); err != nil || s.Total != 107 || s.Limits != nil || s.Left != nil {
-		t.Errorf("%+v, %v, want 107 without a limit", s, err)
+	unknown := w.open(t, shards.Config{Place: shards.Place{Fields: "likes"}})
+	if err := take(unknown, "a", -1); !errors.Is(err, shards.ErrInvalidField) {
+		t.Errorf("of who doesn't declare it: %v", err)
 	}
 }
 
-// What doesn't know of a limit, or that there is none any more, looks again.
-func TestLimitIsNewToOthers(t *testing.T) {
+// Whatever else is done to a counter leaves its fields with limits as they are.
+func TestCommandsBesideALimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	stale := w.counter(t, w.open(t, shards.Config{}), "a", 4)
-	setter := handle(t, w.open(t, shards.Config{}), "a")
-	for range 3 {
-		if err := stale.Add(t.Context(), 1); err != nil {
-			t.Fatal(err)
+	cfg := shards.Config{Place: shards.Place{Fields: "likes,seats=limit(5)"}, AutoCreate: true}
+	c := w.counter(t, w.open(t, cfg), "a", 2)
+	ctx := t.Context()
+	add := func(by map[string]int64) error {
+		_, err := c.AddFields(ctx, by, shards.Key{})
+		return err
+	}
+	if err := add(map[string]int64{"likes": 9, "seats": 3}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Join(ctx, "seats", "alice"); err != nil {
+		t.Fatal(err)
+	}
+	want := func(what string, likes int64) {
+		t.Helper()
+		s, err := c.Sum(ctx)
+		if err != nil || s.Totals["likes"] != likes || s.Totals["seats"] != 4 || s.Limits["seats"] != 5 {
+			t.Errorf("after %s: %+v, %v, want %d likes and 4 of 5 seats", what, s, err, likes)
 		}
-		before := w.sum(t, "a")
-		limit(t, setter, before+2)
-		for range 2 {
-			if err := stale.Add(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
+	}
+	likes := int64(9)
+	for _, command := range []struct {
+		name  string
+		do    func() error
+		likes int64
+	}{
+		{"resize", func() error { return c.Resize(ctx, 1, shards.ResizeOptions{}) }, 9},
+		{"growth", func() error { return c.Resize(ctx, 40, shards.ResizeOptions{}) }, 9},
+		{"rebase", func() error { return c.RebaseFields(ctx, map[string]int64{"likes": 4}) }, 4},
+		{"reset", func() error { return c.Reset(ctx, shards.ResetOptions{}) }, 0},
+		{"create", func() error { w.deleteByHand(t); return c.Create(ctx, shards.CreateOptions{}) }, 0},
+	} {
+		if err := command.do(); err != nil {
+			t.Errorf("%s: %v", command.name, err)
 		}
-		wantLimit(t, stale.Add(t.Context(), 1), 0)
-		w.wantSum(t, "a", before+2)
-		if err := setter.RemoveLimit(t.Context(), "total"); err != nil {
-			t.Fatal(err)
+		likes = command.likes
+		want(command.name, likes)
+	}
+	for name, err := range map[string]error{
+		"rebase": c.RebaseFields(ctx, map[string]int64{"seats": 0}), "its limit": add(map[string]int64{"seats_limit": 1}),
+	} {
+		if !errors.Is(err, shards.ErrInvalidField) {
+			t.Errorf("%s: %v, want ErrInvalidField", name, err)
 		}
+	}
+	want("what is refused", 0)
+	if err := c.Delete(ctx, shards.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantNothing(t)
+	if _, err := c.Join(ctx, "seats", "alice"); err != nil { // of the next life
+		t.Error(err)
 	}
 }
 
@@ -162,8 +224,8 @@ func TestLimitIsNewToOthers(t *testing.T) {
 func TestTwoProcessesShareALimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.counter(t, w.open(t, shards.Config{}), "a", 1)
-	b := handle(t, w.open(t, shards.Config{}), "a")
+	a := w.counter(t, w.open(t, withLimit), "a", 1)
+	b := handle(t, w.open(t, withLimit), "a")
 	limit(t, a, 3)
 	for _, c := range []shards.Counter{a, b, a} {
 		if err := c.Add(t.Context(), 1); err != nil {
@@ -181,27 +243,10 @@ func TestTwoProcessesShareALimit(t *testing.T) {
 	w.wantSum(t, "a", 3)
 }
 
-// An increment that was on its way when a field got its limit finds no shard, and is decided about again.
-func TestLimitWhileAnIncrementIsOnItsWay(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
-	setter := handle(t, w.open(t, shards.Config{}), "a")
-	var once sync.Once
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		if addsToShard(req) {
-			once.Do(func() { limit(t, setter, 0) })
-		}
-		return emulator.Verdict{}
-	})
-	wantLimit(t, c.Add(t.Context(), 1), 0)
-	w.wantSum(t, "a", 0)
-}
-
 func TestKeysUnderALimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	c := w.counter(t, w.open(t, withLimit), "a", 2)
 	limit(t, c, 1)
 	one, two := shards.Key{Value: "one"}, shards.Key{Value: "two"}
 	once := func(by int64, key shards.Key) (bool, error) { return c.AddOnce(t.Context(), by, key) }
@@ -226,13 +271,13 @@ func TestKeysUnderALimit(t *testing.T) {
 func TestMembersUnderALimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+	c := w.counter(t, w.open(t, withLimit), "a", 2)
 	join := func(member string) (bool, error) { return c.Join(t.Context(), "total", member) }
 	leave := func(member string) (bool, error) { return c.Leave(t.Context(), "total", member) }
+	limit(t, c, 3)
 	if _, err := join("early"); err != nil {
 		t.Fatal(err)
 	}
-	limit(t, c, 3)
 	for _, member := range []string{"b", "c"} {
 		if counted, err := join(member); !counted || err != nil {
 			t.Fatal(counted, err)
@@ -257,13 +302,6 @@ func TestMembersUnderALimit(t *testing.T) {
 	}
 	w.wantSum(t, "a", 3)
 	w.shares(t, "a")
-	if err := c.RemoveLimit(t.Context(), "total"); err != nil {
-		t.Fatal(err)
-	}
-	if counted, err := leave("b"); !counted || err != nil {
-		t.Errorf("counted %v, %v", counted, err)
-	}
-	w.wantSum(t, "a", 2)
 }
 
 // Several counters, with limits and without, are all or nothing.
@@ -272,10 +310,10 @@ func TestMembersUnderALimit(t *testing.T) {
 func TestLeavingBesideAJoinUnderALimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	other := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	other := w.counter(t, w.open(t, withLimit), "a", 1)
 	limit(t, other, 5)
 	asked := 0
-	client := w.asking(t, shards.Config{}, "BatchGetDocuments", func() {
+	client := w.asking(t, withLimit, "BatchGetDocuments", func() {
 		if asked++; asked == 2 {
 			if _, err := other.Join(t.Context(), "total", "alice"); err != nil {
 				t.Error(err)
@@ -295,15 +333,15 @@ func TestLeavingBesideAJoinUnderALimit(t *testing.T) {
 func TestLimitsOfSeveralCounters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	client := w.open(t, shards.Config{AutoCreate: true})
-	a, b := w.counter(t, client, "a", 2), w.counter(t, client, "b", 2)
+	client := w.open(t, shards.Config{Place: shards.Place{Fields: "total=limit(1),likes"}, AutoCreate: true})
+	a := w.counter(t, client, "a", 2)
+	w.counter(t, client, "b", 2) // which has what is declared
 	w.counter(t, client, "plain", 2)
 	limit(t, a, 3)
-	limit(t, b, 1)
 	all := func(by int64, ids ...string) error {
 		var increments []shards.Increment
 		for _, id := range ids {
-			increments = append(increments, shards.Increment{Counter: id, By: by})
+			increments = append(increments, shards.Increment{Counter: id, Field: map[string]string{"plain": "likes"}[id], By: by})
 		}
 		_, err := client.AddAll(t.Context(), increments, shards.Key{})
 		return err
@@ -323,8 +361,8 @@ func TestLimitsOfSeveralCounters(t *testing.T) {
 	for id, want := range map[string]int64{"a": 2, "b": 1, "new": 1} {
 		w.wantSum(t, id, want)
 	}
-	if plain := w.sum(t, "plain"); plain < 1 || plain > 2 {
-		t.Errorf("plain adds up to %d", plain)
+	if s, err := handle(t, client, "plain").Sum(t.Context()); err != nil || s.Totals["likes"] < 1 || s.Totals["likes"] > 2 || s.Totals["total"] != 0 {
+		t.Errorf("plain adds up to %+v, %v", s, err)
 	}
 }
 
@@ -332,7 +370,7 @@ func TestLimitsOfSeveralCounters(t *testing.T) {
 func TestLimitOfOneField(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: "total=count,likes"}}), "a", 2)
+	c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: "total=limit(),likes"}}), "a", 2)
 	limit(t, c, 1)
 	add := func(by map[string]int64) error {
 		_, err := c.AddFields(t.Context(), by, shards.Key{})
@@ -344,19 +382,26 @@ func TestLimitOfOneField(t *testing.T) {
 		}
 	}
 	wantLimit(t, add(map[string]int64{"likes": 1, "total": 1}), 0)
-	if err := c.SetLimit(t.Context(), "likes", 5); err != nil {
-		t.Fatal(err)
+	if err := c.SetLimit(t.Context(), "likes", 5); !errors.Is(err, shards.ErrInvalidLimit) || !strings.Contains(fmt.Sprint(err), "likes=limit(500)") {
+		t.Errorf("%v, want that it has none, and how it is declared", err)
 	}
 	s, err := c.Sum(t.Context())
-	if err != nil || s.Totals["total"] != 1 || s.Totals["likes"] != 0 || s.Left["total"] != 0 {
+	if err != nil || s.Totals["total"] != 1 || s.Totals["likes"] != 0 || s.Left["total"] != 0 || s.Limits["total"] != 1 || len(s.Totals) != 2 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if err := c.RemoveLimit(t.Context(), "total"); err != nil {
+	var ids []string
+	for n := range 2 {
+		ids = append(ids, fmt.Sprint(n), fmt.Sprint("total~", n))
+	}
+	docs, err := w.fs.Collection("counters/a/shards").Documents(t.Context()).GetAll()
+	if err != nil {
 		t.Fatal(err)
 	}
-	wantLimit(t, add(map[string]int64{"likes": 6}), 5)
-	if err := add(map[string]int64{"likes": 5, "total": 5}); err != nil {
-		t.Fatal(err)
+	for _, doc := range docs {
+		_, likes := doc.Data()["likes"]
+		if _, total := doc.Data()["total"]; !slices.Contains(ids, doc.Ref.ID) || total == likes {
+			t.Errorf("shard %s holds %v", doc.Ref.ID, doc.Data())
+		}
 	}
 }
 
@@ -370,7 +415,7 @@ func TestLimitUnderFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+			c := w.counter(t, w.open(t, withLimit), "a", 2)
 			limit(t, c, 1)
 			w.onAdds(faults...)
 			if err := c.Add(t.Context(), 1); err != nil {
@@ -388,7 +433,7 @@ func TestLimitUnderFaults(t *testing.T) {
 func TestALateTake(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	c := w.counter(t, w.open(t, withLimit), "a", 1)
 	limit(t, c, 1)
 	var late atomic.Pointer[firestorepb.CommitRequest]
 	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
@@ -414,230 +459,32 @@ func TestALateTake(t *testing.T) {
 	w.wantSum(t, "a", 0)
 }
 
-// What a counter with a limit refuses, it refuses with a sentence, and nothing of it changes.
-func TestCommandsUnderALimit(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := w.counter(t, client, "a", 2)
-	limit(t, c, 5)
-	if err := c.Add(t.Context(), 3); err != nil {
-		t.Fatal(err)
-	}
-	ctx := t.Context()
-	for name, do := range map[string]func() error{
-		"reset":  func() error { return c.Reset(ctx, shards.ResetOptions{RemoveMembers: true}) },
-		"rebase": func() error { return c.Rebase(ctx, 0) },
-		"resize": func() error { return c.Resize(ctx, 1, shards.ResizeOptions{}) },
-		"grow":   func() error { return c.Resize(ctx, 4, shards.ResizeOptions{}) },
-	} {
-		if err := do(); !errors.Is(err, shards.ErrLimited) {
-			t.Errorf("%s: %v, want ErrLimited", name, err)
-		}
-	}
-	if err := c.SetLimit(ctx, "total", -1); !errors.Is(err, shards.ErrInvalidLimit) {
-		t.Errorf("-1: %v", err)
-	}
-	if sum, ids := w.shares(t, "a"); sum != 5 || len(ids) != 2 {
-		t.Errorf("shares of %d in %v", sum, ids)
-	}
-	w.wantSum(t, "a", 3)
-	if _, err := w.fs.Doc("counters/a").Delete(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Create(ctx, shards.CreateOptions{}); !errors.Is(err, shards.ErrLimited) {
-		t.Errorf("create: %v, want ErrLimited", err)
-	}
-	maker := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
-	if err := maker.Add(ctx, 1); !errors.Is(err, shards.ErrLimited) {
-		t.Errorf("an increment that would make it: %v, want ErrLimited", err)
-	}
-	if err := c.Delete(ctx, shards.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := maker.Add(ctx, 100); err != nil {
-		t.Error(err)
-	}
-	based := handle(t, client, "based")
-	if err := based.Create(ctx, shards.CreateOptions{Total: 7}); err != nil {
-		t.Fatal(err)
-	}
-	if err := based.SetLimit(ctx, "total", 9); !errors.Is(err, shards.ErrInvalidLimit) {
-		t.Errorf("a counter with a base: %v", err)
-	}
-}
-
-// A counter that Google's snippet has made gets a ledger, and counts below 0 in some shards are evened out.
-func TestLimitOfASnippetsCounter(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	doc := w.fs.Collection("counters").Doc("a")
-	set := func(ref *firestore.DocumentRef, data map[string]any) {
-		if _, err := ref.Set(t.Context(), data); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set(doc, map[string]any{"num_shards": 3})
-	for id, n := range map[string]int{"0": -4, "1": 9, "7": 1} {
-		set(doc.Collection("shards").Doc(id), map[string]any{"count": n, "other": id})
-	}
-	c := handle(t, w.open(t, shards.Config{}), "a")
-	limit(t, c, 8)
-	if sum, ids := w.shares(t, "a"); sum != 8 || len(ids) != 4 {
-		t.Errorf("shares of %d in %v", sum, ids)
-	}
-	wantLimit(t, c.Add(t.Context(), 3), 2)
-	if err := c.Add(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
-	w.wantSum(t, "a", 8)
-}
-
-// A counter with a limit is read whole for a decision, and made anew in one commit, so its shards are
-// bounded: those that are there, and those that its document says it has. So are members that are counted
-// when a field gets its limit.
-func TestLimitsAreOfSmallCounters(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	for name, s := range map[string]struct{ shards, says int }{
-		"most": {shards.MaxLimitedShards, shards.MaxLimitedShards}, "said": {2, shards.MaxLimitedShards + 1}, "there": {shards.MaxLimitedShards + 1, 2},
-	} {
-		bulk := w.fs.BulkWriter(t.Context())
-		doc := w.fs.Collection("counters").Doc(name)
-		_, err := bulk.Create(doc, map[string]any{"num_shards": s.says})
-		for n := 0; n < s.shards && err == nil; n++ {
-			_, err = bulk.Create(doc.Collection("shards").Doc(fmt.Sprint(n)), map[string]any{"count": 1})
-		}
-		if bulk.End(); err != nil {
-			t.Fatal(err)
-		}
-		if err := handle(t, client, name).SetLimit(t.Context(), "total", 500); (err != nil) != (name != "most") || err != nil && !errors.Is(err, shards.ErrInvalidShards) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-
-	c := w.counter(t, client, "a", 2)
-	w.populate(t, 1001)
-	if err := c.SetLimit(t.Context(), "total", 5000); !errors.Is(err, shards.ErrInvalidLimit) {
-		t.Errorf("a limit of 1,001 members: %v", err)
-	}
-	leave(t, c, "0")
-	limit(t, c, 5000)
-	wantLimit(t, c.Add(t.Context(), 4001), 4000)
-}
-
-// A ledger that was deleted, and is made again of the shards, knows the limit.
-func TestLimitOutlivesItsLedger(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
-	limit(t, c, 4)
-	ledger := w.fs.Doc("counters/a/counter_rollup/ledger")
-	if _, err := ledger.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.rollUp(t, "a")
-	if err := c.Resize(t.Context(), 1, shards.ResizeOptions{}); !errors.Is(err, shards.ErrLimited) {
-		t.Errorf("resize: %v, want ErrLimited", err)
-	}
-	limit(t, c, 5)
-	wantLimit(t, c.Add(t.Context(), 6), 5)
-}
-
-// Partial sums of a counter's shards are beyond an int64: what a limit finds taken is the whole sum, whatever the order
-// of the shards. A sum that is beyond is more than any limit.
-func TestLimitNearTheEndsOfAnInt64(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for id, counts := range map[string][]int64{"a": {math.MaxInt64, math.MaxInt64, -math.MaxInt64}, "b": {math.MaxInt64, 1, 0}} {
-		c := w.counter(t, w.open(t, shards.Config{}), id, 3)
-		for shard, n := range counts {
-			w.write(t, id, map[string]map[string]any{fmt.Sprint(shard): {"count": n}})
-		}
-		most := int64(10)
-		if id == "b" {
-			most = math.MaxInt64
-		}
-		if err := c.SetLimit(t.Context(), "total", most); !errors.Is(err, shards.ErrLimit) {
-			t.Errorf("a limit of %d beside %v: %v, want ErrLimit", most, counts, err)
-		}
-		for shard, n := range w.counts(t, id) {
-			if fmt.Sprint(counts[shard[0]-'0']) != fmt.Sprint(n) {
-				t.Errorf("shard %s counts %d of %v", shard, n, counts)
-			}
-		}
-	}
-}
-
-// A shard was a text, and was set to 0, as the docs say; the events are late. Then the field gets a limit, and
-// the events come: the total never exceeds the limit.
-func TestALateTextBesideALimit(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
-	if err := c.Add(t.Context(), 5); err != nil {
-		t.Fatal(err)
-	}
-	w.rollUp(t, "a")
-	w.put(t, "counters/a/shards/0", map[string]any{"count": "oops"})
-	text, err := w.fs.Doc("counters/a/shards/0").Get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.put(t, "counters/a/shards/0", map[string]any{"count": 0})
-	limit(t, c, 10)
-
-	client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.Conn(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	r := rollup.NewRoller(client, rollup.RollerOptions{})
-	told := rollup.Change{Counter: "a", Shard: "0", AsOf: text.UpdateTime, Made: text.CreateTime, Blank: []string{"count"}, Was: map[string]int64{"count": 5}}
-	if err := errors.Join(r.Add(t.Context(), told), r.Close(context.Background())); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Add(t.Context(), 10); err != nil {
-		t.Fatal(err)
-	}
-	w.rollUp(t, "a")
-	s, err := c.Sum(t.Context())
-	if err != nil || s.Total > 10 {
-		t.Errorf("%+v, %v: want at most 10", s, err)
-	}
-	g, err := c.Get(t.Context())
-	if err != nil || g.Total > 10 {
-		t.Errorf("%+v, %v: want at most 10", g, err)
-	}
-}
-
 // A shard of a limited field becomes a text, which is rolled up, and somebody writes back what it held: the total is
 // what is taken, and never beyond the limit.
 func TestATextInAShardWithALimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+	c := w.counter(t, w.open(t, withLimit), "a", 1)
 	limit(t, c, 10)
 	if err := c.Add(t.Context(), 5); err != nil {
 		t.Fatal(err)
 	}
-	w.rollUp(t, "a")
-	fields := map[string]any{"count": "oops", "members(count)": 0, "share(count)": 10, "room(count)": true}
-	w.put(t, "counters/a/shards/limited-0", fields)
-	if r := w.rollUp(t, "a"); !strings.Contains(r.Problem, "set it to what it held before") || r.After != 0 {
+	w.rollUpLimit(t, "a")
+	fields := map[string]any{"total": "oops", "members(total)": 0, "share(total)": 10}
+	w.put(t, "counters/a/shards/total~0", fields)
+	if r := w.rollUpLimit(t, "a"); !strings.Contains(r.Problem, "counts 0 there") || r.After != 0 {
 		t.Errorf("while it is a text: %+v", r)
 	}
-	fields["count"] = 5
-	w.put(t, "counters/a/shards/limited-0", fields)
-	w.rollUp(t, "a")
-	c = handle(t, w.open(t, shards.Config{}), "a")
+	fields["total"] = 5
+	w.put(t, "counters/a/shards/total~0", fields)
+	w.rollUpLimit(t, "a")
+	c = handle(t, w.open(t, withLimit), "a")
 	if err := c.Add(t.Context(), 5); err != nil {
 		t.Fatal(err)
 	}
 	wantLimit(t, c.Add(t.Context(), 1), 0)
 	w.wantSum(t, "a", 10)
-	if r := w.rollUp(t, "a"); r.Problem != "" || r.After != 10 {
+	if r := w.rollUpLimit(t, "a"); r.Problem != "" || r.After != 10 {
 		t.Errorf("%+v: want 10 of 10", r)
 	}
 }
@@ -646,7 +493,7 @@ func TestATextInAShardWithALimit(t *testing.T) {
 func TestWhatATakeCosts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 4)
+	c := w.counter(t, w.open(t, withLimit), "a", 4)
 	limit(t, c, 1000)
 	if err := c.Add(t.Context(), 1); err != nil { // looks
 		t.Fatal(err)
@@ -668,7 +515,7 @@ func TestWhatATakeCosts(t *testing.T) {
 func TestLimitChaos(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	maker := w.counter(t, w.open(t, shards.Config{}), "a", 5)
+	maker := w.counter(t, w.open(t, withLimit), "a", 5)
 	limit(t, maker, 40)
 
 	var mu sync.Mutex
@@ -676,14 +523,14 @@ func TestLimitChaos(t *testing.T) {
 	type moment struct{ taken, limit int64 }
 	moments := []moment{{0, 40}}
 	for _, id := range []string{"0", "1", "2", "3", "4"} {
-		held["limited-"+id] = [2]int64{0, 8}
+		held["total~"+id] = [2]int64{0, 8}
 	}
 	w.Server.OnCommit(func(changes []emulator.Change) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, c := range changes {
 			if at := strings.LastIndex(c.Name, "/shards/"); at >= 0 {
-				count, share := c.New.GetFields()["count"].GetIntegerValue(), c.New.GetFields()["share(count)"].GetIntegerValue()
+				count, share := c.New.GetFields()["total"].GetIntegerValue(), c.New.GetFields()["share(total)"].GetIntegerValue()
 				if count < 0 || count > share {
 					t.Errorf("%s counts %d of %d", c.Name, count, share)
 				}
@@ -719,7 +566,7 @@ func TestLimitChaos(t *testing.T) {
 	var counted, refused atomic.Int64
 	var group sync.WaitGroup
 	for range 3 {
-		c := handle(t, w.open(t, shards.Config{}), "a")
+		c := handle(t, w.open(t, withLimit), "a")
 		for range 8 {
 			group.Go(func() {
 				for range 12 {
@@ -766,12 +613,12 @@ func TestLimitChaos(t *testing.T) {
 func TestTheLastSeats(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 20)
+	c := w.counter(t, w.open(t, withLimit), "a", 20)
 	limit(t, c, 50)
 	var sold, refused atomic.Int64
 	var group sync.WaitGroup
 	for range 4 {
-		c := handle(t, w.open(t, shards.Config{}), "a")
+		c := handle(t, w.open(t, withLimit), "a")
 		for range 25 {
 			group.Go(func() {
 				for done := false; !done; {

@@ -5,58 +5,50 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/seats"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// A batch of a counter that has a limit is committed on condition of the shards that it counts in: see
-// package escrow. What the client knows of them is from its last commit there, from a look for room, or from a
-// look at all of them. An increment of such a counter shares commits with others of that counter alone.
+// A batch that counts in fields with limits is committed on condition of the shards that it counts in: see package
+// escrow. What the client knows of them is from its last commit there, or from a look at all of them. Those who ask for
+// the same field, and nothing else, share commits; a request for more goes alone.
 
-// sendLimited is [Client.send] of a batch that touches counters with limits. It refuses what there is no
+// errUnmade says that nobody has made the shards of a field with a limit.
+var errUnmade = errors.New("the field has no shards yet")
+
+// sendLimited is [Client.send] of a batch that counts in fields with limits. It refuses what there is no
 // room for, and leaves for a further commit what finds none beside the others.
-func (c *Client) sendLimited(ctx context.Context, f *batch, limited []string) step {
+func (c *Client) sendLimited(ctx context.Context, f *batch, places []place) step {
 	f.limited = true
 	var p limitedPlan
 	known := f.misses == 0 || f.misses%4 > 0 // or else what is known of all shards is old, most likely
 	if known {
-		var busy bool
-		if p, busy, known = c.shardsOf.fromKnown(limited, f.requests, c.db.Now().Add(-shardRests)); busy {
-			c.findMore(ctx, p)
-		}
+		p, known = c.shardsOf.fromKnown(places, f.requests)
 	}
 	if !known {
 		var err error
-		var gone string
-		takers, others, places := c.takers(f.requests)
-		if len(takers) > 0 {
-			f.requests, f.rest = takers, append(f.rest, others...)
-			p, known, err = c.lookForRoom(ctx, takers, places)
-		}
-		if err == nil && !known {
-			p, gone, err = c.look(ctx, limited, f.requests)
-		}
-		if err != nil {
+		switch p, err = c.look(ctx, places, f.requests); {
+		case errors.Is(err, errUnmade):
+			if next := f.failure(err); next != pause {
+				return next
+			}
+			return makeMissing
+		case err != nil:
 			return f.notLooked(err)
-		}
-		if gone != "" { // its limit was removed, or the counter was
-			c.known.Remove(gone)
-			return f.missed(status.Errorf(codes.NotFound, "no shard of counter %q has a limit", gone))
 		}
 	}
 	if len(p.Refused) > 0 {
-		ended, err := c.endHolds(ctx, f.requests, p)
+		ended, err := c.endHolds(ctx, hold.In(c.db), f.requests, p)
 		switch {
 		case err != nil:
 			return f.notLooked(err)
@@ -79,48 +71,75 @@ func (c *Client) sendLimited(ctx context.Context, f *batch, limited []string) st
 	if f.requests = taken; len(taken) == 0 {
 		return finished
 	}
-	return c.commitLimited(ctx, f, f.sums(), p)
+	return c.commitLimited(ctx, f, p)
 }
 
-// look reads all shards of counters with limits, those of each at one time, and decides about requests: one
-// counter that had no room then is enough for a refusal. It returns a counter of which there are none.
-func (c *Client) look(ctx context.Context, counters []string, requests []*request) (p limitedPlan, gone string, err error) {
-	shards, times := make(map[string][]holding, len(counters)), map[place]time.Time{}
+// look asks sums, which refuse all requests, or else reads the shards, and decides. What all shards of a place hold is
+// as of one time since the requests were made. Its error may be [errUnmade].
+func (c *Client) look(ctx context.Context, places []place, requests []*request) (p limitedPlan, err error) {
+	p = limitedPlan{all: map[place]escrow.Held{}, read: map[place]time.Time{}}
+	valid := true // or something else has written shards, which are looked at one by one
 	var mu sync.Mutex
-	err = each(slices.Values(counters), func(counter string) error {
-		docs, read, err := c.db.DocumentsAsOf(ctx, store.Query{Collection: c.db.Layout.ShardsOf(counter)})
+	if !slices.ContainsFunc(requests, (*request).gives) { // what is given back is of those who are no members
+		err := each(places, func(at place) error {
+			sum, read, err := c.sumOf(ctx, at)
+			mu.Lock()
+			defer mu.Unlock()
+			p.all[at], p.read[at], valid = sum, read, valid && sum.Valid()
+			return err
+		})
+		if err != nil {
+			return p, err
+		}
+		for i, r := range requests {
+			if noRoom(c.db.Layout, r, p) != nil {
+				p.Refused = append(p.Refused, i)
+			}
+		}
+		if valid && len(p.Refused) == len(requests) {
+			return p, nil
+		}
+	}
+	shards, times := map[place][]holding{}, map[place]time.Time{}
+	err = each(places, func(at place) error {
+		field, _ := c.db.Layout.Fields.Sum(at.field)
+		docs, read, err := c.db.DocumentsAsOf(ctx, seats.Shards(c.db.Layout, at.counter, field, time.Time{}))
 		if err != nil {
 			return fmt.Errorf("read shards: %w", err)
 		}
-		var of []holding
-		for _, doc := range docs {
-			if layout.IsLimited(store.IDOf(doc.GetName())) {
-				of = append(of, holdingOf(doc))
-			}
+		if len(docs) == 0 {
+			return errUnmade
 		}
-		c.shardsOf.forget(counter, of...)
+		of := holdingsOf(docs, field)
+		c.shardsOf.readAll(at, of)
 		mu.Lock()
 		defer mu.Unlock()
-		if len(of) == 0 {
-			gone = counter
-		}
-		shards[counter] = of
-		for _, h := range of {
-			for field := range h.fields {
-				times[place{counter, field}] = read
-			}
-		}
+		shards[at], times[at] = of, read
 		return nil
 	})
-	if err != nil || gone != "" {
-		return limitedPlan{}, gone, err
+	if err != nil {
+		return p, err
 	}
-	p = decide(shards, true, requests, nil)
+	p = decide(shards, true, requests)
 	p.read = times
 	c.shardsOf.mu.Lock()
 	defer c.shardsOf.mu.Unlock()
 	c.shardsOf.takeOut(p)
-	return p, "", nil
+	return p, nil
+}
+
+// sumOf is what all shards of a place hold at one time. How much of it is members' is left out.
+func (c *Client) sumOf(ctx context.Context, at place) (sum escrow.Held, read time.Time, err error) {
+	collection := c.db.Layout.ShardsOf(at.counter)
+	share, n, read, err := c.db.SumNumbers(ctx, collection, layout.ShareOf(at.field), time.Time{})
+	if err == nil && n == 0 {
+		err = errUnmade
+	}
+	if err != nil {
+		return sum, read, err
+	}
+	count, _, err := c.db.Sum(ctx, collection, at.field, read)
+	return escrow.Held{Count: count.GetIntegerValue(), Share: share.GetIntegerValue()}, read, err
 }
 
 // errEnded says that holds were over where there was no room.
@@ -128,33 +147,37 @@ var errEnded = errors.New("holds have ended")
 
 // endHolds ends the holds of fields in which a plan refuses requests, and which were over when it read that there is no
 // room. It reports whether there were any, and there may be room: whoever has ended them meanwhile.
-func (c *Client) endHolds(ctx context.Context, requests []*request, p limitedPlan) (ended bool, err error) {
+func (c *Client) endHolds(ctx context.Context, holds hold.Holds, requests []*request, p limitedPlan) (ended bool, err error) {
 	places := map[place]bool{}
-	for _, at := range p.Refused {
-		for _, sum := range requests[at].sums {
-			for _, a := range sum.amounts {
-				where := place{sum.counter, a.field}
-				if held, limited := p.held(where); limited && a.by > 0 && (held.Members > 0 || p.sums != nil) {
-					places[where] = true
-				}
+	for _, i := range p.Refused {
+		for at, n := range requests[i].asks() {
+			if n.By() > 0 {
+				places[at] = true
 			}
 		}
 	}
 	var any atomic.Bool
-	err = each(maps.Keys(places), func(where place) error {
-		field, _ := c.db.Layout.Fields.Sum(where.field) // which was asked for, so there is one
-		holds := hold.In(c.db)
-		freed, err := holds.AnyOver(ctx, where.counter, field, p.read[where])
-		if err == nil && freed {
-			freed, err = holds.End(ctx, where.counter, field)
-		}
-		if err == nil && freed {
-			c.shardsOf.forget(where.counter)
+	err = each(slices.Collect(maps.Keys(places)), func(at place) error {
+		freed, err := c.endHoldsOf(ctx, holds, at, p.read[at])
+		if freed {
 			any.Store(true)
 		}
 		return err
 	})
 	return any.Load(), err
+}
+
+// endHoldsOf ends the holds of a place that were over at a time, and reports whether there were any.
+func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, when time.Time) (ended bool, err error) {
+	field, _ := c.db.Layout.Fields.Sum(at.field)
+	ended, err = holds.AnyOver(ctx, at.counter, field, when)
+	if err == nil && ended {
+		ended, err = holds.End(ctx, at.counter, field)
+	}
+	if ended && err == nil {
+		c.shardsOf.forget(at)
+	}
+	return ended && err == nil, err
 }
 
 // refuse answers requests that a plan refuses, unless they were counted before: what has a key, or is a
@@ -178,63 +201,87 @@ func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
 		case r.member != nil && !r.member.join:
 			o.err = fmt.Errorf("%w: the member joined at this moment", ErrBusy)
 		default:
-			o.err = c.noRoom(r, p)
+			if full := noRoom(c.db.Layout, r, p); full != nil {
+				o.err = full
+			}
 		}
 		r.done <- o
 	}
 	return sendCommit
 }
 
+// touch is a shard that a batch's commit changes, on condition of what is known of it.
+type touch struct {
+	place
+	after holding
+	by    escrow.Held
+}
+
+// place notes in which shards the amounts of holds are, by the plan of the batch's commit.
+func (f *batch) place(p limitedPlan) {
+	for at, changes := range p.Plan {
+		var holds []*hold.Record
+		var amounts []int64
+		for _, r := range f.requests {
+			if r.hold != nil && r.limited[at] {
+				holds, amounts = append(holds, r.hold), append(amounts, r.hold.Amount)
+			}
+		}
+		for i, parts := range escrow.Parts(changes, amounts) {
+			holds[i].Parts = map[string]int64{}
+			for shard, n := range parts {
+				holds[i].Parts[store.IDOf(p.shards[at][shard].shard)] = n
+			}
+		}
+	}
+}
+
 // commitLimited commits what is left of a batch as planned.
-func (c *Client) commitLimited(ctx context.Context, f *batch, sums sums, p limitedPlan) step {
-	var touched []*touch
-	var free []*firestorepb.Write // to counters without limits
+func (c *Client) commitLimited(ctx context.Context, f *batch, p limitedPlan) step {
+	var touched []touch
+	var free []*firestorepb.Write // to fields without limits
 	home := map[string]string{}   // :: counter → id of a shard that it is counted in
-	for _, sum := range sums {
-		shards := p.shards[sum.counter]
-		if shards == nil {
-			known, ok := c.known.Get(sum.counter)
+	all := f.sums()
+	for _, s := range all {
+		plain := sum{counter: s.counter}
+		for _, a := range s.amounts {
+			at := place{s.counter, a.field}
+			changes, limited := p.Plan[at]
+			if !limited {
+				plain.amounts = append(plain.amounts, a)
+			}
+			for _, change := range changes {
+				after := p.shards[at][change.Shard]
+				home[s.counter] = store.IDOf(after.shard)
+				after.held = change.Of(after.held)
+				touched = append(touched, touch{at, after, change.By()})
+			}
+		}
+		if len(plain.amounts) > 0 {
+			known, ok := c.known.Get(s.counter)
 			if !ok {
 				return makeMissing
 			}
-			f.pick(sum.counter, known.NumShards)
-			free = append(free, c.adds(f, sum))
-			home[sum.counter] = layout.ShardID(f.picked[sum.counter])
-			continue
+			f.pick(s.counter, known.NumShards)
+			free = append(free, c.adds(f, plain))
 		}
-		first := len(touched)
-		at := p.touches(sum.counter)
-		for _, i := range slices.Sorted(maps.Keys(at)) {
-			touched = append(touched, p.touch(sum.counter, i))
-		}
-		if len(at) == 0 { // of fields that have no limit, as far as is known: they may have got one
-			any := rand.IntN(len(shards))
-			c.shardsOf.drop(sum.counter, shards[any].shard)
-			touched = append(touched, p.touch(sum.counter, any))
-		}
-		for _, a := range sum.amounts { // of fields without a limit
-			if _, planned := p.Plan[place{sum.counter, a.field}]; !planned {
-				touched[first].write.Add(a.field, a.by)
-			}
-		}
-		home[sum.counter] = store.IDOf(touched[first].after.shard)
 	}
-	writes := c.beside(f, len(sums), func(r *request) string { return home[r.counter()] })
+	f.place(p)
+	writes := c.beside(f, len(touched)+len(free), func(r *request) string { return home[r.counter()] })
+	first := len(writes)
 	for _, t := range touched {
-		t.at = len(writes)
-		writes = append(writes, t.write.Update(t.after.shard, store.UpdatedAtTime(t.after.version)))
+		writes = append(writes, seats.Change(t.after.shard, store.UpdatedAtTime(t.after.version), t.field, t.by))
 	}
-	writes = append(writes, free...)
-	resp, err := c.commit(ctx, f, writes)
+	resp, err := c.commit(ctx, f, append(writes, free...))
 	if err == nil {
-		for _, t := range touched {
-			t.after.version = resp.GetWriteResults()[t.at].GetUpdateTime().AsTime()
-			c.shardsOf.put(t.counter, t.after)
+		for i, t := range touched {
+			t.after.version = resp.GetWriteResults()[first+i].GetUpdateTime().AsTime()
+			c.shardsOf.put(t.place, t.after)
 		}
-		return f.answer(outcome{})
+		return f.answer(outcome{at: resp.GetCommitTime().AsTime()})
 	}
 	if store.KindOf(err) == store.Contention {
-		c.contended(ctx, sums, err)
+		c.contended(ctx, all, err, false)
 	}
 	c.logDoubt(f, err)
 	return f.failed(err)

@@ -11,7 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/seats"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -24,19 +26,20 @@ const makingsAtOnce = 16
 func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
 	defer cancel()
+	if f.limited {
+		return c.makeLimited(ctx, f)
+	}
 	var gone map[string]bool
 	var partly []string
-	sent, err := c.db.TransactOnce(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+	at, sent, err := c.db.TransactOnce(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		gone, partly, err = c.plan(ctx, tx, f)
 		return err
 	})
 	switch {
-	case errors.Is(err, errHasLimit):
-		return c.makeUnlimited(ctx, f)
 	case err == nil && len(gone) > 0:
 		return f.without(gone)
 	case err == nil:
-		next := f.answer(outcome{})
+		next := f.answer(outcome{at: at})
 		c.complete(partly)
 		return next
 	case store.IsTooLarge(err) && c.db.Layout.Hosted:
@@ -54,8 +57,7 @@ func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 }
 
 // plan writes a batch and what it takes, unless counters are gone: those that don't exist, and aren't
-// to be made. Counters in partly are made without all of their shards. A ledger that it makes has a
-// floor before the commit, which may add to the shards.
+// to be made. Counters in partly are made without all of their shards.
 func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[string]bool, partly []string, err error) {
 	sums := f.sums()
 	began := time.Now()
@@ -67,44 +69,32 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	n := make([]int, len(sums)) // of shards
 	// nothing is made for those who leave
 	makes := c.cfg.AutoCreate && slices.ContainsFunc(f.requests, func(r *request) bool { return r.member == nil || r.member.join })
-	born, limited := 0, false
-	for i, k := range books {
-		if s, err := c.snapshotOf(k.Counter, k.Doc); err == nil {
-			n[i], s.limited = s.NumShards, k.Limited()
-			limited = limited || s.limited
+	born := 0
+	for i, b := range books {
+		if err := b.CheckSettings(); err != nil {
+			return nil, nil, err
+		}
+		if s, err := c.snapshotOf(b.Counter, b.Doc); err == nil && !b.Deleting() {
+			n[i] = s.NumShards
 			c.known.put(s, began)
-		} else if makes && k.Doc == nil {
+		} else if makes && b.Doc == nil && !b.Deleting() {
 			n[i] = c.cfg.NumShards
 			born++
 		} else {
-			gone[k.Counter] = true
-			c.known.Remove(k.Counter)
+			gone[b.Counter] = true
+			c.known.Remove(b.Counter)
 		}
 	}
 	if len(gone) > 0 {
 		return gone, nil, nil
 	}
-	if limited {
-		return nil, nil, errHasLimit
-	}
 	missing := make([][]string, len(sums)) // shards that may be
 	group, reading := errgroup.WithContext(ctx)
 	group.SetLimit(makingsAtOnce)
-	for i, k := range books {
-		makes := k.Doc == nil || c.db.Layout.Hosted // that may never have been counted
-		if makes || k.Ledger == nil {
+	for i, b := range books {
+		if b.Doc == nil || c.db.Layout.Hosted { // that may never have been counted
 			group.Go(func() (err error) {
-				if makes {
-					missing[i], err = Counter{c, k.Counter}.size(reading, tx, k, n[i], 0, k.At.Add(-time.Microsecond))
-				}
-				if err == nil && (k.HasLedger() || !makes) { // or [book.Book.Make] has looked
-					err = k.CheckUnlimited(reading, tx)
-				}
-				if s, is := c.snapshotOf(k.Counter, k.Doc); errors.Is(err, ErrLimited) && is == nil { // by its shards: the ledger is lost
-					s.limited = true
-					c.known.put(s, began)
-					return errHasLimit
-				}
+				missing[i], err = Counter{c, b.Counter}.size(reading, tx, b, n[i], 0)
 				return err
 			})
 		}
@@ -130,35 +120,21 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	return nil, partly, nil
 }
 
-// errHasLimit says that a batch touches a counter with a limit. No shard of one is made for it.
-var errHasLimit = errors.New("a counter has a limit")
-
-// makeUnlimited makes what a batch misses of counters without limits, at zero, because it is of another
-// counter with a limit, too, and is on a condition.
-func (c *Client) makeUnlimited(ctx context.Context, f *batch) step {
-	if f.shared() {
-		return leave
-	}
-	var mu sync.Mutex
+// makeLimited makes what a batch misses that counts in fields with limits, which is on a condition: counters, if they
+// are to be made, and shards, at zero. It counts nothing.
+func (c *Client) makeLimited(ctx context.Context, f *batch) step {
 	gone := map[string]bool{}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(makingsAtOnce)
-	for _, sum := range f.sums() {
-		if len(c.limited(sums{sum})) > 0 {
-			continue
+	var mu sync.Mutex
+	err := each(f.sums(), func(s sum) error {
+		err := c.makeOne(ctx, s)
+		if errors.Is(err, ErrNotFound) {
+			mu.Lock()
+			defer mu.Unlock()
+			gone[s.counter], err = true, nil
 		}
-		group.Go(func() error {
-			err := c.makeOne(ctx, sum.counter)
-			if errors.Is(err, ErrNotFound) {
-				mu.Lock()
-				defer mu.Unlock()
-				gone[sum.counter] = true
-				return nil
-			}
-			return err
-		})
-	}
-	switch err := group.Wait(); {
+		return err
+	})
+	switch {
 	case len(gone) > 0:
 		return f.without(gone)
 	case err != nil:
@@ -167,22 +143,59 @@ func (c *Client) makeUnlimited(ctx context.Context, f *batch) step {
 	return sendCommit
 }
 
-// makeOne makes what an increment of a counter without a limit misses. Its error is [ErrNotFound] where that is the
-// counter, and it isn't to be made.
-func (c *Client) makeOne(ctx context.Context, counter string) error {
-	of := Counter{c, counter}
-	err := of.setShards(ctx, 0, func(is int) int { return is })
-	if errors.Is(err, ErrLimited) { // since it was read
-		c.known.Remove(counter)
-		_, err = c.resolve(ctx, counter)
+// makeOne makes what an increment of a counter misses. Its error is [ErrNotFound] where that is the counter, and it
+// isn't to be made.
+func (c *Client) makeOne(ctx context.Context, s sum) error {
+	of := Counter{c, s.counter}
+	err := c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+		books, _, err := c.books.Get(ctx, tx, []string{s.counter})
+		if err != nil {
+			return err
+		}
+		b := books[0]
+		if err := b.CheckSettings(); err != nil {
+			return err
+		}
+		if b.Deleting() {
+			return ErrNotFound
+		}
+		snapshot, err := c.snapshotOf(s.counter, b.Doc)
+		n := snapshot.NumShards
+		if err != nil {
+			if n = c.cfg.NumShards; b.Doc != nil || !c.cfg.AutoCreate {
+				return err
+			}
+		}
+		missing, err := of.size(ctx, tx, b, n, 0)
+		if err != nil {
+			return err
+		}
+		for _, a := range s.amounts {
+			field, _ := c.db.Layout.Fields.Sum(a.field)
+			if field.Limit == nil {
+				for i := range n {
+					missing = append(missing, of.shardName(layout.ShardID(i)))
+				}
+				continue
+			}
+			there, err := tx.Documents(ctx, seats.Shards(c.db.Layout, s.counter, field, time.Time{}))
+			if err != nil {
+				return fmt.Errorf("read shards: %w", err)
+			}
+			if len(there) > 0 {
+				continue
+			}
+			earlier, err := hold.In(c.db).Earlier(ctx, tx, s.counter, field.Shard, time.Time{})
+			if err != nil {
+				return err
+			}
+			tx.Write(append(seats.Make(c.db.Layout, s.counter, field, n, *field.Limit), earlier...)...)
+		}
+		return c.createMissing(ctx, tx, missing)
+	})
+	if err == nil {
+		_, err = c.resolve(ctx, s.counter)
 	}
-	if !errors.Is(err, ErrNotFound) || !c.cfg.AutoCreate {
-		return err
-	}
-	if err := of.create(ctx, CreateOptions{}); err != nil && !errors.Is(err, ErrExists) {
-		return err
-	}
-	_, err = c.resolve(ctx, counter)
 	return err
 }
 
@@ -213,12 +226,12 @@ func (c *Client) complete(counters []string) {
 // and may run twice.
 func (c Counter) setShards(ctx context.Context, from int, change func(was int) int) error {
 	return c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		s, k, _, err := c.unlimited(ctx, tx)
+		s, b, _, err := c.existing(ctx, tx)
 		if err != nil {
 			return err
 		}
 		n := change(s.NumShards)
-		missing, err := c.size(ctx, tx, k, n, 0, time.Time{})
+		missing, err := c.size(ctx, tx, b, n, 0)
 		if err != nil {
 			return err
 		}
@@ -231,15 +244,18 @@ func (c Counter) setShards(ctx context.Context, from int, change func(was int) i
 
 // size gives the counter n shards, and what else it takes to be counted, in a transaction that has read
 // its book: see [book.Book.Make]. It returns the shards that may be missing.
-func (c Counter) size(ctx context.Context, tx *store.Tx, k *book.Book, n int, total int64, floor time.Time) (missing []string, err error) {
-	for i := book.NumShards(c.client.db.Layout, k.Doc); i < n; i++ {
+func (c Counter) size(ctx context.Context, tx *store.Tx, b *book.Book, n int, total int64) (missing []string, err error) {
+	for i := book.NumShards(c.client.db.Layout, b.Doc); i < n; i++ {
 		missing = append(missing, c.shardName(layout.ShardID(i)))
 	}
-	return missing, k.Make(ctx, tx, n, total, floor)
+	return missing, b.Make(ctx, tx, n, total)
 }
 
 // createMissing makes those of the shards that are missing, at zero.
 func (c *Client) createMissing(ctx context.Context, tx *store.Tx, names []string) error {
+	if len(c.db.Layout.Plain()) == 0 {
+		return nil
+	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	docs, _, err := tx.Get(ctx, names...)

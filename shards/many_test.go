@@ -15,8 +15,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// A call of as many counters as it may name has to end within its time, by a process that knows none of their shards, and
-// with a Firestore that takes a while for each question. Time is virtual here.
+// A call of as many counters as it may name has to end within its time, by a process that knows none of their shards,
+// and with a Firestore that takes a while for each question. Time is virtual here.
 
 // apart has two clients of a Firestore in a bubble of their own: one whose every call takes a while, and one beside it.
 func apart(t *testing.T, cfg shards.Config, takes time.Duration, test func(t *testing.T, far, near *shards.Client)) {
@@ -45,7 +45,7 @@ func apart(t *testing.T, cfg shards.Config, takes time.Duration, test func(t *te
 			time.Sleep(takes)
 			return open(ctx, desc, conn, method, opts...)
 		}))
-		test(t, far, open(shards.Config{}))
+		test(t, far, open(shards.Config{Place: cfg.Place}))
 	})
 }
 
@@ -64,29 +64,30 @@ func products(t *testing.T, client *shards.Client, n int) []shards.Increment {
 	return increments
 }
 
-// An order of many products is refused if one of them is sold out, and not for lack of time.
+// A call counts in twenty fields with limits at most. An order of as many is refused if one of them is sold out, and
+// can be given back.
 func TestManyLimitedCountersInOneCall(t *testing.T) {
 	t.Parallel()
-	apart(t, shards.Config{}, 15*time.Millisecond, func(t *testing.T, far, near *shards.Client) {
-		order := products(t, near, shards.MaxIncrements)
-		if _, err := far.AddAll(t.Context(), order, shards.Key{}); !errors.Is(err, shards.ErrLimit) {
+	apart(t, withLimit, 15*time.Millisecond, func(t *testing.T, far, near *shards.Client) {
+		order := products(t, near, 22)
+		add := func(order []shards.Increment) error {
+			_, err := far.AddAll(t.Context(), order, shards.Key{})
+			return err
+		}
+		if err := add(order[1:]); !errors.Is(err, shards.ErrInvalidIncrement) {
+			t.Errorf("of 21: %v", err)
+		}
+		if err := add(order[:20]); !errors.Is(err, shards.ErrLimit) {
 			t.Errorf("%v, want ErrLimit", err)
 		}
-	})
-}
-
-// An order of many products is given back.
-func TestManyLimitedCountersAreGivenBack(t *testing.T) {
-	t.Parallel()
-	apart(t, shards.Config{}, 35*time.Millisecond, func(t *testing.T, far, near *shards.Client) {
-		order := products(t, near, shards.MaxIncrements)[1:]
-		if _, err := near.AddAll(t.Context(), order, shards.Key{}); err != nil {
+		order = order[1:21]
+		if err := add(order); err != nil {
 			t.Fatal(err)
 		}
 		for i := range order {
 			order[i].By = -1
 		}
-		if _, err := far.AddAll(t.Context(), order, shards.Key{}); err != nil {
+		if err := add(order); err != nil {
 			t.Error(err)
 		}
 	})
@@ -95,10 +96,10 @@ func TestManyLimitedCountersAreGivenBack(t *testing.T) {
 // One of many counters of a call has a limit, and the others are made for it.
 func TestManyMissingCountersBesideALimit(t *testing.T) {
 	t.Parallel()
-	apart(t, shards.Config{AutoCreate: true, NumShards: 1}, 15*time.Millisecond, func(t *testing.T, far, near *shards.Client) {
+	apart(t, shards.Config{Place: shards.Place{Fields: "total=limit(),likes"}, AutoCreate: true, NumShards: 1}, 15*time.Millisecond, func(t *testing.T, far, near *shards.Client) {
 		call := products(t, near, 2)[1:]
 		for i := range shards.MaxIncrements - 100 {
-			call = append(call, shards.Increment{Counter: fmt.Sprint("free-", i), By: 1})
+			call = append(call, shards.Increment{Counter: fmt.Sprint("free-", i), Field: "likes", By: 1})
 		}
 		if _, err := far.AddAll(t.Context(), call, shards.Key{}); err != nil {
 			t.Error(err)

@@ -17,6 +17,9 @@ const (
 // late commit may arrive long after, and must find it.
 const batchMarkerTTL = time.Hour
 
+// recordPrefix is what the id of a hold's record begins with, where ids of markers are: it is its request's marker.
+const recordPrefix = "hold:"
+
 // marker is made in the same commit as increments, and so shows whether they were applied.
 type marker struct {
 	batch   string
@@ -24,6 +27,8 @@ type marker struct {
 	settled bool
 	at      time.Time // of the document that is there, its update time
 	held    bool      // of a membership: the seat is held until a time
+	// of a hold of an amount: what is to be made, or is there; nil for other markers, and while one stands in its way
+	record *hold.Record
 }
 
 // Fields of a membership, besides its batch and [hold.Until]. Those that clients make by the rules have the
@@ -32,6 +37,7 @@ const (
 	// the id of the document: queries over several counters can't ask for that
 	memberID    = "member"
 	memberAt    = "at"    // when it was made
+	memberFrom  = "from"  // where the member was known before; see [Counter.JoinFrom]
 	memberShard = "shard" // the shard that it was counted on, where a client's undo goes
 )
 
@@ -42,6 +48,7 @@ type membership struct {
 	name string // resource name
 	join bool   // it is made, or else deleted
 
+	from  string    // see [Counter.JoinFrom]
 	until time.Time // when the hold of the seat is over; zero for one that is taken for good
 	entry string    // of a hold, resource name of its entry
 	after time.Time // update time of the entry that is there; zero where there is none
@@ -54,4 +61,6 @@ type Member struct {
 	// Until is when the hold of its seat is over (see [Counter.Hold]); the zero time for one that is taken
 	// for good.
 	Until time.Time `json:"until,omitzero"`
+	// From is what [Counter.JoinFrom] was told; "" for those who joined by themselves.
+	From string `json:"from,omitempty"`
 }

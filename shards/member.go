@@ -20,12 +20,45 @@ import (
 // Calls of one client for the same member are carried out in order. Those of different members share
 // commits.
 func (c Counter) Join(ctx context.Context, field, member string) (counted bool, err error) {
-	counted, _, err = c.join(ctx, "join", field, member, 0)
-	return counted, err
+	return c.JoinFrom(ctx, field, member, "")
+}
+
+// JoinFrom is [Counter.Join] of a member whom something else knew before, such as a list that is imported. From is kept
+// with the member until it leaves, and says nothing of one that was there already.
+func (c Counter) JoinFrom(ctx context.Context, field, member, from string) (counted bool, err error) {
+	done, err := c.join(ctx, "join", field, member, from, 0)
+	return done.counted, err
 }
 
 // Leave takes a member off again. It reports false if the member or the counter wasn't there. See [Counter.Join].
 func (c Counter) Leave(ctx context.Context, field, member string) (counted bool, err error) {
+	done, err := c.leave(ctx, field, member)
+	return done.counted, err
+}
+
+// Toggle is [Counter.Join], or [Counter.Hold] if hold isn't 0, or without join [Counter.Leave]. It also says when
+// that was committed, as [Client.Apply] does: the zero time if nothing was.
+func (c Counter) Toggle(ctx context.Context, field, member string, join bool, hold time.Duration) (counted bool, until, at time.Time, err error) {
+	var done joining
+	switch {
+	case !join:
+		done, err = c.leave(ctx, field, member)
+	case hold == 0:
+		done, err = c.join(ctx, "join", field, member, "", 0)
+	default:
+		done, err = c.hold(ctx, field, member, hold)
+	}
+	return done.counted, done.until, done.at, err
+}
+
+// joining is what became of a member's joining or leaving.
+type joining struct {
+	counted bool      // false if it was so already
+	until   time.Time // when the hold of its seat is over
+	at      time.Time // when it was committed
+}
+
+func (c Counter) leave(ctx context.Context, field, member string) (done joining, err error) {
 	err = c.call("leave "+field+" of", func() error {
 		seat, err := c.seat(field, member)
 		if err != nil {
@@ -36,7 +69,9 @@ func (c Counter) Leave(ctx context.Context, field, member string) (counted bool,
 		if err != nil {
 			return err
 		}
-		counted = !out.replayed && out.err == nil
+		if !out.replayed && out.err == nil {
+			done.counted, done.at = true, out.at
+		}
 		if errors.Is(out.err, ErrNotFound) && !errors.Is(out.err, ErrUnknown) {
 			// A page may take a like back before it was ever sent. But a member below a document that
 			// the app has deleted, and makes again, has not left.
@@ -51,7 +86,7 @@ func (c Counter) Leave(ctx context.Context, field, member string) (counted bool,
 		}
 		return c.client.plainly(out.err)
 	})
-	return counted, err
+	return done, err
 }
 
 // How long a seat may be held.
@@ -68,10 +103,15 @@ const (
 // a minute while it has anything to do, or by its reconcile. Errors are those of [Counter.Join], and
 // [ErrInvalidHold].
 func (c Counter) Hold(ctx context.Context, field, member string, d time.Duration) (counted bool, until time.Time, err error) {
+	done, err := c.hold(ctx, field, member, d)
+	return done.counted, done.until, err
+}
+
+func (c Counter) hold(ctx context.Context, field, member string, d time.Duration) (joining, error) {
 	if d < MinHold || d > MaxHold {
-		return false, time.Time{}, fmt.Errorf("%w: %v; want %v to %v", ErrInvalidHold, d, MinHold, MaxHold)
+		return joining{}, fmt.Errorf("%w: %v; want %v to %v", ErrInvalidHold, d, MinHold, MaxHold)
 	}
-	return c.join(ctx, "hold "+member+" in", field, member, d)
+	return c.join(ctx, "hold "+member+" in", field, member, "", d)
 }
 
 // Confirm ends a member's hold: the member stays, as if it had joined. It may be repeated. Errors: [ErrHoldEnded]
@@ -94,14 +134,14 @@ func (c Counter) Confirm(ctx context.Context, field, member string) error {
 }
 
 // join has a member join, for a time unless d is 0.
-func (c Counter) join(ctx context.Context, verb, field, member string, d time.Duration) (counted bool, until time.Time, err error) {
+func (c Counter) join(ctx context.Context, verb, field, member, from string, d time.Duration) (done joining, err error) {
 	err = c.call(verb+" "+field+" of", func() error {
 		seat, err := c.seat(field, member)
 		if err != nil {
 			return err
 		}
 		for range maxFailures {
-			m := membership{seat: seat, name: seat.Membership(c.client.db.Layout), join: true}
+			m := membership{seat: seat, name: seat.Membership(c.client.db.Layout), join: true, from: from}
 			if d > 0 {
 				m.until = c.client.db.Later().Add(d).Truncate(time.Millisecond)
 				m.entry = c.client.db.Layout.Hold(m.name)
@@ -113,18 +153,20 @@ func (c Counter) join(ctx context.Context, verb, field, member string, d time.Du
 			if err != nil {
 				return err
 			}
-			counted, until = !out.replayed, m.until
-			if counted || d == 0 && !out.maybeHeld {
+			if done = (joining{counted: !out.replayed, until: m.until}); done.counted {
+				done.at = out.at
+			}
+			if done.counted || d == 0 && !out.maybeHeld {
 				return nil
 			}
-			var done bool
-			if until, done, err = c.already(ctx, seat, d > 0); done || err != nil {
+			var settled bool
+			if done.until, settled, err = c.already(ctx, seat, d > 0); settled || err != nil {
 				return err
 			}
 		}
 		return fmt.Errorf("%w: the seat of %q changes all the time", ErrBusy, member)
 	})
-	return counted, until, err
+	return done, err
 }
 
 // already is for a member who had joined before. It returns until when its seat is held, which is
@@ -161,7 +203,7 @@ func (c Counter) toggle(ctx context.Context, m *membership) (outcome, error) {
 	if m.join {
 		by = 1
 	}
-	r, err := newRequest(c.client.db.Layout, []Increment{{Counter: c.id, Field: m.seat.Field, By: by}}, Key{}, "")
+	r, err := newRequest(c.client.db.Layout, []Increment{{Counter: c.id, Field: m.seat.Field, By: by}}, Key{})
 	if err != nil {
 		return outcome{}, err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/google/go-cmp/cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,12 +123,13 @@ func TestMembersBesideAReset(t *testing.T) {
 	w.wantSum(t, "a", int64(w.memberships(t)))
 }
 
-// Shards that became doubles, or hold more than can be taken off, are set to zero by a reset.
+// A reset makes the total 0 whatever its shards hold, and leaves them as they are. Where their sum is no number it says
+// so, and changes nothing.
 func TestResetOfOddShards(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.counter(t, w.open(t, shards.Config{}), "a", 4)
-	for shard, count := range map[string]any{"0": 1.0, "1": "many", "2": int64(-1 << 63)} {
+	for shard, count := range map[string]any{"0": 1.0, "1": "many", "2": 7.5} {
 		if _, err := w.fs.Doc("counters/a/shards/"+shard).Set(t.Context(), map[string]any{"count": count}); err != nil {
 			t.Fatal(err)
 		}
@@ -134,10 +137,22 @@ func TestResetOfOddShards(t *testing.T) {
 	if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for shard, count := range w.counts(t, "a") {
-		if count != 0 {
-			t.Errorf("shard %s holds %d", shard, count)
-		}
+	if s, err := c.Sum(t.Context()); err != nil || s.Total != 0 || w.total(t, "a") != 0 {
+		t.Errorf("%+v, %v, and the document shows %d; want 0", s, err, w.total(t, "a"))
+	}
+	before := w.everything(t)
+	if before["shards/2"].(map[string]any)["count"] != 7.5 {
+		t.Errorf("shard 2 is %v", before["shards/2"])
+	}
+	if _, err := w.fs.Doc("counters/a/shards/3").Set(t.Context(), map[string]any{"count": math.Inf(1)}); err != nil {
+		t.Fatal(err)
+	}
+	before = w.everything(t)
+	if err := c.Reset(t.Context(), shards.ResetOptions{}); !errors.Is(err, shards.ErrNotInteger) {
+		t.Errorf("%v, want ErrNotInteger", err)
+	}
+	if diff := cmp.Diff(before, w.everything(t)); diff != "" {
+		t.Errorf("(-before +after)\n%s", diff)
 	}
 }
 
@@ -224,7 +239,7 @@ func TestAPageOfAResetThatArrivesLate(t *testing.T) {
 	c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
 	w.populate(t, 300)
 	release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
-		return len(req.GetWrites()) > 0 && req.GetWrites()[0].GetDelete() != ""
+		return slices.ContainsFunc(req.GetWrites(), func(w *firestorepb.Write) bool { return w.GetDelete() != "" })
 	})
 	if err := c.Reset(t.Context(), shards.ResetOptions{RemoveMembers: true}); err != nil {
 		t.Fatal(err)

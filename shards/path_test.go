@@ -33,14 +33,14 @@ func TestAutoCreateAfterADeletionByHand(t *testing.T) {
 	add(c, 6)
 	add(handle(t, other, "a"), 1)
 	add(c, 4)
-	if got := w.total(t, "a"); got != 5 {
-		t.Errorf("total %d before any roll-up, want the 5 that were rolled up before", got)
+	if got := w.total(t, "a"); got != 11 {
+		t.Errorf("total %d before any roll-up, want the 11 that there were when it was made again", got)
 	}
 	w.wantRolledUp(t, 16)
 }
 
 // A counter is deleted by a script that knows the public layout alone: its document and its shards
-// go, in any order, and its ledger stays. What AUTO_CREATE makes meanwhile, or then, comes to what
+// go, in any order, and its base stays. What AUTO_CREATE makes meanwhile, or then, comes to what
 // there is in shards.
 func TestAutoCreateBesideADeletionByHand(t *testing.T) {
 	t.Parallel()

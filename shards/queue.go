@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/groupcommit"
 )
 
@@ -15,11 +16,22 @@ import (
 // depth: 6 % of what a lone increment takes.
 const maxIdle = 16
 
+const (
+	// waitsForWrites is how long a request waits at most while the budget has no writes for it.
+	waitsForWrites = time.Second
+	// restsForWrites is how long a counter waits for company after a commit, while there are few: a hot one takes some
+	// ten writes a second then, and leaves the others to what can't share.
+	restsForWrites = 250 * time.Millisecond
+	// looksAgain is how often a queue looks for writes at most, and for requests that have waited long enough at least.
+	looksAgainMin, looksAgainMax = 5 * time.Millisecond, 100 * time.Millisecond
+)
+
 // limits bound the queue.
 type limits struct {
 	batch    int           // requests in one batch
 	waiting  int           // requests that wait
 	interval time.Duration // between the begins of two batches of a counter, but for full ones
+	budget   *ceiling.Budget
 }
 
 // queue gathers requests while others are in flight, and decides what is committed when, by the numbers
@@ -34,6 +46,8 @@ type queue struct {
 	ready    []*line          // those that wait for one of the few commits to end
 	due      *time.Timer      // ends their wait; nil while none waits
 	troubled lately           // counters that go alone: others' increments don't wait for them
+	short    []*line          // those that would send their own, and for which the budget has no writes
+	held     *time.Timer      // ends the wait for writes; nil while there are some
 	waiting  int              // requests that stand in line, or may be tried for a while
 	commits  int              // in flight, those of lines that send their own left out
 
@@ -46,11 +60,12 @@ type queue struct {
 
 // line is requests that would go in one batch alone: those of a counter, or a call's of several.
 type line struct {
-	of       string     // the counter, or several
+	of       string     // the counter, or a field of it that has a limit, or several
 	requests []*request // that wait, oldest first
 	inFlight int        // batches that have requests of it
 	resting  int        // batches of it that began less than an interval ago
 	ready    bool       // listed as such
+	short    bool       // the same
 }
 
 // flight is a batch that was begun, and who waits for it.
@@ -59,6 +74,7 @@ type flight struct {
 	lines    []*line // that wait for it
 	counted  bool    // among the few commits beyond which others are shared
 	reserved int     // how many of its requests count as waiting
+	promised int     // documents of the budget
 }
 
 func newQueue(l limits, run func(*flight)) *queue {
@@ -110,6 +126,9 @@ func (q *queue) enter(r *request) error {
 	case len(l.requests) >= most:
 		return fmt.Errorf("%w: %d increments of the counter are waiting", ErrBusy, len(l.requests))
 	}
+	if q.limits.budget != nil {
+		r.came = time.Now()
+	}
 	q.stand(r, l, len(l.requests))
 	q.consider(l)
 	q.schedule(false)
@@ -119,7 +138,7 @@ func (q *queue) enter(r *request) error {
 // lineOf is where a request is to stand: with others of its counter, or of one of its counters that is
 // in trouble, or by itself, as one does that has left such a line.
 func (q *queue) lineOf(r *request) *line {
-	of := r.counter()
+	of := r.stands()
 	if of == several && !r.alone {
 		of, _ = r.touches(q.troubled.is)
 	}
@@ -190,7 +209,14 @@ func (q *queue) consider(l *line) {
 	next := q.turnOf(l)
 	for ; next == sends; next = q.turnOf(l) {
 		f, alone := q.newFlight(), q.isAlone(l)
-		if q.take(f, l); alone { // they may be tried for a while, and be many
+		if !q.take(f, l) {
+			if !l.short {
+				l.short = true
+				q.short = append(q.short, l)
+			}
+			return
+		}
+		if alone { // they may be tried for a while, and be many
 			f.reserved = len(f.requests)
 			q.waiting += f.reserved
 		}
@@ -200,19 +226,23 @@ func (q *queue) consider(l *line) {
 		l.ready = true
 		q.ready = append(q.ready, l)
 	}
-	if len(l.requests) == 0 && l.inFlight == 0 && l.resting == 0 && !l.ready {
+	if len(l.requests) == 0 && l.inFlight == 0 && l.resting == 0 && !l.ready && !l.short {
 		delete(q.lines, l.of)
 	}
 }
 
 // rest has a line wait for company for an interval after its batch has begun: a quiet counter is
-// written at once, and a busy one once an interval.
+// written at once, and a busy one once an interval. It is longer while the budget has fewer writes than it began with.
 func (q *queue) rest(l *line) {
-	if q.limits.interval <= 0 || l.of == several {
+	interval := q.limits.interval
+	if q.limits.budget.Owes(ceiling.Writes, -ceiling.Begins) {
+		interval = max(interval, restsForWrites)
+	}
+	if interval <= 0 || l.of == several {
 		return
 	}
 	l.resting++
-	time.AfterFunc(q.limits.interval, func() {
+	time.AfterFunc(interval, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		l.resting--
@@ -224,7 +254,7 @@ func (q *queue) rest(l *line) {
 // schedule begins batches of ready lines while few commits are in flight; up to as many as may be if
 // due says that they have waited long enough. Those that are left are due in a while.
 func (q *queue) schedule(due bool) {
-	for len(q.ready) > 0 && (q.commits < groupcommit.FewCommits || due && q.commits < groupcommit.MaxCommits) {
+	for len(q.ready) > 0 && q.held == nil && (q.commits < groupcommit.FewCommits || due && q.commits < groupcommit.MaxCommits) {
 		if f := q.gather(); len(f.requests) > 0 {
 			q.commits++
 			f.counted, due = true, false
@@ -235,7 +265,7 @@ func (q *queue) schedule(due bool) {
 	case len(q.ready) == 0 && q.due != nil:
 		q.due.Stop()
 		q.due = nil
-	case len(q.ready) > 0 && q.due == nil:
+	case len(q.ready) > 0 && q.due == nil && q.held == nil:
 		q.due = time.AfterFunc(groupcommit.SharedWait, q.waited)
 	}
 }
@@ -262,10 +292,14 @@ func (q *queue) gather() *flight {
 	return f
 }
 
-// take moves requests from a line into a batch, and reports whether any fits.
+// take moves requests from a line into a batch, and reports whether any fits, and there are writes for it.
 func (q *queue) take(f *flight, l *line) bool {
 	before := len(l.requests)
-	l.requests = f.take(l.requests)
+	if some := q.affords(f, l); some < before {
+		l.requests = append(f.take(l.requests[:some:some]), l.requests[some:]...)
+	} else {
+		l.requests = f.take(l.requests)
+	}
 	taken := before - len(l.requests)
 	q.waiting -= taken
 	if taken > 0 {
@@ -274,6 +308,95 @@ func (q *queue) take(f *flight, l *line) bool {
 		q.rest(l)
 	}
 	return taken > 0
+}
+
+// affords promises a batch writes for requests of a line, the first ones, and returns for how many of them. If there are
+// none, all lines wait: they are looked at again by what each counts for a write, so that a crowd of one counter, which
+// shares its commits, goes before what is spread over many.
+func (q *queue) affords(f *flight, l *line) (some int) {
+	if !q.limits.budget.Bounds(ceiling.Writes) || q.open.Err() != nil {
+		return len(l.requests)
+	}
+	if q.held != nil {
+		return 0
+	}
+	left, cost := q.limits.budget.Left(ceiling.Writes), 0
+	for n, r := range l.requests {
+		more := cost + len(r.documents())
+		if n == 0 {
+			more += len(r.sums) // requests of a line are of the same counter
+			if len(f.requests) == 0 {
+				more++ // the batch's marker
+			}
+		}
+		if n > 0 && float64(more) > left {
+			break
+		}
+		some, cost = n+1, more
+	}
+	if wait := q.limits.budget.Take(ceiling.Writes, float64(cost)); wait > 0 {
+		q.limits.budget.Held()
+		q.held = time.AfterFunc(min(max(wait, looksAgainMin), looksAgainMax), q.resume)
+		return 0
+	}
+	f.promised += cost
+	return some
+}
+
+// resume looks for writes again, for those who wait for them.
+func (q *queue) resume() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.goOn()
+}
+
+func (q *queue) goOn() {
+	if q.held != nil {
+		q.held.Stop()
+		q.held = nil
+	}
+	lines := slices.Clone(q.ready)
+	lines = append(lines, q.short...)
+	if q.open.Err() == nil {
+		q.refuse(lines, time.Now().Add(-waitsForWrites))
+	}
+	byWorth := func(a, b *line) int { return cmp.Compare(b.worth(), a.worth()) }
+	slices.SortStableFunc(q.ready, byWorth)
+	short := q.short
+	slices.SortStableFunc(short, byWorth)
+	q.short = nil
+	for _, l := range short { // long ones first, which count most
+		l.short = false
+		q.consider(l)
+	}
+	q.schedule(false)
+}
+
+// refuse gives requests of lines up that have waited for writes since before a time. Those that have left a batch go on
+// until that would have ended.
+func (q *queue) refuse(lines []*line, before time.Time) {
+	for _, l := range lines {
+		l.requests = slices.DeleteFunc(l.requests, func(r *request) bool {
+			if !r.until.IsZero() || !r.came.Before(before) {
+				return false
+			}
+			q.waiting--
+			r.done <- outcome{err: fmt.Errorf("%w: the budget has no writes for it", ErrBusy)}
+			return true
+		})
+	}
+}
+
+// worth is how many requests of a line a written document counts, about.
+func (l *line) worth() float64 {
+	if len(l.requests) == 0 {
+		return 0
+	}
+	documents := 1 + len(l.requests[0].sums)
+	for _, r := range l.requests {
+		documents += len(r.documents())
+	}
+	return float64(len(l.requests)) / float64(documents)
 }
 
 // begin starts a batch, on a goroutine that has nothing to do or another one.
@@ -309,6 +432,7 @@ func (q *queue) ended(f *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting -= f.reserved
+	q.limits.budget.Spend(ceiling.Writes, -float64(f.promised)) // what it took has been spent
 	q.uncount(f)
 	for _, l := range f.lines {
 		l.inFlight--
@@ -347,7 +471,7 @@ func (q *queue) close() {
 	for _, l := range q.lines { // none rests any more
 		q.consider(l)
 	}
-	q.schedule(false)
+	q.goOn() // whatever it costs: nothing else comes
 	q.mu.Unlock()
 	q.workers.Wait()
 }

@@ -49,7 +49,7 @@ func newTraffic(t *testing.T, l limits) *traffic {
 // one is a request that adds 1 to a counter.
 func one(t testing.TB, counter string) *request {
 	t.Helper()
-	r, err := newRequest(flat, []Increment{{Counter: counter, By: 1}}, Key{}, "")
+	r, err := newRequest(flat, []Increment{{Counter: counter, By: 1}}, Key{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +383,7 @@ func TestACallEndsItself(t *testing.T) {
 		client := &Client{cfg: Config{CacheTTL: time.Minute}, queue: w.queue, known: newCache(), patience: patience{lasts: time.Second}}
 		client.known.put(Snapshot{Counter: "a", NumShards: 1}, time.Now())
 		call := func(ctx context.Context, takes time.Duration, want outcome) {
-			r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{}, "")
+			r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -455,7 +455,7 @@ func TestALineInTroubleIsLeftOnce(t *testing.T) {
 			for _, counter := range counters {
 				increments = append(increments, Increment{Counter: counter, By: 1})
 			}
-			r, err := newRequest(flat, increments, Key{}, "")
+			r, err := newRequest(flat, increments, Key{})
 			if err != nil {
 				t.Fatal(err)
 			}

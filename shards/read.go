@@ -52,6 +52,37 @@ func (c Counter) cached(ctx context.Context) (Snapshot, time.Duration, error) {
 	return Snapshot{}, 0, ctx.Err()
 }
 
+// Remembered is [Counter.Get] from memory, however long ago this client has read the counter; age says how long. It
+// reports false if it has no memory of it.
+func (c Counter) Remembered() (s Snapshot, age time.Duration, ok bool) {
+	known, ok := c.client.known.Get(c.id)
+	if !ok || c.client.countsAny(known.Snapshot) != nil {
+		return Snapshot{}, 0, false
+	}
+	return known.Snapshot, time.Since(known.read), true
+}
+
+// Left is how much this client knows to be left of the limit of a field: as its last commits and looks have left the
+// shards, whatever other clients have taken or given back since. It reads nothing, and reports false where that is not
+// known, or the field has no limit.
+func (c Counter) Left(field string) (left int64, ok bool) {
+	if c.client == nil {
+		return 0, false
+	}
+	of, _ := c.client.db.Layout.Field(field)
+	return c.client.shardsOf.left(place{c.id, of.Shard})
+}
+
+// Unknown is of how many of the counters this client has no memory, however old.
+func (c *Client) Unknown(counters ...string) (n int) {
+	for _, id := range counters {
+		if !c.known.Contains(id) {
+			n++
+		}
+	}
+	return n
+}
+
 // Missing returns those of the counters that don't exist, or are being deleted, each once. It costs a
 // read of each that this client has not read lately. Errors: [ErrInvalidID], or the client library's.
 func (c *Client) Missing(ctx context.Context, counters ...string) ([]string, error) {
@@ -74,7 +105,7 @@ func (c *Client) Unread(counters ...string) int { return len(c.unread(counters))
 const listPage = 500
 
 // List yields all counters, in the order of their ids within a collection. If COUNTERS has several
-// wildcards, counters without a ledger are left out. It ends with the first error, which is the client
+// wildcards, counters without a base are left out. It ends with the first error, which is the client
 // library's.
 func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -111,6 +112,48 @@ func TestCached(t *testing.T) {
 	want(7)
 	if s, _, err := handle(t, client, "none").Cached(t.Context()); !errors.Is(err, shards.ErrNotFound) {
 		t.Errorf("an unknown counter: %+v, %v, want ErrNotFound", s, err)
+	}
+}
+
+// Where an app or a client has written a fraction over a total, a read says its whole part and what is there. It isn't
+// 0. An exact read says what the shards hold.
+func TestTotalThatIsAFraction(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, two := w.open(t, shards.Config{}), w.open(t, shards.Config{Place: shards.Place{Fields: "total=count,views"}})
+	w.counter(t, one, "a", 1)
+	if err := handle(t, one, "a").Add(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	const none = "none"
+	for _, tt := range []struct {
+		value any
+		total int64
+		says  any // among the doubles
+	}{
+		{3.5, 3, 3.5}, {-3.5, -3, -3.5}, {0.5, 0, 0.5}, {1e17, 1e17, 1e17}, {1e19, 0, 1e19}, {math.Inf(1), 0, nil}, {math.NaN(), 0, nil}, {5.0, 5, none}, {6, 6, none}, {nil, 0, none},
+	} {
+		if _, err := w.fs.Doc("counters/a").Update(t.Context(), []firestore.Update{{Path: "total", Value: tt.value}}); err != nil {
+			t.Fatal(err)
+		}
+		for fields, client := range map[int]*shards.Client{1: one, 2: two} {
+			s, err := handle(t, client, "a").Get(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var says any = none
+			if f, is := s.Doubles["total"]; is && f != nil {
+				says = *f
+			} else if is {
+				says = nil
+			}
+			if s.Total != tt.total || fields == 2 && s.Totals["total"] != tt.total || says != tt.says {
+				t.Errorf("%v: %+v says %v, want %d and %v", tt.value, s, says, tt.total, tt.says)
+			}
+			if s, err := handle(t, client, "a").Sum(t.Context()); err != nil || s.Total != 7 || len(s.Doubles) > 0 {
+				t.Errorf("%v: exactly %+v, %v", tt.value, s, err)
+			}
+		}
 	}
 }
 

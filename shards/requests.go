@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/escrow"
+	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Increment is what is to be added to one field of a counter.
@@ -22,16 +24,22 @@ type Increment struct {
 // MaxIncrements is the most increments of each field, and the most counters, in one call of [Client.AddAll].
 const MaxIncrements = 500
 
+// maxPlaces is in how many fields with limits one call counts at most: it may look at all shards of each.
+const maxPlaces = 20
+
 // request is the increments of one call: all of them are applied, or none.
 type request struct {
-	sums   sums
-	key    string      // id of its key's marker; "" without a key
-	asked  string      // fingerprint of what its key came with; "" without a key
-	member *membership // that is made or deleted with it; nil for an increment
-	done   chan outcome
-	ended  <-chan struct{} // closed when its call is to wait no longer; nil if its context says so
+	sums    sums
+	limited map[place]bool // those of fields with limits
+	key     string         // id of its key's marker; "" without a key
+	asked   string         // fingerprint of what its key came with; "" without a key
+	member  *membership    // that is made or deleted with it; nil for an increment
+	hold    *hold.Record   // that is made with it, and is its key's marker; nil for what is taken for good
+	done    chan outcome
+	ended   <-chan struct{} // closed when its call is to wait no longer; nil if its context says so
 
 	line  *line     // where it stands, or stood last: the queue's
+	came  time.Time // into it; zero without a budget
 	alone bool      // it shares no commit with other counters: one that it has left, or is to be made
 	until time.Time // when its batches must have ended: see due; zero before the first of them
 	// When its key's marker was made alone, so that commits in doubt can't be applied; zero if it
@@ -43,13 +51,15 @@ type request struct {
 type outcome struct {
 	// An earlier call with the same key was counted; a member was as asked already.
 	replayed  bool
-	maybeHeld bool // of a member who had joined already: its seat is held until a time, or that is not known
-	pending   bool // the caller went away after its commit had begun: what becomes of it comes later
+	at        time.Time    // of the commit that counted it; zero of a member who was as asked already
+	maybeHeld bool         // of a member who had joined already: its seat is held until a time, or that is not known
+	record    *hold.Record // that an earlier call with the same key has made
+	pending   bool         // the caller went away after its commit had begun: what becomes of it comes later
 	err       error
 }
 
-// newRequest makes a request of increments. A key counts within its scope, a counter or [several].
-func newRequest(names layout.Layout, increments []Increment, key Key, scope string) (*request, error) {
+// newRequest makes a request of increments.
+func newRequest(names layout.Layout, increments []Increment, key Key) (*request, error) {
 	if err := names.CheckSums(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidField, err)
 	}
@@ -75,6 +85,12 @@ func newRequest(names layout.Layout, increments []Increment, key Key, scope stri
 			}
 			field, _ = names.Field(i.Field)
 		}
+		if field.Limit != nil {
+			if r.limited == nil {
+				r.limited = map[place]bool{}
+			}
+			r.limited[place{i.Counter, field.Shard}] = true
+		}
 		if !r.sums.add(index, i.Counter, amount{field.Shard, i.By}) {
 			return nil, fmt.Errorf("%w: counter %q: the sum of its increments does not fit into an int64", ErrInvalidIncrement, i.Counter)
 		}
@@ -82,8 +98,11 @@ func newRequest(names layout.Layout, increments []Increment, key Key, scope stri
 	if n := len(r.sums); n > MaxIncrements {
 		return nil, fmt.Errorf("%w: increments of %d counters; want 1 to %d", ErrInvalidIncrement, n, MaxIncrements)
 	}
+	if n := len(r.limited); n > maxPlaces {
+		return nil, fmt.Errorf("%w: %d fields with limits; at most %d are counted at once", ErrInvalidIncrement, n, maxPlaces)
+	}
 	if key.Value != "" {
-		r.key, r.asked = key.id(names, scope), fingerprint(increments)
+		r.key, r.asked = key.id(names, r.sums.named()), fingerprint(increments)
 	}
 	return r, nil
 }
@@ -111,6 +130,23 @@ func (s sums) counters() []string {
 	return counters
 }
 
+// named are the counters and their fields in shards, in pairs, whatever their order: FIELDS may call a field
+// otherwise before a request is repeated.
+func (s sums) named() []string {
+	var pairs [][2]string
+	for _, sum := range s {
+		for _, a := range sum.amounts {
+			pairs = append(pairs, [2]string{sum.counter, a.field})
+		}
+	}
+	slices.SortFunc(pairs, func(a, b [2]string) int { return cmp.Or(strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1])) })
+	parts := make([]string, 0, 2*len(pairs)+4)
+	for _, pair := range pairs {
+		parts = append(parts, pair[:]...)
+	}
+	return parts
+}
+
 // add adds to a counter's sum, whose place the index tells, and reports whether that fits into an
 // int64.
 func (s *sums) add(index map[string]int, counter string, what amount) (fits bool) {
@@ -127,7 +163,7 @@ func (s *sums) add(index map[string]int, counter string, what amount) (fits bool
 		return true
 	}
 	last := &(*amounts)[n].by
-	fits = ledger.Add(*last, what.by) == *last+what.by
+	fits = store.Add(*last, what.by) == *last+what.by
 	*last += what.by
 	return fits
 }
@@ -166,8 +202,10 @@ func (r *request) documents() []string {
 func (r *request) earlier(there map[string]marker) (o outcome, ok bool) {
 	m, seen := there[r.key]
 	switch {
+	case seen && !m.settled && r.hold != nil && (m.record == nil || m.record.Amount == 0):
+		return outcome{err: ErrHoldEnded}, true // before there was one, and so there won't be
 	case seen && !m.settled && m.asked == r.asked:
-		return outcome{replayed: true}, true
+		return outcome{replayed: true, at: m.at, record: m.record}, true
 	case r.member != nil:
 		if seat, member := there[r.member.name]; r.member.join == member {
 			return outcome{replayed: true, maybeHeld: seat.held}, true
@@ -187,6 +225,43 @@ func (r *request) counter() string {
 		return r.sums[0].counter
 	}
 	return several
+}
+
+// stands is the line in which a request stands: that of its counter, or of the field with a limit that it counts in
+// alone. It is several for one that goes alone.
+func (r *request) stands() string {
+	switch {
+	case len(r.limited) == 0:
+		return r.counter()
+	case len(r.sums) == 1 && len(r.sums[0].amounts) == 1:
+		return r.counter() + "\x00" + r.sums[0].amounts[0].field
+	}
+	return several
+}
+
+// asks is what a request asks of fields with limits.
+func (r *request) asks() escrow.Request[place] {
+	asked := escrow.Request[place]{}
+	for _, sum := range r.sums {
+		for _, a := range sum.amounts {
+			if at := (place{sum.counter, a.field}); r.limited[at] {
+				if asked[at] = escrow.By(a.by, r.member != nil); r.hold != nil {
+					asked[at] = escrow.Net{Hold: a.by}
+				}
+			}
+		}
+	}
+	return asked
+}
+
+// gives reports whether a request gives back to a field with a limit, or takes nothing of it.
+func (r *request) gives() bool {
+	for _, n := range r.asks() {
+		if n.By() <= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // touches returns a counter of the request for which the condition holds.

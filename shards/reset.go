@@ -4,20 +4,17 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// command carries out what must not be applied twice: see [book.Books.Command].
-func (c Counter) command(ctx context.Context, decide func(context.Context, *book.Book) error) error {
+// command carries out what must not be applied twice: see [book.Books.Edit].
+func (c Counter) command(ctx context.Context, decide func(context.Context, *book.Edit) error) error {
 	defer c.client.known.Remove(c.id)
-	return c.client.books.Command(ctx, c.id, func(ctx context.Context, k *book.Book) (bool, error) {
-		if k.Limited() {
-			return false, ErrLimited
-		}
-		return true, decide(ctx, k)
+	return c.client.books.Edit(ctx, c.id, func(ctx context.Context, e *book.Edit) (bool, error) {
+		return true, decide(ctx, e)
 	})
 }
 
@@ -29,16 +26,17 @@ type ResetOptions struct {
 	Progress func(removed int)
 }
 
-// Reset sets the counter to zero: all its shards, and what it started from, at once. Increments and members that
-// come meanwhile count before it or after it. The total follows with the next roll-up. If it is cut short, it has
-// removed some members, and nothing else. Errors: [ErrNotFound], [ErrHasMembers], [ErrLimited], [ErrInvalidField],
-// [ErrBusy], [ErrUnknown], or the client library's.
+// Reset sets the counter's totals to zero, at once, but for those of fields with limits, and leaves its shards as they
+// are. Increments and members that come meanwhile count before it or after it. What open holds of amounts have (see
+// [Counter.Reserve]) counts after it, or the totals would fall below zero when it comes back. If it is cut short, it has removed some
+// members, and nothing else. Errors: [ErrNotFound], [ErrHasMembers], [ErrInvalidField], [ErrBusy], [ErrUnknown], or the
+// client library's.
 func (c Counter) Reset(ctx context.Context, opts ResetOptions) error {
 	return c.call("reset", func() error { return c.reset(ctx, opts) })
 }
 
 func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
-	if err := c.client.checkSums(); err != nil {
+	if err := c.client.checkPlain(); err != nil {
 		return err
 	}
 	if opts.RemoveMembers {
@@ -46,75 +44,80 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 			return err
 		}
 	}
-	return c.command(ctx, func(ctx context.Context, k *book.Book) error { return c.decideReset(ctx, k, opts) })
+	return c.command(ctx, func(ctx context.Context, e *book.Edit) error { return c.decideReset(ctx, e, opts) })
 }
 
 // fewMembers is how many members a reset removes in its own commit; more go before it.
 const fewMembers = 200
 
-func (c Counter) decideReset(ctx context.Context, k *book.Book, opts ResetOptions) error {
+func (c Counter) decideReset(ctx context.Context, e *book.Edit, opts ResetOptions) error {
 	db := c.client.db
 	most := 1
 	if opts.RemoveMembers {
 		most = math.MaxInt32 // all, or their counts would go without them
 	}
-	members, err := c.someMembers(ctx, db.Layout.Fields, most, k.At, db)
+	members, err := c.someMembers(ctx, db.Layout.Plain(), most, e.At, db)
 	switch {
 	case err != nil:
 		return err
 	case len(members) > 0 && !opts.RemoveMembers:
 		return ErrHasMembers
 	}
-	shards, err := c.shards(ctx, k.At)
-	if err != nil {
-		return err
-	}
-	// or what the ledger keeps of earlier states later would be on top of 0
-	if err := k.Enter(shards); err != nil {
-		return err
-	}
-	for _, field := range db.Layout.Fields {
-		k.Rebase(field, 0)
-	}
-	k.TakeOff()
-	for _, shard := range shards {
-		if w := c.toZero(shard); w != nil {
-			k.Beside(w)
+	for _, field := range db.Layout.Plain() {
+		held, err := hold.In(db).HeldAt(ctx, c.id, field.Shard, e.At)
+		if err == nil {
+			err = e.SetTotal(ctx, field, held)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	for _, m := range members {
-		k.Beside(store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime())))
+		e.Beside(store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime())))
 	}
 	return nil
 }
 
-// removeMembers removes all members but a few, page by page, with their counts.
+// removeMembers removes all members but a few, page by page, with their counts: what the shards hold of them is taken
+// off the base.
 func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) error {
-	db := c.client.db
-	return c.inSteps(ctx, progress, func(ctx context.Context, tx *store.Tx, _ int) (int, bool, error) {
-		_, k, _, err := c.unlimited(ctx, tx)
-		if err != nil {
-			return 0, false, err
+	for removed := 0; ; {
+		n := 0
+		err := c.command(ctx, func(ctx context.Context, e *book.Edit) error {
+			members, err := c.someMembers(ctx, c.client.db.Layout.Plain(), atOnce, e.At, c.client.db)
+			if n = len(members); err != nil || n <= fewMembers {
+				n = 0
+				return err
+			}
+			counts := c.countMembers(members, c.client.db.Layout.Plain())
+			for _, field := range c.client.db.Layout.Plain() {
+				if counts[field.Shard] > 0 {
+					e.SetBase(field, store.Sub(e.Base.Counts[field.Shard], counts[field.Shard]))
+				}
+			}
+			for _, m := range members {
+				e.Beside(store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime())))
+			}
+			return nil
+		})
+		if err != nil || n == 0 {
+			return err
 		}
-		members, err := c.someMembers(ctx, db.Layout.Fields, atOnce, time.Time{}, tx)
-		if err != nil || len(members) <= fewMembers {
-			return 0, false, err
+		if removed += n; progress != nil {
+			progress(removed)
 		}
-		tx.Write(c.takeOff(members, db.Layout.Fields)...)
-		k.Uneven(tx)
-		return len(members), true, nil
-	})
+	}
 }
 
 // Rebase sets the counter's total, and leaves its shards as they are. Increments that come meanwhile
 // are in that total, or come on top. If the base would be beyond an int64, the total is as close as it
-// gets. Errors are those of [Counter.Reset], and [book.ErrLedgerFull].
+// gets. Errors are those of [Counter.Reset].
 func (c Counter) Rebase(ctx context.Context, total int64) error {
 	return c.call("rebase", func() error {
-		if err := c.client.checkSums(); err != nil {
+		if err := c.client.checkPlain(); err != nil {
 			return err
 		}
-		return c.rebase(ctx, map[string]int64{c.client.db.Layout.Fields[0].Name: total})
+		return c.rebase(ctx, map[string]int64{c.client.db.Layout.Plain()[0].Name: total})
 	})
 }
 
@@ -125,21 +128,16 @@ func (c Counter) RebaseFields(ctx context.Context, totals map[string]int64) erro
 
 func (c Counter) rebase(ctx context.Context, totals map[string]int64) error {
 	for name := range totals {
-		if err := c.client.db.Layout.CheckField(name); err != nil {
+		if err := c.client.db.Layout.CheckPlain(name); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalidField, err)
 		}
 	}
-	return c.command(ctx, func(ctx context.Context, k *book.Book) error {
-		shards, err := c.shards(ctx, k.At)
-		if err != nil {
-			return err
-		}
-		if err := k.Enter(shards); err != nil {
-			return err
-		}
+	return c.command(ctx, func(ctx context.Context, e *book.Edit) error {
 		for name, total := range totals {
 			field, _ := c.client.db.Layout.Field(name)
-			k.Rebase(field, k.Ledger.BaseFor(field.Shard, total))
+			if err := e.SetTotal(ctx, field, total); err != nil {
+				return err
+			}
 		}
 		return nil
 	})

@@ -25,7 +25,7 @@ type ResizeOptions struct {
 
 // Resize gives the counter n shards, while increments go on. The counts of shards beyond n are moved to the
 // others, some in each commit; a client whose shard is gone reads the counter again. If that is cut short,
-// resizing again finishes it. Errors: [ErrInvalidShards], also if n shards can't hold the counts, [ErrLimited],
+// resizing again finishes it. Errors: [ErrInvalidShards], also if n shards can't hold the counts,
 // [ErrNotFound], [ErrNotInteger], [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Resize(ctx context.Context, n int, opts ResizeOptions) error {
 	return c.call("resize", func() error { return c.resize(ctx, n, opts) })
@@ -66,7 +66,7 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 // move adds what shards hold to another shard in a transaction, and deletes them, or keeps them with
 // nothing in them. A shard that the counter has again, by another resize or by growth, stays.
 func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
-	s, k, docs, err := c.unlimited(ctx, tx, append([]string{to}, from...)...)
+	s, _, docs, err := c.existing(ctx, tx, append([]string{to}, from...)...)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to strin
 		}
 	}
 	for _, shard := range moved {
-		if err := book.Movable(c.client.db.Layout.Fields, shard); err != nil {
+		if err := movable(c.client.db.Layout.Plain(), shard); err != nil {
 			return err
 		}
 		for name, value := range shard.GetFields() {
@@ -98,6 +98,5 @@ func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to strin
 	if n := fold(tx, append(book.Shards{target}, moved...), keep); n > 1 {
 		return fmt.Errorf("%w: %d; what the others hold and shard %s takes is beyond ±2⁶³", ErrInvalidShards, s.NumShards, store.IDOf(to))
 	}
-	k.Uneven(tx)
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // Snapshot is a counter's document.
@@ -18,24 +20,30 @@ type Snapshot struct {
 	// count documents are among them.
 	Totals map[string]int64 `json:"totals,omitempty"`
 	// Doubles are the fields that are no integers, such as rating=avg(ratings.stars), by their names:
-	// nil for an average of nothing, and for what JSON has no number for.
+	// nil for an average of nothing, and for what JSON has no number for. A total is among them whose
+	// document holds a fraction, which something else has written: Total and Totals have its whole part.
 	Doubles map[string]*float64 `json:"doubles,omitempty"`
-	// NotCounted are fields that the roll-up has not written: they are new, or the counter has others.
-	// Their totals are 0.
+	// NotCounted are fields that the roll-up has not written: they are new, the counter has others, or they hold
+	// something else than a number, which no total replaces. Their totals are 0.
 	NotCounted []string `json:"not_counted,omitempty"`
-	// Limits are those of fields that have one (see [Counter.SetLimit]), by their names. Left is what
+	// Limits are those of fields that have one (see [Counter.SetLimit]), by their names, about a second old. Left is what
 	// the totals above leave of them: more may be taken by now.
 	Limits map[string]int64 `json:"limits,omitempty"`
 	Left   map[string]int64 `json:"left,omitempty"`
 
 	NumShards int       `json:"num_shards"` // 0 where documents alone are counted
 	UpdatedAt time.Time `json:"updated_at"` // when the total was last written
+	// AsOf is the time as of which the totals are: they hold exactly what was committed by then (see
+	// [Client.Apply]). It is the earliest of the fields that are shown, and zero where that is not known.
+	AsOf time.Time `json:"as_of,omitzero"`
 
 	Reads int64 `json:"-"` // what [Counter.Sum] was billed as, with an error too; 0 of others
 
+	asOf map[string]time.Time // :: field → as of when it is
 	// other numbers in the document, if no field that is asked for is there
-	there   []string
-	limited bool // a field has a limit, by the document, or by the ledger where that was read
+	there  []string
+	kept   []string // fields whose totals are counted and not shown, because no total replaces what they hold
+	others error    // an [ErrOthers]: nothing is counted here
 }
 
 // total is that of a field, or the only one.
@@ -46,11 +54,35 @@ func (s Snapshot) total(field string) int64 {
 	return s.Totals[field]
 }
 
+// Of is the snapshot with the AsOf of a field.
+func (s Snapshot) Of(field string) Snapshot {
+	s.AsOf = s.asOf[field]
+	return s
+}
+
+// earliest sets AsOf to the earliest of the fields, if it is known of each.
+func (s *Snapshot) earliest(fields layout.Fields) {
+	s.AsOf = time.Time{}
+	for i, field := range fields {
+		if field.LimitOf != "" { // which seldom changes
+			continue
+		}
+		at, known := s.asOf[field.Name]
+		if !known {
+			s.AsOf = time.Time{}
+			return
+		}
+		if i == 0 || at.Before(s.AsOf) {
+			s.AsOf = at
+		}
+	}
+}
+
 // Counts says, as [ErrNotCounted], that fields are not counted in this counter, by their
 // names, and what is.
 func (s Snapshot) Counts(fields ...string) error {
 	for _, field := range fields {
-		if slices.Contains(s.NotCounted, field) {
+		if slices.Contains(s.NotCounted, field) && !slices.Contains(s.kept, field) {
 			return fmt.Errorf("%w: %s; its document has %s (FIELDS says what is counted; the next roll-up brings what is new)",
 				ErrNotCounted, field, cmp.Or(strings.Join(s.there, ", "), "no numbers"))
 		}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -44,7 +42,7 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		return s, err
 	}
 	for i, field := range db.Layout.Fields {
-		c.client.set(&s, field, store.Int(of[i].total()))
+		c.client.set(&s, field, store.Int(of[i].total))
 	}
 	for _, field := range db.Layout.Counted {
 		counted, err := db.Aggregate(ctx, c.id, field.Counted, at)
@@ -57,74 +55,49 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		}
 		c.client.set(&s, field, counted.Value)
 	}
+	s.AsOf = at
 	s.subtract()
 	// A field that is new has shards before it is in the document, and a query has just been asked.
 	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(name string) bool {
 		_, sum := db.Layout.Field(name)
-		return !sum || s.total(name) != 0
+		return !sum || s.total(name) != 0 || slices.Contains(s.kept, name)
 	})
 	return s, c.client.countsAny(s)
 }
 
 // parts are what a field's total is made of.
 type parts struct {
-	shards []int64 // what they hold, or their sum alone
-	base   int64   // what the ledger says that the total holds beyond them
+	total  int64
+	shards int64 // the whole part of what they hold together
+	base   int64 // what the total holds beyond them
 }
-
-func (p parts) total() int64 { return ledger.Add(append(p.shards, p.base)...) }
 
 // parts reads what the counter's fields of shards are made of, in their order, all as of one time.
 func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, of []parts, err error) {
 	db := c.client.db
-	s, k, _, err := c.existing(ctx, db)
-	if k != nil {
-		s.Reads, at = 2, k.At
+	s, b, _, err := c.existing(ctx, db)
+	if b != nil {
+		s.Reads, at = 2, b.At
 	}
 	if err == nil {
-		err = k.Unusable
+		err = b.Unusable
 	}
 	if err != nil {
 		return s, at, nil, err
 	}
+	b = b.Keeping(db.Layout.Fields.Names())
 	of = make([]parts, len(db.Layout.Fields))
 	for i, field := range db.Layout.Fields {
-		if k.Ledger != nil {
-			of[i].base = k.Ledger.Base[field.Shard]
-		}
-		var reads int64
-		of[i].shards, reads, err = c.sumField(ctx, field, at)
-		if s.Reads += reads; err != nil {
+		a, err := c.client.books.Sum(ctx, c.id, field, at)
+		if s.Reads++; err != nil {
 			return s, at, nil, err
 		}
+		total, ok := b.Base.Total(field, a.Value)
+		if !ok {
+			return s, at, nil, fmt.Errorf("%w: the sum of %s is %v, and %d beyond its shards: set right what they hold", ErrNotInteger, field.Shard, a.Value, b.Base.Counts[field.Shard])
+		}
+		base := b.Base.Counts[field.Shard]
+		of[i] = parts{total: total, shards: total - base, base: base}
 	}
 	return s, at, of, nil
-}
-
-// sumField takes one query per field: one of several sums would leave out shards in which a
-// field is missing.
-func (c Counter) sumField(ctx context.Context, field layout.Field, at time.Time) (shards []int64, reads int64, err error) {
-	value, err := c.client.db.Sum(ctx, c.client.db.Layout.ShardsOf(c.id), field.Shard, at)
-	if err != nil {
-		return nil, 1, err
-	}
-	if store.IsInteger(value) {
-		return []int64{value.GetIntegerValue()}, 1, nil
-	}
-	// The sum is a double if a shard is one, as a client's increment(1.0) makes it, and beyond the
-	// int64s. It is exact only up to 2⁵³, so the shards are read as they were at that time.
-	docs, err := c.shards(ctx, at)
-	reads = 1 + int64(len(docs))
-	if err != nil {
-		return nil, reads, err
-	}
-	for _, doc := range docs {
-		value := doc.GetFields()[field.Shard]
-		n, ok := store.Integer(value)
-		if !ok {
-			return nil, reads, fmt.Errorf("%w: shard %s holds %v", ErrNotInteger, store.IDOf(doc.GetName()), value)
-		}
-		shards = append(shards, n)
-	}
-	return shards, reads, nil
 }

@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"strings"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
@@ -28,9 +29,22 @@ func (c *Client) logDoubt(f *batch, err error) {
 	}
 }
 
+// markerName is the resource name of a marker of that id.
+func (c *Client) markerName(id string) string {
+	if hash, is := strings.CutPrefix(id, recordPrefix); is {
+		return c.db.Layout.Record(hash)
+	}
+	return c.db.Layout.Request(id)
+}
+
 // writes are those of a batch's commit. Markers come first: Firestore looks at one write after the
 // other, and a missing shard must not hide that the increments were counted.
 func (c *Client) writes(f *batch, sums sums) []*firestorepb.Write {
+	for _, r := range f.requests {
+		if r.hold != nil {
+			r.hold.Parts = map[string]int64{layout.ShardID(f.picked[r.counter()]): r.hold.Amount}
+		}
+	}
 	writes := c.beside(f, len(sums), func(r *request) string { return layout.ShardID(f.picked[r.counter()]) })
 	for _, sum := range sums {
 		writes = append(writes, c.adds(f, sum))
@@ -82,7 +96,12 @@ func (c *Client) marks(id string, m marker) *firestorepb.Write {
 	if m.settled {
 		fields[markerSettled] = store.Bool(true)
 	}
-	w := store.Create(c.db.Layout.Request(id), fields)
+	if m.record != nil && !m.settled {
+		delete(fields, layout.ExpireAt)
+		m.record.Version = m.at
+		return m.record.Make(c.db.Layout, fields)
+	}
+	w := store.Create(c.markerName(id), fields)
 	if !m.at.IsZero() {
 		w.CurrentDocument = store.UpdatedAtTime(m.at)
 	}
@@ -98,6 +117,9 @@ func (m *membership) writes(names layout.Layout, batch, shard string) []*firesto
 		memberID:    store.String(m.seat.Member),
 		memberShard: store.String(shard),
 		markerBatch: store.String(batch),
+	}
+	if m.from != "" {
+		fields[memberFrom] = store.String(m.from)
 	}
 	var entry []*firestorepb.Write
 	if !m.until.IsZero() {

@@ -40,7 +40,7 @@ func (w *world) app(r *rand.Rand) {
 // write is the app's own write: of the whole document, or of the fields in mask.
 func (w *world) write(r *rand.Rand, id string, fields map[string]*firestorepb.Value, condition *firestorepb.Precondition, mask []string) {
 	title := r.Int64()
-	w.rec.add(AppWrites{Counter: id, Title: title})
+	w.rec.add(AppWrites{Counter: id, Title: title, Whole: mask == nil})
 	if mask == nil {
 		for _, field := range w.plan.Fields() {
 			w.rec.add(Foreign{Counter: id, Field: field})

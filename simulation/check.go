@@ -30,7 +30,7 @@ const signedNames = "named-signed-"
 // Check says what in a history breaks a promise, at most a handful, as far as its first field is
 // concerned: see [History.Of]. It is pure.
 func Check(h History) []Violation {
-	c := checker{counters: map[string]*counter{}, calls: map[int]*call{}, intents: map[int]*intent{}}
+	c := newChecker()
 	for i, e := range h {
 		c.at, c.now = i, e.At
 		c.entry(e.What)
@@ -40,6 +40,10 @@ func Check(h History) []Violation {
 	}
 	c.matched()
 	return c.violations
+}
+
+func newChecker() *checker {
+	return &checker{counters: map[string]*counter{}, calls: map[int]*call{}, intents: map[int]*intent{}}
 }
 
 // checker reads a history from its begin to its end.
@@ -57,35 +61,37 @@ type checker struct {
 	older      bool // a revision runs beside that doesn't know the field
 	fair       bool // nothing goes wrong
 	hosted     *Hosted
+	declared   *int64    // limit of the field; nil: it has none
 	inPlace    bool      // what is imported is the app's own document
 	extension  time.Time // when that has last run
 }
 
 // counter is what is known of the documents of an id.
 type counter struct {
-	doc, ledger   *Document
-	shards        map[string]*Document
-	versions      map[string]map[int64]int64 // :: shard → update time → count; since there is no ledger, or this one
-	deletions     map[string]map[int64]bool  // :: shard → times that say so of its deletions
-	rebases       []rebase                   // that were asked for
-	gone          map[string]int64           // :: shard → when it was last deleted
-	odd           map[string]map[int64]bool  // :: shard → times as of which it held no integer
-	blank         map[string]map[int64]bool  // :: shard → of these, those as of which it held no number
-	oddly         bool                       // somebody writes there what is none
-	fractionSince time.Time                  // when one of them became one last
-	series        []point
+	inherited bool      // we have written its document once
+	doc, base *Document // of the base nothing but that it is there
+	shards    map[string]*Document
+	series    []point
+	beyond    *beyond         // what the counter holds beyond its shards
+	aside     int64           // what its shards hold besides members and increments
+	left      map[string]bool // shards and members that were there when its deletion began, and are to go
 
-	// What is in the document. It is a view of the ledger, but for what others write there.
+	// What is in the document. It shows what the counter held, but for what others write there.
 	writers int  // that are about to write the total, and are not the system
 	stale   bool // one of them wrote it since it was last right
 	drift   bool // one of them wrote it, ever
-	again   bool // a shard was written in fair weather
+	again   bool // the field was incremented in fair weather
+	from    int  // index in the series: the total is as of then or later
+	// when one of them wrote the document last, in microseconds of Firestore's
+	writtenAt int64
 
 	names            map[int64]*intent // of a named counter :: bit → what it stands for
 	acked, attempted int64
-	dropped          bool // an event was lost since the last reconcile
-	shrinks          bool // a command took something away, or may have: it doesn't only grow
-	gives            bool // increments give back
+	dropped          bool      // an event was lost since the last reconcile
+	shrinks          bool      // a command took something away, or may have: it doesn't only grow
+	gives            bool      // increments give back
+	oddly            bool      // somebody writes to shards what is no integer
+	fractionSince    time.Time // when one of them became one last
 
 	resized  time.Time // when a resize began last
 	snippets int       // that are about to make it, or shards of it
@@ -98,6 +104,7 @@ type counter struct {
 
 	titles    map[int64]bool // that the app has written, or is about to
 	goneSince time.Time      // when the app deleted it
+	backSince time.Time      // when the app made it again
 
 	ofMembers  map[string]*member
 	members    map[string]*Document // memberships that are there
@@ -107,30 +114,31 @@ type counter struct {
 	emptied    time.Time // when a reset began last that takes members off
 	wrong      bool      // shards and members don't agree, which was said
 
-	source imports
-	limits limits
+	source  imports
+	limits  limits
+	amounts amounts
 
-	events   map[string]*events // :: shard
-	noted    bool               // as one that must be reconciled
-	debts    []debt             // what was acknowledged for that
-	begun    int64              // when its ledger was made or deleted
-	vacant   bool               // there is nothing that a ledger could be made of
-	occupied int64              // when that was last no longer so
+	waiting map[event]waits // its events that nobody has acknowledged yet
+	noted   bool            // as one that must be reconciled
+	debts   []debt          // what was acknowledged for that
 }
 
 // point is a counter as of a commit.
 type point struct {
-	at           time.Time
-	there        bool
-	exact, total int64
-	fraction     bool // one of its shards holds one
+	at       time.Time
+	there    bool    // and isn't being deleted
+	shows    bool    // its document is there
+	sum      int64   // of the shards
+	vague    bool    // which Firestore can't add up to the last digit, or that is no number
+	beyond   *beyond // what the counter held beyond its shards
+	total    int64   // that its document showed
+	fraction bool    // one of its shards holds one
 
 	limited       bool
 	limit, joined int64 // the shares together, and what of the shards is members'
-	limits        int   // of how many fields there are limits
+	held          int64 // and open holds'
 
-	shards, members int64
-	wrapped         int64 // shards, as a sum of int64s that don't end at ±2⁶³
+	members int64
 }
 
 func (c *checker) fail(format string, args ...any) {
@@ -141,10 +149,10 @@ func (c *checker) counter(id string) *counter {
 	k := c.counters[id]
 	if k == nil {
 		k = &counter{
-			shards: map[string]*Document{}, versions: map[string]map[int64]int64{}, deletions: map[string]map[int64]bool{}, odd: map[string]map[int64]bool{}, blank: map[string]map[int64]bool{}, gone: map[string]int64{},
-			commands: commands{ids: map[string]bool{}}, names: map[int64]*intent{}, series: []point{{}}, titles: map[int64]bool{},
-			source: newImports(), events: map[string]*events{}, vacant: true,
+			shards: map[string]*Document{}, names: map[int64]*intent{}, titles: map[int64]bool{},
+			source: newImports(), waiting: map[event]waits{}, beyond: holding(guess{}),
 		}
+		k.series = []point{{beyond: k.beyond}}
 		c.counters[id] = k
 	}
 	return k
@@ -159,11 +167,13 @@ func (c *checker) entry(what any) {
 	case Commit:
 		c.commit(e)
 	case Dropped:
-		k := c.counter(e.Counter)
-		k.dropped = true
-		of := k.eventsOf(e.Shard)
-		of.lost = max(of.lost, e.Of)
-		delete(of.waiting, e.Of)
+		c.lost(e)
+	case Came:
+		k := c.counter(e.Doc.Counter)
+		if w, waits := k.waiting[event{e.Doc, e.Of}]; waits {
+			w.lost, w.held = false, w.held || e.Fields != nil
+			k.waiting[event{e.Doc, e.Of}] = w
+		}
 	case Acknowledged:
 		if e.Doc.Kind == "shard" {
 			c.acknowledged(e)
@@ -189,6 +199,8 @@ func (c *checker) entry(what any) {
 		c.fail("%s", e.What)
 	case Hosted:
 		c.hosted, c.inPlace = &e, e.InPlace
+	case Declared:
+		c.declared = &e.Limit
 	case Older:
 		c.older = true
 	case AppWrites:
@@ -223,8 +235,8 @@ func (c *checker) reconciled(r Reconciled) {
 	}
 }
 
-// quiet checks that ledgers have followed: everywhere after a reconcile, and before it where no
-// event was lost. So have totals, wherever something was counted in fair weather, whatever others
+// quiet checks that totals have followed: everywhere after a reconcile. Before it they have where no event was lost,
+// and wherever the field was incremented once more, in whichever shard: whatever was lost before, and whatever others
 // have written there.
 func (c *checker) quiet(reconciled bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.counters)) {
@@ -232,26 +244,24 @@ func (c *checker) quiet(reconciled bool) {
 		k.dropped = k.dropped && !reconciled
 		if reconciled {
 			c.heldOn(id, k)
+			c.heldAmounts(id, k)
 		}
 		if k.noted && reconciled {
 			c.fail("%q is noted yet, after a reconcile of all", id)
 		}
-		if l := k.ledger; l != nil && !k.dropped && !k.noted && l.sum() != c.known(k) {
-			c.fail("long after everything, reconciled: %v, the ledger of %q has %d, and it holds %d", reconciled, id, l.sum(), c.known(k))
+		there := k.there()
+		if !there || k.base == nil && (nested(id) || c.hosted != nil && len(k.shards) == 0) {
+			continue // nothing was told of it yet, and a walk finds it by its base
 		}
-		there := k.doc != nil && !k.doc.Deleting
-		heard := reconciled || k.again && !k.noted && !(k.ledger == nil && k.dropped)
-		if k.ledger == nil && (nested(id) || c.hosted != nil && len(k.shards) == 0) {
-			continue // nothing was told of it yet, and a walk finds it by its ledger
+		heard := reconciled || !k.noted && (k.again || !k.dropped && !k.stale)
+		if now := k.now(); heard && !now.holds(k.doc.Total) {
+			c.fail("long after everything, reconciled: %v, the total of %q is %d, and it holds %s", reconciled, id, k.doc.Total, now)
 		}
-		if there && heard && !k.agrees() {
-			c.fail("long after everything, reconciled: %v, the total of %q is %d, and its ledger has %s", reconciled, id, k.doc.Total, k.ledger)
+		if reconciled && !k.limits.loose && c.declared != nil && (!k.doc.Limited || k.doc.Limit != c.limitOf(k.now())) {
+			c.fail("after a reconcile the document of %q shows a limit of %d (%v), and its shares are %d", id, k.doc.Limit, k.doc.Limited, k.now().limit)
 		}
-		if there && reconciled && k.ledger != nil && !k.limits.loose && !k.showsLimit() {
-			c.fail("after a reconcile the document of %q shows a limit of %d (%v), and its ledger has %d (%v)", id, k.doc.Limit, k.doc.Limited, k.ledger.Limit, k.ledger.Limited)
-		}
-		if there && !k.shrinks && (c.exact(k) < k.acked || c.exact(k) > k.attempted) {
-			c.fail("%q holds %d; %d were acknowledged, %d attempted", id, c.exact(k), k.acked, k.attempted)
+		if now := k.now(); !k.shrinks && (now.all(func(n int64) bool { return n < k.acked || n > k.attempted })) {
+			c.fail("%q holds %s; %d were acknowledged, %d attempted", id, now, k.acked, k.attempted)
 		}
 	}
 }

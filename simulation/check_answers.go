@@ -10,11 +10,10 @@ import (
 // CheckAnswers says what in a history breaks a promise about the fields that count documents, at
 // most a handful. It is pure.
 //
-// The documents' own commits say what a field should be at any time. So each value in a ledger is
-// held against what the collection came to as of the value's time, and events only have to be
-// looked at for when a field has to have followed.
+// The documents' own commits say what a field should be at any time. So each value that a counter shows is held against
+// what the collection came to at some time, and events only have to be looked at for when a field has to have followed.
 func CheckAnswers(h History) []Violation {
-	c := answersChecker{definitions: map[string]CountedField{}, newest: map[string]CountedField{}, counters: map[string]*countedCounter{}, snippets: map[int]string{}}
+	c := answersChecker{definitions: map[string]CountedField{}, newest: map[string]CountedField{}, counters: map[string]*countedCounter{}, snippets: map[int]string{}, whole: map[int64]bool{}}
 	for i, e := range h {
 		c.at, c.now = i, e.At
 		c.entry(e.What)
@@ -37,22 +36,17 @@ type answersChecker struct {
 	newest      map[string]CountedField // :: name
 	definitions map[string]CountedField // :: key; of all revisions
 	counters    map[string]*countedCounter
+	whole       map[int64]bool // titles with which the app writes its document whole
 }
 
 // countedCounter is what is known of a counter and of the documents below it.
 type countedCounter struct {
-	doc, ledger *Document
+	doc, base   *Document
 	made        int64 // when its document was made
-	begun       int64 // when its ledger was made or was gone, or its life ended without one
 	again       bool  // a shard was written in fair weather
 	noted       bool  // what is acknowledged is counted once it is not noted any more
 	collections map[string]*counted
 	fields      map[string]*countedValue // :: name
-}
-
-type event struct {
-	doc Doc
-	of  int64
 }
 
 // countedValue is a field of a counter's document.
@@ -61,6 +55,8 @@ type countedValue struct {
 	stale   bool  // one of them wrote it since it was last right, or made the document
 	drift   bool  // that was ever so
 	lost    int64 // of changes up to then, events are not to be expected
+	written int64 // when one of them wrote it last
+	from    int64 // it shows what the documents came to then, or later
 }
 
 func (c *answersChecker) fail(format string, args ...any) {
@@ -110,6 +106,8 @@ func (c *answersChecker) entry(what any) {
 		delete(c.snippets, e.Call)
 	case Fair:
 		c.fair = true
+	case AppWrites:
+		c.whole[e.Title] = e.Whole
 	case AppChanges:
 		c.counter(e.Doc.Counter).collection(e.Doc.collection()).changes[e.Doc.Shard]++
 	case Noted:
@@ -160,8 +158,16 @@ func (c *answersChecker) entry(what any) {
 				c.covered(id, k, collection)
 			}
 			for name, f := range k.fields { // whatever others have written there
-				if a := k.answer(c.newest[name]); a.Known && f.stale && k.doc != nil && k.again {
-					c.fail("long after everything, %s of %q is %v, and its ledger has %v", name, id, k.doc.Data[name], a.value())
+				of := k.collection(c.newest[name].Collection)
+				if k.doc == nil {
+					continue
+				}
+				// An app that wrote its old copy back wrote our map, too: the field's next event puts it right.
+				if _, once := of.when(c.newest[name], 0, k.doc.Data[name]); once && (of.changed <= f.written || of.missed == of.changed) {
+					continue
+				}
+				if _, ok := of.asOf(c.newest[name], of.changed); ok && f.stale && k.there() && k.again && !k.shows(c.newest[name], f.written) {
+					c.fail("long after everything, %s of %q is %v, which its documents come to at no moment since others wrote it", name, id, k.doc.Data[name])
 				}
 			}
 		}
@@ -199,13 +205,10 @@ func (c *answersChecker) commit(e Commit) {
 			c.written(ch.Doc)
 		}
 		of.waiting[event{ch.Doc, at}] = ch.After != nil
-		if of.changed < at {
-			of.changed, of.written = at, false
-		}
-		if ch.After == nil {
+		if of.changed = max(of.changed, at); ch.After == nil {
 			delete(of.docs, ch.Doc.Shard)
 		} else {
-			of.docs[ch.Doc.Shard], of.written = ch.After.Data, true
+			of.docs[ch.Doc.Shard] = ch.After.Data
 		}
 		touched[where{id, collection}] = true
 	}
@@ -223,7 +226,7 @@ func (c *answersChecker) commit(e Commit) {
 		if ch.Doc.Kind == "shard" {
 			c.counter(ch.Doc.Counter).again = c.fair && ch.counts() || c.counter(ch.Doc.Counter).again
 		}
-		if ch.Doc.Kind == "counter" || ch.Doc.Kind == "ledger" {
+		if ch.Doc.Kind == "counter" || ch.Doc.Kind == "base" {
 			changes[ch.Doc.Counter] = append(changes[ch.Doc.Counter], ch)
 		}
 	}
@@ -241,83 +244,72 @@ func (c *answersChecker) written(doc Doc) {
 	}
 }
 
-// value is what a field holds that shows the answer.
-func (a Answer) value() any {
-	if a.Double != nil {
-		return a.Double
-	}
-	return a.Value
-}
-
-// answer is what the ledger has for a field; the zero answer is none.
-func (k *countedCounter) answer(f CountedField) Answer {
-	if k.ledger == nil {
-		return Answer{}
-	}
-	return k.ledger.Answers[f.key()]
-}
-
 func (c *answersChecker) commitTo(id string, at int64, changes []Change) {
 	k := c.counter(id)
-	doc, was := k.doc, k.ledger
+	before := k.doc
 	for _, ch := range changes {
 		if ch.Doc.Kind == "counter" {
 			k.doc = ch.After
 		} else {
-			k.ledger = ch.After
+			k.base = ch.After
 		}
 	}
-	if k.doc != nil && doc == nil {
+	if k.doc != nil && before == nil {
 		k.made = at
 	}
-	// a ledger is made, or a life ends: that of a counter that is being deleted may have none
-	if (k.ledger == nil) != (was == nil) || k.ledger == nil && k.doc == nil && doc != nil && doc.Deleting {
-		k.begun = at
-	}
-	c.entered(id, k, at, was)
 	for _, name := range slices.Sorted(maps.Keys(k.fields)) {
-		c.viewed(id, k, name, doc, was)
+		c.viewed(id, k, name, at, before)
 	}
 }
 
-// viewed checks that a field of the counter's document is what its ledger has, as [checker.viewed]
-// does.
-func (c *answersChecker) viewed(id string, k *countedCounter, name string, doc, was *Document) {
-	f, a := k.fields[name], k.answer(c.newest[name])
+// shows reports whether the document shows of a field what its documents came to at a time, or later.
+func (k *countedCounter) shows(f CountedField, from int64) bool {
+	of := k.collection(f.Collection)
+	at, ok := of.when(f, max(from, k.fields[f.Name].from), k.doc.Data[f.Name])
+	if ok {
+		k.fields[f.Name].from = at
+	}
+	return ok
+}
+
+// viewed checks that what a commit shows of a field is what its documents came to since the last time, unless somebody
+// else wrote it.
+func (c *answersChecker) viewed(id string, k *countedCounter, name string, at int64, before *Document) {
+	f := k.fields[name]
 	if k.doc == nil {
 		return
 	}
-	var before any
-	if doc != nil {
-		before = doc.Data[name]
+	var was any
+	if before != nil {
+		was = before.Data[name]
 	}
 	is := k.doc.Data[name]
-	older := slices.Contains(c.older, name) // it leaves the field out, or sets it to something else
-	others := false
+	// What the app has read before takes our map back with it: older answers may follow.
+	back := c.hosted != nil && before != nil && before.Title != k.doc.Title && c.whole[k.doc.Title]
 	switch {
-	case a.Known && is == a.value():
-		f.stale = false
-		return
-	case doc == nil:
-		others = is != nil && !a.Known || c.hosted != nil || older || c.bySnippet(id)
-	case is != before && k.ledger == was:
-		if others = f.writers > 0 || c.hosted != nil && doc.Title != k.doc.Title || older; !others {
-			c.fail("a commit changes %s of %q from %v to %v, and not its ledger", name, id, before, is)
-			others = true
+	case is == was && before != nil:
+		if back {
+			f.from = max(0, f.from-backBy)
 		}
-		f.writers = max(0, f.writers-1)
-	case f.stale:
 		return
-	default:
-		others = older
+	case is != nil && !back && k.shows(c.newest[name], 0):
+		f.stale = false
+		of := k.collection(c.newest[name].Collection)
+		if now, _ := of.asOf(c.newest[name], of.changed); is != now && slices.Contains(c.older, name) {
+			f.written = at // perhaps by who means something else by it
+		}
+		return
+	case before != nil && f.writers == 0 && !(c.hosted != nil && before.Title != k.doc.Title) && !slices.Contains(c.older, name):
+		c.fail("a commit changes %s of %q from %v to %v, which its documents came to at no moment since %d", name, id, was, is, f.from)
+	case before == nil && is != nil && c.hosted == nil && !c.bySnippet(id) && !slices.Contains(c.older, name):
+		c.fail("a commit makes %q, and %s of it is %v", id, name, is)
 	}
-	if others {
-		f.stale, f.drift = a.Known || is != nil, true
-	} else if a.Known && !f.stale {
-		c.fail("a commit enters %+v for %s in the ledger of %q, and leaves the field at %v", a, name, id, is)
-		f.stale = true // said once
-	}
+	f.writers = max(0, f.writers-1)
+	f.stale, f.drift, f.written, f.from = true, f.drift || is != nil, at, max(0, f.from-backBy) // it may be what the app had read before
 }
+
+// backBy is how old what an app had read before may be, in microseconds.
+const backBy = 30 * 60e6
 
 // bySnippet reports whether a snippet is about to make a counter.
 func (c *answersChecker) bySnippet(id string) bool {
@@ -327,43 +319,6 @@ func (c *answersChecker) bySnippet(id string) bool {
 		}
 	}
 	return false
-}
-
-// entered checks what a commit wrote into the ledger, which was as given before.
-func (c *answersChecker) entered(id string, k *countedCounter, at int64, before *Document) {
-	if k.ledger == nil {
-		return
-	}
-	if before == nil {
-		before = &Document{}
-	}
-	for key := range before.Answers {
-		if _, there := k.ledger.Answers[key]; !there {
-			c.fail("a commit takes %s out of the ledger of %q", c.definitions[key], id)
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(k.ledger.Answers)) {
-		a := k.ledger.Answers[key]
-		was, had := before.Answers[key]
-		if had && was == a {
-			continue
-		}
-		f, known := c.definitions[key]
-		switch value, ok := k.collection(f.Collection).asOf(f, a.ReadTime); {
-		case !known:
-			c.fail("the ledger of %q has an answer %+v to no query", id, a)
-		case had && a.ReadTime <= was.ReadTime:
-			c.fail("the ledger of %q goes back: %s is %+v after %+v", id, f, a, was)
-		case a.ReadTime < k.begun:
-			c.fail("the ledger of %q has %s as of %d, of before it was made at %d", id, f, a.ReadTime, k.begun)
-		case a.ReadTime >= at:
-			c.fail("the ledger of %q has %s as of %d, later than its commit at %d", id, f, a.ReadTime, at)
-		case a.Odd && (ok || a.Value != was.Value || a.Known != was.Known):
-			c.fail("the ledger of %q has %+v for %s after %+v; it was %v (an integer: %v)", id, a, f, was, value, ok)
-		case !a.Odd && (!ok || value != a.value() || !a.Known):
-			c.fail("the ledger of %q has %v for %s as of %d; it was %v (an integer: %v)", id, a.value(), f, a.ReadTime, value, ok)
-		}
-	}
 }
 
 func (c *answersChecker) acknowledged(e Acknowledged) {
@@ -379,73 +334,55 @@ func (c *answersChecker) acknowledged(e Acknowledged) {
 	c.covered(e.Doc.Counter, k, collection)
 }
 
-// covered checks that what a collection's fields hold is not older than its last change, if all of
-// its events have been acknowledged.
+// covered checks that what a collection's fields hold is what its documents come to, if all of its events have been
+// acknowledged.
 func (c *answersChecker) covered(id string, k *countedCounter, collection string) {
 	of := k.collection(collection)
-	if len(of.waiting) > 0 || k.noted || k.ledger == nil && !c.adopts(k, of, collection) {
+	if len(of.waiting) > 0 || k.noted || !k.there() {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.fields)) {
 		f, definition := k.fields[name], c.newest[name]
-		if definition.Collection != collection || of.changed <= max(f.lost, k.begun) { // or it was acknowledged for another ledger
+		if definition.Collection != collection || of.changed <= max(f.lost, f.written, k.made) { // or it was acknowledged for another document
 			continue
 		}
-		a := k.answer(definition)
-		if a == (Answer{}) && !of.written { // an event of a deletion adopts nothing
-			continue
-		}
-		if a.ReadTime < of.changed {
-			c.fail("all events of %s of %q are acknowledged, the last one of a change at %d, and %s was asked as of %d", collection, id, of.changed, definition, a.ReadTime)
+		if value, ok := of.asOf(definition, of.changed); ok && !k.shows(definition, of.changed) {
+			c.fail("all events of %s of %q are acknowledged, the last one of a change at %d, and %s is %v; its documents come to %v", collection, id, of.changed, definition, k.doc.Data[name], value)
 			f.lost = of.changed // said once
 		}
 	}
 }
 
-// adopts reports whether a counter without a ledger gets one for what its documents come to: it has
-// a document, or they come to something. What a reply names may be no counter.
-func (c *answersChecker) adopts(k *countedCounter, of *counted, collection string) bool {
-	if k.doc != nil || collection == repliesAt {
-		return k.doc != nil && !k.doc.Deleting && k.made <= of.changed
-	}
-	for _, f := range c.newest {
-		if value, ok := of.asOf(f, of.changed); f.Collection == collection && ok && value != int64(0) && value != 0.0 && value != none {
-			return true
-		}
-	}
-	return false
-}
-
 // settled checks that fields are what their documents come to after a reconcile: all of them where
-// that is said, and else those that a walk counts at once. A walk finds the app's documents by
-// their ledgers, and those whose ids have several parts.
+// that is said, and else those that a walk counts at once. A walk finds the app's documents by what is
+// beside them, and those whose ids have several parts.
 func (c *answersChecker) settled(all bool) {
 	if !all && c.rules.RecountReads < 1000 {
 		return // the walk may have spent all reads on others
 	}
 	for id, k := range c.each() {
-		if k.doc == nil || k.doc.Deleting || (c.hosted != nil || nested(id)) && k.ledger == nil {
+		if !k.there() || (c.hosted != nil || nested(id)) && k.base == nil {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(k.fields)) {
 			f, definition := k.fields[name], c.newest[name]
 			of := k.collection(definition.Collection)
 			value, ok := of.asOf(definition, of.changed)
-			a := k.answer(definition)
 			is, there := k.doc.Data[name]
 			switch {
 			case !ok:
-			case all && of.changed == 0 && (!there || a == Answer{}): // it was not named
+			case all && of.changed == 0 && !there: // it was not named
 			case all && is != value:
 				c.fail("after a reconcile, %s of %q is %v, and its documents come to %v", name, id, is, value)
-			case a == Answer{}:
+			case !there:
 				c.fail("after a reconcile of all counters, %s of %q was never asked", name, id)
-			case a.Known && is != a.value():
-				c.fail("after a reconcile, %s of %q is %v, and its ledger has %v", name, id, is, a.value())
-			case c.now.Sub(time.UnixMicro(a.ReadTime)) > c.rules.RecountAge+time.Hour && is != value:
-				c.fail("after a reconcile of all counters, %s of %q is %v, asked at %d; its documents come to %v", name, id, is, a.ReadTime, value)
+			case c.now.Sub(time.UnixMicro(max(of.changed, f.written))) > c.rules.RecountAge+time.Hour && is != value:
+				c.fail("after a reconcile of all counters, %s of %q is %v; its documents come to %v, since %d", name, id, is, value, of.changed)
 			}
-			f.stale = f.stale && is != a.value()
+			f.stale = f.stale && is != value
 		}
 	}
 }
+
+// there reports whether the counter is, and isn't being deleted.
+func (k *countedCounter) there() bool { return k.doc != nil && (k.base == nil || !k.base.Deleting) }

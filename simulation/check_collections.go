@@ -7,7 +7,6 @@ type counted struct {
 	docs    map[string]map[string]any
 	samples map[string][]sample // :: key of a field → what the documents come to for it, over time
 	changed int64               // when a document changed last
-	written bool                // then one of them was written, and not only some deleted
 	waiting map[event]bool      // events that nobody has acknowledged yet :: whether a document was written, and not deleted
 	missed  int64               // the newest event that comes late or never
 	changes map[string]int      // :: id of a document → writes of the app's that were not seen yet
@@ -45,7 +44,22 @@ func (f CountedField) of(docs map[string]map[string]any) (value any, ok bool) {
 	case f.Double:
 		return sum, true
 	}
-	return int64(sum), float64(int64(sum)) == sum
+	return int64(sum), true // the whole part
+}
+
+// when is the first time, from one on, at which a collection came to a value.
+func (of *counted) when(f CountedField, from int64, value any) (at int64, ok bool) {
+	samples := of.samples[f.key()]
+	n := sort.Search(len(samples), func(i int) bool { return samples[i].from > from })
+	if before, ok := of.asOf(f, from); ok && before == value {
+		return from, true
+	}
+	for ; n < len(samples); n++ {
+		if samples[n].ok && samples[n].value == value {
+			return samples[n].from, true
+		}
+	}
+	return 0, false
 }
 
 // asOf is what a collection came to at a time.

@@ -9,23 +9,17 @@ import (
 
 // limits are what is known of a field's limit.
 type limits struct {
-	asked    map[int64]*limitCall // :: limit → the call that sets it: no other sets the same
-	removals int                  // that were asked for and not refused, and those that are applied taken off
-	loose    bool                 // somebody deletes documents one by one, or makes shards, as no rule has it
-	stale    bool                 // the app has written another one into its document since that was last right
+	asked map[int64]*limitCall // :: limit → the call that sets it: no other sets the same
+	loose bool                 // somebody deletes documents one by one, or makes shards, as no rule has it
 }
 
 // limitCall is a call that is to set a limit.
 type limitCall struct{ refused, applied bool }
 
-// beginLimit is the begin of a call that sets a limit, or removes it.
+// beginLimit is the begin of a call that sets a limit.
 func (c *checker) beginLimit(k *call) {
 	n := c.counter(k.Counter)
 	k.from = len(n.series) - 1
-	if k.Kind == Unlimit {
-		n.limits.removals++
-		return
-	}
 	if n.limits.asked == nil {
 		n.limits.asked = map[int64]*limitCall{}
 	}
@@ -39,97 +33,70 @@ func (c *checker) endLimit(k *call, e End) {
 	had := func(holds func(point) bool) bool { return n.limits.loose || slices.ContainsFunc(window, holds) }
 	switch {
 	case e.Outcome == Unknown:
-	case e.Outcome == Refused && k.Kind == Unlimit:
-		n.limits.removals--
 	case e.Outcome == Refused:
 		if n.limits.asked[k.To].refused = true; n.limits.asked[k.To].applied {
 			c.fail("a limit of %d of %q was refused (%s), and is applied", k.To, k.Counter, e.Detail)
 		}
-		if e.Full != nil && !had(func(p point) bool { return p.shards == e.Full.Taken && p.shards > k.To }) {
+		if e.Full != nil && !had(func(p point) bool { return p.takes(e.Full.Taken) && e.Full.Taken > k.To }) {
 			c.fail("a limit of %d of %q was refused, because %d are taken, which were at no moment: %s", k.To, k.Counter, e.Full.Taken, rooms(window))
 		}
-	case !had(func(p point) bool { return p.limited == (k.Kind == Limit) && (!p.limited || p.limit == k.To) }):
+	case !had(func(p point) bool { return p.limited && p.limit == k.To }):
 		c.fail("%s %d of %q was acknowledged, which it had at no moment: %s", k.Kind, k.To, k.Counter, rooms(window))
 	}
 }
 
-// limited checks what a commit has left of a field's limit: no shard counts more than its share, each says
-// whether it counts less, and the shares add up to the limit. before and was are the document and the ledger as
-// they were before.
-func (c *checker) limited(id string, k *counter, d deed, before, was *Document) {
+// limitOf is a counter's limit: what its shares add up to, or what is declared where it has none.
+func (c *checker) limitOf(p point) int64 {
+	if p.limited {
+		return p.limit
+	}
+	return *c.declared
+}
+
+// limited checks what a commit has left of a field's limit: its shards are its own, none counts more than its share,
+// and the shares add up to the limit that was set, or that is declared.
+func (c *checker) limited(id string, k *counter, d deed) {
 	if k.limits.loose {
 		k.tightened()
 		return
 	}
 	for shard, s := range k.shards {
-		if s.Shared && (s.Joined < 0 || s.Joined > s.Count || s.Count > s.Share) {
-			c.fail("shard %s of %q counts %d, %d of them members, with a share of %d", shard, id, s.Count, s.Joined, s.Share)
+		if s.Shared && (s.Joined < 0 || s.Held < 0 || s.Joined+s.Held > s.Count || s.Count > s.Share) {
+			c.fail("shard %s of %q counts %d, %d of them members and %d held, with a share of %d", shard, id, s.Count, s.Joined, s.Held, s.Share)
 		}
-		if s.Room != (s.Shared && s.Count < s.Share) {
-			c.fail("shard %s of %q counts %d with a share of %d, and says that it has room: %v", shard, id, s.Count, s.Share, s.Room)
+		if s.Shared != (c.declared != nil && strings.Contains(shard, "~")) || c.declared != nil && !s.Shared && s.Count != 0 {
+			c.fail("shard %s of %q counts %d, and has a share: %v", shard, id, s.Count, s.Shared)
 		}
 	}
-	is := k.ledger
-	if is == nil {
+	was, is := k.series[len(k.series)-2], k.now()
+	if c.declared == nil || k.base == nil && len(k.shards) == 0 || k.ending() { // its life is over
 		return
 	}
-	var share, joined int64
-	for shard, s := range k.shards {
-		if strings.HasPrefix(shard, "limited-") != (is.Limits > 0) || s.Shared != is.Limited {
-			c.fail("shard %s of %q has a share: %v; the ledger has %d limits, one of them of this field: %v", shard, id, s.Shared, is.Limits, is.Limited)
-		}
-		share, joined = share+s.Share, joined+s.Joined
+	if is.limited && is.joined != is.members {
+		c.fail("the shards of %q say that %d are members', and it has %d members", id, is.joined, is.members)
+	}
+	if open := k.openHolds(); is.limited && is.held != open {
+		c.fail("the shards of %q say that %d are held, and its open holds have %d", id, is.held, open)
 	}
 	switch {
-	case share != is.Limit:
-		c.fail("the shares of %q are %d together, and its limit is %d", id, share, is.Limit)
-	case is.Limited && joined != int64(len(k.members)):
-		c.fail("the shards of %q say that %d are members', and it has %d members", id, joined, len(k.members))
-	}
-	c.shown(id, k, before, was)
-	if was == nil {
-		was = &Document{}
-	}
-	resized := d.resized && before.Title == k.doc.Title // or else the app has written its document whole
-	if was.Limits > 0 && is.Limits > 0 && (d.command || resized) {
-		c.fail("a commit resets, rebases, resizes or imports into %q, which has a limit", id)
-	}
-	switch {
-	case is.Limited && (!was.Limited || was.Limit != is.Limit):
-		if call := k.limits.asked[is.Limit]; call == nil || call.refused || call.applied {
-			c.fail("a commit gives %q a limit of %d, which nobody asks for (any more): %+v", id, is.Limit, call)
+	case is.limited && !was.limited && is.limit == *c.declared:
+	case is.limited && (!was.limited || was.limit != is.limit):
+		if call := k.limits.asked[is.limit]; call == nil || call.refused || call.applied {
+			c.fail("a commit gives %q a limit of %d, which nobody asks for (any more): %+v", id, is.limit, call)
 		} else {
 			call.applied = true
 		}
-	case was.Limited && !is.Limited:
-		if k.limits.removals--; k.limits.removals < 0 {
-			c.fail("a commit removes the limit of %q, which nobody asks for (any more)", id)
-		}
+	case was.limited && !is.limited && !d.over:
+		c.fail("a commit takes the shares of %q away", id)
 	}
 }
 
-// shown checks that the document shows the limit that its ledger has. The app may write back what it has read before,
-// or make its document again: that is right with the next commit to both that has a limit to show, or a reconcile.
-func (c *checker) shown(id string, k *counter, before, was *Document) {
-	switch {
-	case k.doc == nil || k.doc.Deleting:
-	case k.showsLimit():
-		k.limits.stale = false
-	case c.hosted != nil && (k.ledger == was || was == nil):
-		k.limits.stale = true
-	case !k.limits.stale || k.ledger.Limits > 0 && k.doc != before && k.ledger != was:
-		c.fail("the document of %q shows a limit of %d (%v), and its ledger has %d (%v)", id, k.doc.Limit, k.doc.Limited, k.ledger.Limit, k.ledger.Limited)
-	}
-}
-
-// showsLimit reports whether the document shows the limit that its ledger has.
-func (k *counter) showsLimit() bool {
-	return k.doc.Limited == k.ledger.Limited && k.doc.Limit == k.ledger.Limit
-}
+// takes reports whether so many were taken at a point: its shards hold them, and what is beyond.
+func (p point) takes(n int64) bool { return p.holds(n) }
 
 // tightened has the rules hold again once nothing is left of what was deleted one by one.
 func (k *counter) tightened() {
-	k.limits.loose = k.byHand > 0 || k.snippets > 0 || k.doc != nil || k.ledger != nil || len(k.shards) > 0
+	k.limits.loose = k.byHand > 0 || k.snippets > 0 || k.doc != nil || k.base != nil || len(k.shards) > 0
 }
 
 // refusedFor checks that there was no room for what was refused, at some moment of the call from that entry
@@ -137,7 +104,7 @@ func (k *counter) tightened() {
 func (c *checker) refusedFor(what string, from int, of *Full, fits func(point) bool) {
 	n := c.counter(of.Counter)
 	window := n.series[from:]
-	if !n.limits.loose && !slices.ContainsFunc(window, func(p point) bool { return p.limited && p.limit-p.shards == of.Left && !fits(p) }) {
+	if !n.limits.loose && !slices.ContainsFunc(window, func(p point) bool { return p.limited && p.limit-p.sum == of.Left && !fits(p) }) {
 		c.fail("%s was refused for the limit of %q, with %d left: it had no room for that at no moment: %s", what, of.Counter, of.Left, rooms(window))
 	}
 }
@@ -150,6 +117,11 @@ func (c *checker) refusedBesideHolds(what string, k *call, of *Full) {
 		changes := n.member(member).changes
 		if m.Until != 0 && m.Until < k.newest && changes[len(changes)-1].entry <= k.entry {
 			c.fail("%s was refused for the limit of %q, and the hold of %s was over", what, of.Counter, member)
+		}
+	}
+	for _, h := range n.amounts.records {
+		if h.State == "held" && !h.removed && h.Until < k.newest && h.entry <= k.entry && (k.Kind != Settle || h.ID != k.Hold) {
+			c.fail("%s was refused for the limit of %q, and the hold %s of %d was over", what, of.Counter, h.ID, h.Amount)
 		}
 	}
 }
@@ -193,7 +165,7 @@ func (c *checker) refusedIncrement(k *call, of *Full) {
 			c.refusedBesideHolds(fmt.Sprintf("increment %v (intent %d)", k.Adds, k.Intent), k, of)
 		}
 		c.refusedFor(fmt.Sprintf("increment %v (intent %d)", k.Adds, k.Intent), k.froms[at], of, func(p point) bool {
-			return a.By > 0 && a.By <= p.limit-p.shards || a.By < 0 && -a.By <= p.shards-p.joined
+			return a.By > 0 && a.By <= p.limit-p.sum || a.By < 0 && -a.By <= p.sum-p.joined-p.held
 		})
 	}
 }
@@ -204,14 +176,14 @@ func (c *checker) refusedMember(k *call, m *member, of *Full) {
 		c.fail("%s %d of %q was refused for a limit, and she was one all the time", k.Kind, k.Call, k.Member)
 	}
 	c.refusedBesideHolds(fmt.Sprintf("%s %d of %q", k.Kind, k.Call, k.Member), k, of)
-	c.refusedFor(fmt.Sprintf("%s %d of %q", k.Kind, k.Call, k.Member), k.from, of, func(p point) bool { return k.Kind == Leave || p.shards < p.limit })
+	c.refusedFor(fmt.Sprintf("%s %d of %q", k.Kind, k.Call, k.Member), k.from, of, func(p point) bool { return k.Kind == Leave || p.sum < p.limit })
 }
 
 // rooms are what there was of a limit at the last moments.
 func rooms(window []point) string {
 	var b strings.Builder
 	for _, p := range window[max(0, len(window)-8):] {
-		fmt.Fprintf(&b, " %s: %d of %d (%v), %d by members;", p.at.Format(time.StampMilli), p.shards, p.limit, p.limited, p.joined)
+		fmt.Fprintf(&b, " %s: %d of %d (%v), %d by members;", p.at.Format(time.StampMilli), p.sum, p.limit, p.limited, p.joined)
 	}
 	return b.String()
 }

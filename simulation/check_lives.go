@@ -25,25 +25,15 @@ func (l *lives) start(b Begin) {
 
 // startedFrom reports whether a commit makes a counter from a number that a call asked for, which is
 // done once: whatever becomes of the counter, it doesn't come back.
-func (c *checker) startedFrom(id string, k *counter, d deed, was *Document) bool {
-	if !d.made || k.ledger == nil || was != nil && was.Base == k.ledger.Base || was == nil && k.ledger.Base == 0 {
-		return false
-	}
+func (c *checker) startedFrom(id string, k *counter) (start int64, ok bool) {
 	done, asked := k.lives.started[k.doc.Total]
-	if !asked && (k.ledger.Base == math.MaxInt64 || k.ledger.Base == math.MinInt64) {
-		// The base ends there, and so the total is as close to the number as it comes.
-		for start, done := range k.lives.started {
-			asked = asked || !done && (start > k.doc.Total) == (k.ledger.Base > 0)
-		}
-		return asked
-	}
-	if done {
+	if done && !k.now().holds(k.doc.Total) {
 		c.fail("%q is made twice from %d, which one call asked for", id, k.doc.Total)
 	}
-	if asked {
+	if asked && !done {
 		k.lives.started[k.doc.Total] = true
 	}
-	return asked
+	return k.doc.Total, asked && !done
 }
 
 // endedOnce checks that no more lives were ended than deletions were asked for. What an app's document

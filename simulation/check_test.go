@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -18,9 +19,9 @@ func storiesOfCommits() []story {
 		{"an increment, its roll-up, reads", "", func(s *script) {
 			s.make()
 			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
+			s.shard("0", 1)
 			s.end(1, OK)
-			s.flush(1, map[string]State{"0": {1, at}})
+			s.show(1)
 			s.read(2, ExactRead, 1, nothing)
 			s.read(3, Read, 1, nothing)
 			s.add(Calm{})
@@ -141,10 +142,6 @@ func storiesOfCommits() []story {
 			s.add(Begin{Call: 1, Kind: ExactRead, Counter: named})
 			s.add(End{Call: 1, Outcome: OK, Missing: true})
 		}},
-		{"a total without its ledger", "not its ledger", func(s *script) {
-			s.make()
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 3}})
-		}},
 		{"somebody else's total", "", func(s *script) {
 			s.make()
 			s.add(Foreign{Counter: named})
@@ -159,72 +156,19 @@ func storiesOfCommits() []story {
 			s.make()
 			s.add(Reconciled{Drift: 3})
 		}},
-		{"a state counted twice", "its ledger has", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.flush(2, map[string]State{"0": {1, at}})
-		}},
-		{"a ledger goes back", "goes back", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			s.begin(2, 2, 2)
-			first := s.shard("0", 1)
-			second := s.shard("0", 3)
-			s.flush(3, map[string]State{"0": {3, second}})
-			s.flush(1, map[string]State{"0": {1, first}})
-		}},
-		{"a ledger has what a shard never held", "never held", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.flush(1, map[string]State{"0": {1, at + 1}})
-		}},
-		{"a ledger has another count", "it held", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.flush(2, map[string]State{"0": {2, at}})
-		}},
-		{"a ledger takes a shard for deleted that never was", "never was", func(s *script) {
-			s.make()
-			s.flush(0, map[string]State{"0": {0, s.now.UnixMicro() + 1}})
-		}},
-		{"the next life's ledger has a state of this one", "of before its floor", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.remove()
-			s.make()
-			s.flush(1, map[string]State{"0": {1, at}})
-		}},
-		{"the next life's ledger is made with a state of this one", "in this life", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.remove()
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1, Total: 1}, ledgerDoc(): {States: map[string]State{"0": {1, at}}}})
-		}},
-		{"a ledger has a state of before its last snapshot", "of before its floor", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.commit(map[Doc]*Document{ledgerDoc(): {Floor: s.now.UnixMicro()}})
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {Floor: at, States: map[string]State{"0": {1, at}}}})
-		}},
 		{"a life is ended, and its shards stay", "and its shards stay", func(s *script) {
 			s.make()
 			s.add(Begin{Call: 1, Kind: Delete, Counter: named})
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil})
+			s.commit(map[Doc]*Document{counterDoc(): nil, baseDoc(): nil})
 		}},
-		{"a life is ended, and its ledger stays", "and its documents stay", func(s *script) {
+		{"a life is ended, and its base stays", "and its documents stay", func(s *script) {
 			s.make()
 			s.add(Begin{Call: 1, Kind: Delete, Counter: named})
 			s.commit(map[Doc]*Document{counterDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
 		}},
 		{"a life is ended, and nobody wanted that", "which nobody has asked for", func(s *script) {
 			s.make()
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.commit(map[Doc]*Document{counterDoc(): nil, baseDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
 		}},
 		{"a life is ended whose document is gone", "", func(s *script) {
 			s.make()
@@ -233,30 +177,10 @@ func storiesOfCommits() []story {
 			s.end(1, OK)
 			s.vanish()
 			s.add(Begin{Call: 2, Kind: Delete, Counter: named})
-			s.commit(map[Doc]*Document{ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.commit(map[Doc]*Document{baseDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
 			s.end(2, OK)
 			s.make()
 			s.read(3, ExactRead, 0, nothing)
-		}},
-		{"without its document it is counted, and made again it shows that", "", func(s *script) {
-			s.make()
-			s.vanish()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.end(1, OK)
-			s.commit(map[Doc]*Document{ledgerDoc(): {Gone: true, States: map[string]State{"0": {1, at}}}})
-			s.ack("0", at)
-			s.add(Calm{})
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {States: map[string]State{"0": {1, at}}}})
-			s.read(2, ExactRead, 1, nothing)
-			s.read(3, Read, 1, nothing)
-		}},
-		{"made again, it begins at zero", "the total of \"named-1\" is 0; its ledger has 1", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			s.flush(1, map[string]State{"0": {1, s.shard("0", 1)}})
-			s.vanish()
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
 		}},
 		{"made again, it has lost what was acknowledged", "1 were acknowledged", func(s *script) {
 			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 1, ""}}})
@@ -269,73 +193,6 @@ func storiesOfCommits() []story {
 			s.commit(map[Doc]*Document{doc: {NumShards: 1}, shard: {}})
 			s.add(Begin{Call: 3, Kind: ExactRead, Counter: "plain-1"})
 			s.add(End{Call: 3, Outcome: OK, Total: 0})
-		}},
-		{"without its document, what is acknowledged is not counted", "is acknowledged, which the ledger has as of", func(s *script) {
-			s.make()
-			s.vanish()
-			s.begin(1, 1, 1)
-			s.ack("0", s.shard("0", 1))
-		}},
-		{"without its document, its ledger doesn't follow", "the ledger of", func(s *script) {
-			s.make()
-			s.vanish()
-			s.begin(1, 1, 1)
-			s.shard("0", 1)
-			s.add(Calm{})
-		}},
-		{"a snippet makes it again with nothing, and the next flush shows what there is", "", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.flush(1, map[string]State{"0": {1, at}})
-			s.vanish()
-			s.add(Begin{Call: 2, Kind: Snippet, Counter: named})
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
-			s.add(End{Call: 2, Outcome: Unknown})
-			s.add(Calm{})
-			s.add(Fair{})
-			s.begin(3, 3, 2)
-			s.flush(2, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 3}})
-			s.add(Calm{})
-		}},
-		{"a snippet makes it again with nothing, and the next flush only adds to that", "and its ledger has", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.flush(1, map[string]State{"0": {1, at}})
-			s.vanish()
-			s.add(Begin{Call: 2, Kind: Snippet, Counter: named})
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
-			s.add(End{Call: 2, Outcome: Unknown})
-			s.add(Fair{})
-			s.begin(3, 3, 2)
-			s.flush(2, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
-			s.add(Calm{})
-		}},
-		{"an older revision leaves the field out, and the newer one shows it", "", func(s *script) {
-			s.add(Older{})
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.flush(0, map[string]State{"0": {1, at}})
-			s.add(Calm{})
-			s.add(Fair{})
-			s.begin(2, 2, 2)
-			s.flush(2, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 3}})
-			s.add(Calm{})
-		}},
-		{"an older revision leaves the field out, and it stays so", "and its ledger has", func(s *script) {
-			s.add(Older{})
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.flush(0, map[string]State{"0": {1, at}})
-			s.add(Fair{})
-			s.begin(2, 2, 2)
-			s.flush(2, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
-			s.add(Calm{})
 		}},
 		{"a total brings a deleted counter back", "makes no counter", func(s *script) {
 			s.make()
@@ -373,40 +230,6 @@ func storiesOfCommits() []story {
 			s.shard("0", 0)
 			s.add(End{Call: 1, Outcome: OK})
 		}},
-		{"a rebase", "", func(s *script) {
-			s.make()
-			s.add(Begin{Call: 1, Kind: Rebase, Counter: named})
-			s.rebase("a", 7)
-			s.end(1, OK)
-		}},
-		{"a command's commit is applied twice", "command a of \"named-1\" is applied twice", func(s *script) {
-			s.make()
-			s.add(Begin{Call: 1, Kind: Rebase, Counter: named})
-			s.add(Begin{Call: 2, Kind: Rebase, Counter: named})
-			s.rebase("a", 7)
-			s.commit(map[Doc]*Document{ledgerDoc(): {Base: 7}})
-			s.rebase("a", 7)
-		}},
-		{"two attempts of a command are applied", "2 commands of \"named-1\" are applied; 1 were asked for", func(s *script) {
-			s.make()
-			s.add(Begin{Call: 1, Kind: Rebase, Counter: named})
-			s.rebase("a", 7)
-			s.rebase("b", 7)
-		}},
-		{"a command is refused, and applied", "was refused", func(s *script) {
-			s.make()
-			s.add(Begin{Call: 1, Kind: Rebase, Counter: named})
-			s.rebase("a", 7)
-			s.end(1, Refused)
-		}},
-		{"a command is acknowledged, and not applied", "rebase of \"named-1\" was acknowledged, and is in no commit", func(s *script) {
-			s.make()
-			s.add(Begin{Call: 1, Kind: Rebase, Counter: named})
-			s.rebase("a", 7)
-			s.end(1, OK)
-			s.add(Begin{Call: 2, Kind: Rebase, Counter: named})
-			s.end(2, OK)
-		}},
 		{"a creation out of nowhere", "no commit made it", func(s *script) {
 			s.add(Begin{Call: 1, Kind: Create, Counter: named})
 			s.end(1, OK)
@@ -431,135 +254,9 @@ func storiesOfCommits() []story {
 			s.add(Dropped{Counter: named})
 			s.add(Settled{})
 		}},
-		{"an event is acknowledged when it is counted", "", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.flush(1, map[string]State{"0": {1, at}})
-			s.ack("0", at)
-		}},
-		{"an event is acknowledged before it is counted", "is acknowledged, which the ledger has as of", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.ack("0", at)
-			s.flush(1, map[string]State{"0": {1, at}})
-		}},
-		{"an event is acknowledged for a note, and counted before that is gone", "", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.add(Noted{named, true})
-			s.ack("0", at)
-			s.end(1, OK)
-			s.add(Calm{})
-			s.flush(1, map[string]State{"0": {1, at}})
-			s.add(Noted{named, false})
-			s.add(Settled{})
-		}},
-		{"a note is taken away, and what was acknowledged for it is not counted", "is taken away, for which", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.add(Noted{named, true})
-			s.ack("0", at)
-			s.add(Noted{named, false})
-			s.flush(1, map[string]State{"0": {1, at}})
-		}},
 		{"a note outlasts a reconcile of all", "is noted yet", func(s *script) {
 			s.make()
 			s.add(Noted{named, true})
-			s.add(Settled{})
-		}},
-		{"an event is acknowledged while a newer one of its shard waits", "", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			s.begin(2, 2, 2)
-			first, second := s.shard("0", 1), s.shard("0", 3)
-			s.ack("0", first)
-			s.flush(3, map[string]State{"0": {3, second}})
-			s.ack("0", second)
-		}},
-		{"the newer one is acknowledged, too, and neither is counted", "is acknowledged, which the ledger has as of", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			s.begin(2, 2, 2)
-			first, second := s.shard("0", 1), s.shard("0", 3)
-			s.ack("0", first)
-			s.flush(1, map[string]State{"0": {1, first}})
-			s.ack("0", second)
-		}},
-		{"an event is acknowledged while one of another shard waits", "is acknowledged, which the ledger has as of", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			s.begin(2, 2, 2)
-			first := s.shard("0", 1)
-			s.shard("1", 2)
-			s.ack("0", first)
-		}},
-		{"an event is given up, and acknowledged all the same", "", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.add(Dropped{Counter: named, Shard: "0", Of: at})
-			s.ack("0", at)
-		}},
-		{"a later event after one that was lost is acknowledged, and not counted", "is acknowledged, which the ledger has as of", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			s.begin(2, 2, 2)
-			s.add(Dropped{Counter: named, Shard: "0", Of: s.shard("0", 1)})
-			s.ack("0", s.shard("0", 3))
-		}},
-		{"an event is acknowledged that a snapshot has counted", "", func(s *script) {
-			s.make()
-			at := s.shard("0", 0)
-			s.commit(map[Doc]*Document{ledgerDoc(): {Floor: at}})
-			s.ack("0", at)
-		}},
-		{"an event of a counter without a ledger is acknowledged", "has no ledger", func(s *script) {
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}, shardDoc("0"): {}})
-			s.begin(1, 1, 1)
-			s.ack("0", s.shard("0", 1))
-		}},
-		{"a deletion at once is acknowledged, which adopts nothing", "", func(s *script) {
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}, shardDoc("0"): {}})
-			s.docs[shardDoc("0")].Updated += 999_999
-			s.add(Begin{Call: 1, Kind: DeleteByHand, Counter: named})
-			s.now = s.now.Add(-time.Second)
-			s.ack("0", s.commit(map[Doc]*Document{shardDoc("0"): nil}))
-		}},
-		{"an event of a counter whose ledger is deleted by hand is acknowledged", "", func(s *script) {
-			s.make()
-			at := s.shard("0", 0)
-			s.add(Begin{Call: 1, Kind: DeleteByHand, Counter: named})
-			s.commit(map[Doc]*Document{ledgerDoc(): nil})
-			s.ack("0", at)
-		}},
-		{"an event of a counter that is gone is acknowledged", "", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			s.remove()
-			s.ack("0", at)
-			s.make()
-			s.ack("0", s.now.UnixMicro()-2_000_000)
-		}},
-		{"a deletion is acknowledged, and the shard stays counted", "is acknowledged, which the ledger has as of", func(s *script) {
-			s.make()
-			s.begin(1, 1, 1)
-			at := s.shard("1", 1)
-			s.flush(1, map[string]State{"1": {1, at}})
-			s.ack("1", at)
-			s.resize()
-			s.ack("1", s.commit(map[Doc]*Document{shardDoc("1"): nil, shardDoc("0"): {Count: 1}}))
-		}},
-		{"a reconciled counter holds less than was acknowledged", "0; 5 were acknowledged", func(s *script) {
-			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5, ""}}})
-			s.commit(map[Doc]*Document{
-				{Kind: "counter", Counter: "plain-1"}: {NumShards: 1}, {Kind: "ledger", Counter: "plain-1"}: {}, {Kind: "shard", Counter: "plain-1", Shard: "0"}: {},
-			})
-			s.end(1, OK)
 			s.add(Settled{})
 		}},
 		{"a counter loses a shard of its number", "no command resized it", func(s *script) {
@@ -573,6 +270,349 @@ func storiesOfCommits() []story {
 			s.add(Begin{Call: 1, Kind: Resize, Counter: named})
 			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}})
 		}},
+		{"a total that the counter has never come to", "a commit changes the total", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.show(2)
+		}},
+		{"a total goes back", "a commit changes the total", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			s.shard("0", 1)
+			s.shard("0", 3)
+			s.show(3)
+			s.show(1)
+		}},
+		{"a total is a moment old", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			s.shard("0", 1)
+			s.shard("1", 2)
+			s.show(1)
+			s.show(3)
+		}},
+		{"the next life shows what this one held", "a commit changes the total", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.show(1)
+			s.remove()
+			s.make()
+			s.show(1)
+		}},
+		{"without its document it is in the shards, and made again it shows that", "", func(s *script) {
+			s.make()
+			s.vanish()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.end(1, OK)
+			s.ack("0", at)
+			s.add(Calm{})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}})
+			s.read(2, ExactRead, 1, nothing)
+			s.read(3, Read, 1, nothing)
+		}},
+		{"made again, it begins at zero", "a commit changes the total", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.show(1)
+			s.vanish()
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
+			s.add(Calm{})
+		}},
+		{"a snippet makes it again with nothing, and the next event shows what there is", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.show(1)
+			s.vanish()
+			s.add(Begin{Call: 2, Kind: Snippet, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
+			s.add(End{Call: 2, Outcome: Unknown})
+			s.add(Calm{})
+			s.add(Fair{})
+			s.begin(3, 3, 2)
+			s.shard("1", 2)
+			s.show(3)
+			s.add(Calm{})
+		}},
+		{"a snippet makes it again with nothing, and the next event only adds to that", "a commit changes the total", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.show(1)
+			s.vanish()
+			s.add(Begin{Call: 2, Kind: Snippet, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
+			s.add(End{Call: 2, Outcome: Unknown})
+			s.begin(3, 3, 2)
+			s.shard("1", 2)
+			s.show(2)
+		}},
+		{"a later event of another shard makes right what was lost", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			s.add(Dropped{Counter: named, Shard: "0", Of: s.shard("0", 1)})
+			at := s.shard("1", 2)
+			s.show(3)
+			s.ack("1", at)
+			s.add(Fair{})
+			s.begin(3, 3, 4)
+			s.shard("1", 6)
+			s.show(7)
+			s.add(Calm{})
+		}},
+		{"a later event of another shard leaves out what was lost", "is acknowledged, and the total", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			s.add(Dropped{Counter: named, Shard: "0", Of: s.shard("0", 1)})
+			s.show(1)
+			s.ack("1", s.shard("1", 2))
+		}},
+		{"one more increment in fair weather leaves out what was lost", "long after everything", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.add(Dropped{Counter: named, Shard: "0", Of: s.shard("0", 1)})
+			s.add(Fair{})
+			s.begin(3, 3, 4)
+			s.shard("1", 4)
+			s.show(1)
+			s.add(Calm{})
+		}},
+		{"an event is acknowledged when it is shown", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.show(1)
+			s.ack("0", at)
+		}},
+		{"an event is acknowledged before it is shown", "is acknowledged, and the total", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.ack("0", at)
+			s.show(1)
+		}},
+		{"an event is acknowledged by who doesn't show the field", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.add(Dropped{Counter: named, Shard: "0", Of: at})
+			s.add(Calm{})
+		}},
+		{"an event is acknowledged while a copy waits of one that was acknowledged by who doesn't show the field", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			first, second := s.shard("0", 1), s.shard("1", 2)
+			s.add(Came{Doc: shardDoc("1"), Of: second, Fields: []string{""}})
+			s.add(Dropped{Counter: named, Shard: "1", Of: second, Elsewhere: true})
+			s.ack("0", first)
+			s.show(3)
+		}},
+		{"an event is acknowledged, and a newer one by who doesn't show the field", "is acknowledged, and the total", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			first, second := s.shard("0", 1), s.shard("1", 2)
+			s.add(Came{Doc: shardDoc("1"), Of: second})
+			s.add(Dropped{Counter: named, Shard: "1", Of: second, Elsewhere: true})
+			s.ack("0", first)
+		}},
+		{"an event is acknowledged while a newer one waits, in whichever shard", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			first, second := s.shard("0", 1), s.shard("1", 2)
+			s.ack("0", first)
+			s.show(3)
+			s.ack("1", second)
+		}},
+		{"an event is acknowledged while a newer one waits, of a 0 where there was none", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			first := s.shard("0", 1)
+			second := s.commit(map[Doc]*Document{shardDoc("1"): {Has: true}})
+			s.ack("0", first)
+			s.show(1)
+			s.ack("1", second)
+		}},
+		{"an event is acknowledged while one waits that never comes", "is acknowledged, and the total", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			first, second := s.shard("0", 1), s.shard("1", 2)
+			s.add(Dropped{Counter: named, Shard: "1", Of: second})
+			s.ack("0", first)
+		}},
+		{"an event is acknowledged while one waits that comes late", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.begin(2, 2, 2)
+			first, second := s.shard("0", 1), s.shard("1", 2)
+			s.add(Dropped{Counter: named, Shard: "1", Of: second})
+			s.add(Came{Doc: shardDoc("1"), Of: second})
+			s.ack("0", first)
+			s.show(3)
+			s.ack("1", second)
+		}},
+		{"an event is acknowledged for a note, and counted before that is gone", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.add(Noted{named, true})
+			s.ack("0", at)
+			s.end(1, OK)
+			s.add(Calm{})
+			s.show(1)
+			s.add(Noted{named, false})
+			s.add(Settled{})
+		}},
+		{"a note is taken away, and what was acknowledged for it is not counted", "is taken away, for which", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.add(Noted{named, true})
+			s.ack("0", at)
+			s.add(Noted{named, false})
+			s.show(1)
+		}},
+		{"an event of a counter that is gone is acknowledged", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.remove()
+			s.ack("0", at)
+			s.make()
+			s.ack("0", s.now.UnixMicro()-2_000_000)
+		}},
+		{"a reconciled counter holds less than was acknowledged", "0; 5 were acknowledged", func(s *script) {
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 1, Adds: []Add{{"plain-1", 5, ""}}})
+			s.commit(map[Doc]*Document{
+				{Kind: "counter", Counter: "plain-1"}: {NumShards: 1}, {Kind: "base", Counter: "plain-1"}: {}, {Kind: "shard", Counter: "plain-1", Shard: "0"}: {},
+			})
+			s.end(1, OK)
+			s.add(Settled{})
+		}},
+		{"a rebase, and an increment beside it", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 64)
+			s.add(Begin{Call: 2, Kind: Rebase, Counter: named, To: 7})
+			s.shard("0", 64)
+			s.rebase(7)
+			s.end(2, OK)
+			s.show(71)
+			s.read(3, ExactRead, 71, nothing)
+			s.add(Calm{})
+		}},
+		{"after a rebase the counter holds neither what it says nor that and what came beside it", "which it was at no moment", func(s *script) {
+			s.make()
+			s.begin(1, 1, 64)
+			s.add(Begin{Call: 2, Kind: Rebase, Counter: named, To: 7})
+			s.shard("0", 64)
+			s.rebase(7)
+			s.end(2, OK)
+			s.read(3, ExactRead, 8, nothing)
+		}},
+		{"what a counter holds is beyond an integer, and not shown", "", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 2, Kind: Rebase, Counter: named, To: math.MaxInt64 - 1})
+			s.rebase(math.MaxInt64 - 1)
+			s.end(2, OK)
+			s.begin(1, 1, 4)
+			s.ack("0", s.shard("0", 4))
+			s.add(Calm{})
+		}},
+		{"a rebase to another total", "nobody has asked for that", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 2, Kind: Rebase, Counter: named, To: 7})
+			s.rebase(8)
+		}},
+		{"a reset", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.show(1)
+			s.add(Begin{Call: 2, Kind: Reset, Counter: named})
+			s.rebase(0)
+			s.end(2, OK)
+			s.read(3, ExactRead, 0, nothing)
+			s.add(Calm{})
+		}},
+		{"after a reset the counter holds what it held before", "which it was at no moment", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.show(1)
+			s.add(Begin{Call: 2, Kind: Reset, Counter: named})
+			s.rebase(0)
+			s.end(2, OK)
+			s.read(3, ExactRead, 1, nothing)
+		}},
+		{"an older revision resets a field that it has by another name", "", func(s *script) {
+			s.add(Older{})
+			s.make()
+			s.begin(1, 1, 1)
+			s.shard("0", 1)
+			s.show(1)
+			s.add(Begin{Call: 2, Kind: Reset, Counter: named, Asked: true})
+			s.rebase(1)
+			s.end(2, OK)
+			s.show(0)
+		}},
+		{"a command changes the total again", "nobody has asked for that", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Rebase, Counter: named, To: 7})
+			s.rebase(7)
+			s.end(1, OK)
+			s.begin(2, 2, 1)
+			s.shard("0", 1)
+			s.show(8)
+			s.rebase(7)
+		}},
+		{"two attempts of a command are applied", "2 commands of \"named-1\" are applied, each a rebase; 1 were asked for", func(s *script) {
+			s.make()
+			s.begin(2, 2, 1)
+			s.add(Begin{Call: 1, Kind: Rebase, Counter: named, To: 7})
+			s.rebase(7)
+			s.shard("0", 1)
+			s.show(8)
+			s.rebase(7)
+		}},
+		{"a command is refused, and applied", "was refused", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 1, Kind: Rebase, Counter: named, To: 7})
+			s.rebase(7)
+			s.end(1, Refused)
+		}},
+		{"a command is acknowledged, and not applied", "rebase of \"named-1\" was acknowledged, and is in no commit", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 2, Kind: Rebase, Counter: named, To: 7})
+			s.end(2, OK)
+		}},
+		{"a reconcile by name shows what there was when it began", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.add(Dropped{Counter: named, Shard: "0", Of: s.shard("0", 1)})
+			s.add(Reconciling{Number: 1, Counters: []string{named}})
+			s.begin(2, 2, 2)
+			s.shard("1", 2)
+			s.show(1)
+			s.add(Reconciled{Number: 1, Counter: named, Looked: true})
+		}},
+		{"a reconcile by name leaves something out", "has ended well, and its total", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.add(Dropped{Counter: named, Shard: "0", Of: s.shard("0", 1)})
+			s.add(Reconciling{Number: 1, Counters: []string{named}})
+			s.add(Reconciled{Number: 1, Counter: named, Looked: true})
+		}},
 		{"something is stuck", "stuck", func(s *script) { s.add(Stuck{What: "stuck"}) }},
 	}
 }
@@ -581,29 +621,32 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	s := newScript()
 	s.make()
-	at := s.shard("0", 1)
-	s.flush(1, map[string]State{"0": {1, at}})
+	s.begin(1, 1, 1)
+	s.shard("0", 1)
+	s.show(1)
 	if v := Bounds(s.history, 3*time.Second, 1); len(v) > 0 {
 		t.Errorf("a quick history: %v", v)
 	}
-	at = s.shard("0", 3)
-	s.shard("1", 1)
-	s.flush(3, map[string]State{"0": {3, at}})
+	s.begin(2, 2, 2)
+	s.begin(3, 3, 4)
+	s.shard("0", 3)
+	s.show(3)
+	s.shard("1", 4)
 	if v := Bounds(s.history, 3*time.Second, 1); len(v) != 1 || !strings.Contains(v[0].Message, "2 times") {
 		t.Errorf("two writes in a minute: %v", v)
 	}
 	s.now = s.now.Add(time.Minute)
-	s.add(Calm{})
-	if v := Bounds(s.history, 10*time.Second, 2); len(v) != 1 || !strings.Contains(v[0].Message, `"named-1"/1 is not counted`) {
-		t.Errorf("a state that is counted late: %v", v)
+	s.shard("1", 4)
+	if v := Bounds(s.history, 10*time.Second, 2); len(v) != 1 || !strings.Contains(v[0].Message, `the total of "named-1" is older than`) {
+		t.Errorf("a total that is late: %v", v)
 	}
 	gone := newScript()
 	gone.make()
-	gone.shard("0", 1)
+	gone.begin(1, 1, 2)
 	gone.commit(map[Doc]*Document{counterDoc(): nil})
 	gone.shard("0", 2)
 	gone.now = gone.now.Add(time.Minute)
-	gone.add(Calm{})
+	gone.shard("0", 2)
 	if v := Bounds(gone.history, 3*time.Second, 1); len(v) > 0 {
 		t.Errorf("a counter that is gone: %v", v)
 	}

@@ -1,8 +1,10 @@
 package simulation
 
 import (
+	"strings"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -40,6 +42,13 @@ func shift(m protoreflect.Message, by time.Duration) {
 		t.Seconds, t.Nanos = later.Unix(), int32(later.Nanosecond())
 		return
 	}
+	if v, is := m.Interface().(*firestorepb.Value); is {
+		if text, is := strings.CutSuffix(v.GetStringValue(), "Z"); is && len(text) > 33 && text[32] == ' ' { // by which holds are found
+			if t, err := time.Parse(inText, text[33:]); err == nil {
+				v.ValueType = &firestorepb.Value_StringValue{StringValue: text[:33] + t.Add(by).Format(inText) + "Z"}
+			}
+		}
+	}
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
 		case field.IsMap():
@@ -57,6 +66,9 @@ func shift(m protoreflect.Message, by time.Duration) {
 		return true
 	})
 }
+
+// inText is how times are written in texts whose order is that of the times.
+const inText = "2006-01-02T15:04:05.000000"
 
 // shifted is a copy of a message with all times moved.
 func shifted[M proto.Message](m M, by time.Duration) M {

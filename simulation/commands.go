@@ -49,7 +49,7 @@ func (w *world) commandOf(r *rand.Rand, begin Begin, do func(context.Context, *i
 			end.Outcome = OK
 		case errors.Is(err, shards.ErrUnknown):
 		case errors.Is(err, shards.ErrNotFound), errors.Is(err, shards.ErrExists), errors.Is(err, shards.ErrHosted), errors.Is(err, shards.ErrHasMembers),
-			errors.Is(err, shards.ErrLimit), errors.Is(err, shards.ErrLimited), errors.Is(err, shards.ErrInvalidLimit),
+			errors.Is(err, shards.ErrLimit), errors.Is(err, shards.ErrInvalidLimit),
 			errors.Is(err, extension.ErrInvalidSource), errors.Is(err, extension.ErrRuns), errors.Is(err, extension.ErrCounted):
 			end.Outcome = Refused
 		}
@@ -146,8 +146,8 @@ func (w *world) large(all *sync.WaitGroup, number uint64) {
 	}
 }
 
-// shrink resizes a counter to few shards, and every event of that is lost. Then its sum is as the
-// ledger has it, and each shard is not. A reconcile comes, and increments whose events arrive.
+// shrink resizes a counter to few shards, and every event of that is lost. A reconcile comes, and increments whose
+// events arrive.
 func (w *world) shrink(r *rand.Rand, id string) {
 	w.rec.fault("shrink without events")
 	w.deafen(id, 1)

@@ -53,8 +53,7 @@ func (f CountedField) String() string {
 	return f.Name + "=" + what + where + ")"
 }
 
-// key names the field's value in a ledger. Like [docOf] it says again what the system's own code
-// does.
+// key names the field in notes. Like [docOf] it says again what the system's own code does.
 func (f CountedField) key() string {
 	hash := sha256.Sum256([]byte(f.String()))
 	return hex.EncodeToString(hash[:8])
@@ -139,7 +138,7 @@ type AppChanges struct{ Doc Doc }
 type Acknowledged struct {
 	Doc    Doc
 	Of     int64
-	Fields []string // that count such documents, by the instance as by the newest revision
+	Fields []string // that the event is about, and that the instance shows as the newest revision does
 }
 
 // Missed is the event of a document that is counted, which comes late or never.
@@ -227,17 +226,6 @@ func (d *Document) withCounted(fields map[string]*firestorepb.Value) {
 			d.Data[name] = plain(v)
 		}
 	}
-	for key, v := range fields["answers"].GetMapValue().GetFields() {
-		if d.Answers == nil {
-			d.Answers = map[string]Answer{}
-		}
-		e := v.GetMapValue().GetFields()
-		a := Answer{Value: e["value"].GetIntegerValue(), Known: e["value"] != nil, Odd: e["odd"].GetBooleanValue(), ReadTime: e["read_time"].GetTimestampValue().AsTime().UnixMicro()}
-		if double := e["double"]; double != nil {
-			a.Known, a.Double = true, plain(double)
-		}
-		d.Answers[key] = a
-	}
 }
 
 // lost records that an event comes late, or never.
@@ -254,10 +242,13 @@ func (w *world) lost(docs []Doc, of time.Time) {
 // acknowledged records that an instance has acknowledged an event.
 func (w *world) acknowledged(by *instance, docs []Doc, of time.Time) {
 	for _, doc := range docs {
-		var fields []string
-		for _, f := range w.plan.Counted {
-			if doc.Kind == "counted" && f.Collection == doc.collection() && slices.Contains(by.counted, f.String()) {
-				fields = append(fields, f.Name)
+		fields := by.sums
+		if doc.Kind == "counted" {
+			fields = nil
+			for _, f := range w.plan.Counted {
+				if f.Collection == doc.collection() && slices.Contains(by.counted, f.String()) {
+					fields = append(fields, f.Name)
+				}
 			}
 		}
 		w.rec.add(Acknowledged{Doc: doc, Of: of.UnixMicro(), Fields: fields})

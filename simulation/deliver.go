@@ -68,6 +68,11 @@ func (w *world) deliver(c emulator.Change, docs []Doc) {
 		w.deliveries.Go(func() {
 			until := time.Now().Add(wait + eventsLast)
 			for attempt := 0; w.sleep(wait); attempt++ {
+				if attempt == 0 && late < f.Late {
+					for _, doc := range docs {
+						w.rec.add(Came{Doc: doc, Of: c.CommitTime.UnixMicro()})
+					}
+				}
 				if w.push(own, docs, id, c) {
 					return
 				}
@@ -182,6 +187,11 @@ func (w *world) post(r *rand.Rand, docs []Doc, id string, c emulator.Change) boo
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), longestPost)
 	defer cancel()
+	for _, doc := range docs {
+		if w.plan.Older && doc.Kind == "shard" { // a copy of it may be acknowledged by who doesn't show a field
+			w.rec.add(Came{Doc: doc, Of: c.CommitTime.UnixMicro(), Fields: to.sums})
+		}
+	}
 	if !w.postTo(ctx, to, id, c) {
 		return false
 	}

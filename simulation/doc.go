@@ -18,24 +18,23 @@
 // seed has the same plan and the same fates, and another history each time.
 //
 // Nothing in a world decides whether it went well. Calls, commits, lost events and drift are
-// recorded as a [History], and [Check], which is pure, says what in it breaks a promise. These are
-// the invariants of docs/exactness.md:
+// recorded as a [History], and [Check], which is pure, says what in it breaks a promise. It reads what
+// callers and other clients may read, and never what is kept beside a counter: what a counter holds
+// beyond its shards it knows from the commands that were asked for, and from totals and reads, which
+// tell its guesses from one another. These are the invariants of docs/exactness.md:
 //
-//   - A commit at most once. Increments name themselves, each by a bit of its own, so that every
+//   - Acknowledged is counted, once. Increments name themselves, each by a bit of its own, so that every
 //     commit tells which calls it holds: none is applied twice, none that was acknowledged is
 //     missing, none that was refused is there, and of a request to several counters all is applied
-//     at once. Of commands as many are applied as were asked for and not refused, at most.
-//   - The newer replaces the older. Every state that enters a ledger is newer than the one that it
-//     replaces, and than the floor of those that are not there, and is what its shard really held
-//     at that time, or that it was deleted then.
-//   - Ledger and document in one commit. After every commit a total is its ledger's base plus the
-//     ledger's shards. Where something else writes the total, or makes the document again, or where
-//     an older revision leaves a field out, it is so again after one more increment in fair
-//     weather.
-//   - Acknowledged only when covered. An event of a shard is acknowledged only once its state is
-//     counted, or while a newer one of the shard is not acknowledged: so where none is lost, states
-//     are counted as they arrive, at all times and not only before a reconcile.
-//     Where its counter is noted, it may be counted later: before the note is gone.
+//     at once. Of commands as many are applied as were asked for and not refused, at most, and after each
+//     the numbers are what it says.
+//   - A total is what the shards held at one moment, and what the counter holds beyond them. It never goes
+//     back, whoever writes it, in whichever order answers come. Where something else writes the total, or
+//     makes the document again, it is right again after one more increment in fair weather.
+//   - An acknowledged event of a field is counted: the total is as of the event or later, whatever became
+//     of those before it. Only while a newer event of the field waits it may wait for that, and while its
+//     counter is noted for that to end. So one event of a field, in whichever shard, makes right what was
+//     lost before it, and where none is lost totals follow at all times, not only before a reconcile.
 //   - Counts belong to the path. All of that holds whether the counter's document is there or not.
 //     A life ends only where somebody has asked for it, or an app's document has been gone for as
 //     long as is set, and then nothing of it stays.
@@ -45,9 +44,9 @@
 //   - Every read returns what was true at some moment between its begin and its end; and what
 //     Jepsen asks of counters that only grow: an exact read lies between what was acknowledged
 //     before it began and what was attempted before it ended.
-//   - After a reconcile by name a ledger has each shard as it was when that began, or newer. A rebase
-//     makes the total what was asked for, beside the shards as they were after it began. Some worlds
-//     shrink counters, and lose every event of it.
+//   - After a reconcile by name the total is as of its begin, or later. A rebase makes the total what was
+//     asked for, beside the shards as they were at a moment of it. Some worlds shrink counters, and lose
+//     every event of it.
 //   - Once faults are over, a total follows within minutes where no event was lost for good, and
 //     after a reconcile everywhere. A reconcile finds drift only where something else wrote totals.
 //
@@ -59,13 +58,10 @@
 //   - No field of the app's document changes but by the app, and none is there that is neither its
 //     nor counted.
 //
-// In some worlds something else writes to shards what is no integer. Then also:
+// In some worlds something else writes to shards what is no integer: it counts nothing, or the fraction that it is.
+// Then also no commit of the system's makes a shard no integer.
 //
-//   - The ledger keeps what was last counted of such a shard, whatever comes late: of a fraction in its
-//     entry, and of what is no number in the base, once. No commit of the
-//     system's makes a shard no integer, and no exact read returns anything beside a fraction.
-//
-// In a sixth of all worlds something else damages a ledger, and sets it right minutes later. Then also:
+// In a sixth of all worlds something else damages a base, and sets it right minutes later. Then also:
 //
 //   - No note outlasts a reconcile of all in fair weather.
 //
@@ -87,7 +83,8 @@
 //
 //   - Every commit moves a field's shards by exactly one for each membership of it that it makes or
 //     deletes, and by increments. So the shards hold as many as there are members, and what was
-//     incremented otherwise: at every moment, and through resets, resizes, deletions and cleanups.
+//     incremented otherwise: at every moment, and through resizes, deletions and cleanups. A reset takes
+//     members off beside its command, and leaves the shards as they are.
 //   - Calls that were told that they have counted are matched with commits, one each; and no
 //     membership is made or deleted that no call asked for. Who was told that it was so already was
 //     told what was true at some moment of the call.
@@ -98,7 +95,7 @@
 // document is the app's own and the extension is gone, but not its clients. What those add names
 // itself, too:
 //
-//   - What an import adds to a counter's base is what its source held at one moment, less what the
+//   - What an import adds to a counter is what its source held at one moment, less what the
 //     counter has of it already: so it counts once per counter and source. In place it is what the
 //     same commit takes off the extension's shards.
 //   - What was acknowledged is in a commit, with the very numbers. What was refused is in none. No
@@ -110,9 +107,8 @@
 // not there, and an older revision may have another definition of the same field. Their commits say
 // what a field should be at any time ([CheckAnswers]):
 //
-//   - Each answer in a ledger is what the collection really came to as of its read time, which
-//     never goes back. The field is written in the same commit, and changes in no other but by the
-//     app.
+//   - Each value of such a field is what the collection really came to at some moment, and none goes back.
+//     Nothing but the roll-up and the app changes it.
 //   - Once all events of a collection are acknowledged, its fields are as new as its last change.
 //     Where events were lost, they are right after a reconcile of the counter by name, or of all
 //     once nothing has counted it for as long as is set.
@@ -121,11 +117,13 @@
 // the rest goes on, and increments give back, too. Then also:
 //
 //   - After every commit no shard counts more than its share of a limit, nor less than its members and
-//     nothing, and the shares add up to the limit that ledger and document say.
+//     nothing, and the shares add up to the limit that the document shows.
 //   - Who was refused had no room at some moment of the call, at which as much was left as the answer
 //     says. Who leaves is not refused.
 //   - A seat that is held is given back once its time is over, and not before; whoever keeps it in time has
 //     it for good. Nobody is refused while a hold is over, and none outlasts a reconcile.
+//   - An amount that is held ends once: what was settled and what came back is what was held. The shards
+//     say of each moment what open holds have.
 //   - A limit is what one call has set, once. What has one is not reset, rebased, resized or imported
 //     into.
 //

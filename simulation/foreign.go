@@ -44,7 +44,7 @@ func notesOf(path string) string {
 	return "counter_rollup/" + hex.EncodeToString(sum[:]) + "/counter_notes/"
 }
 
-// damage has something else write in a ledger that it is of a format that nobody reads, and sets that
+// damage has something else write in a base that it is of a format that nobody reads, and sets that
 // right later: until then none of its counter's events can be counted.
 func (w *world) damage(ctx context.Context, r *rand.Rand) {
 	id := w.any(r)
@@ -53,20 +53,24 @@ func (w *world) damage(ctx context.Context, r *rand.Rand) {
 	}
 	l := newLink(w.plan.Seed, "damage")
 	format := func(n int64) error {
-		return w.commit(l, store.Update(counterName(id)+"/counter_rollup/ledger", store.Exists(true), map[string]*firestorepb.Value{"format": store.Int(n)}, nil))
+		return w.commit(l, store.Update(counterName(id)+"/counter_rollup/base", store.Exists(true), map[string]*firestorepb.Value{"format": store.Int(n)}, nil))
 	}
 	if format(99) != nil {
 		return // it has none
 	}
-	w.rec.fault("damaged ledger")
+	w.rec.fault("damaged base")
 	sleep(ctx, between(r, time.Minute, 20*time.Minute))
-	for err := format(1); err != nil && status.Code(err) != codes.NotFound; err = format(1) {
+	for err := format(2); err != nil && status.Code(err) != codes.NotFound; err = format(2) {
 		time.Sleep(time.Second)
 	}
 }
 
 // snippet increments a shard as Google's snippets do: the first that comes to mind.
 func (w *world) snippet(r *rand.Rand, add Add, intent int, by *firestorepb.Value) {
+	if w.plan.Limits && add.Field == "likes" { // whose shards nobody else writes
+		w.increment(r, []Add{add}, intent, "")
+		return
+	}
 	l := w.newLink("snippet")
 	defer w.forget(l)
 	call := w.begin(Begin{Kind: Increment, Intent: intent, Adds: []Add{add}})
@@ -99,15 +103,12 @@ func whole(v *firestorepb.Value) bool {
 	return false
 }
 
-// blank reports whether a field holds what can be no count, nor come near one.
-func blank(v *firestorepb.Value) bool {
-	return v != nil && !whole(v) && !(isDouble(v) && math.Abs(v.GetDoubleValue()) < 1<<63)
-}
-
 func isDouble(v *firestorepb.Value) bool {
 	_, is := v.GetValueType().(*firestorepb.Value_DoubleValue)
 	return is
 }
+
+var null = &firestorepb.Value{ValueType: &firestorepb.Value_NullValue{}}
 
 // oddWrite has a client write to a shard what is no integer: a text, null, or a fraction, which may
 // be an increment. Later increments by others make a text an integer again, and a fraction never.
@@ -119,7 +120,7 @@ func (w *world) oddWrite(r *rand.Rand, id string) {
 	field = cmp.Or(field, "count")
 	name := shardName(id, r.IntN(3))
 	value := []*firestorepb.Value{
-		store.String("many"), store.Null(), store.Double(float64(r.IntN(9)) + 0.5), nil,
+		store.String("many"), null, store.Double(float64(r.IntN(9)) + 0.5), nil,
 		store.Int(0),                                          // as one is told to mend it
 		store.Double(float64(1<<53 - r.IntN(3))),              // from 2⁵³ on it may stand for another
 		store.Double(float64(r.IntN(9) << w.plan.firstBit())), // whole
@@ -147,7 +148,7 @@ func (w *world) oddShard(r *rand.Rand, id string, n int) {
 	for _, field := range fields {
 		values[cmp.Or(field, "count")] = store.Int(0)
 	}
-	values[cmp.Or(odd, "count")] = []*firestorepb.Value{store.String("many"), store.Null(), store.Double(0.5)}[r.IntN(3)]
+	values[cmp.Or(odd, "count")] = []*firestorepb.Value{store.String("many"), null, store.Double(0.5)}[r.IntN(3)]
 	_ = w.commit(newLink(w.plan.Seed, "odd"), store.Update(counterName(id), store.Exists(true), nil, nil), store.Create(shardName(id, n), values))
 }
 
@@ -195,10 +196,10 @@ func (w *world) removeByHand(r *rand.Rand, id string) {
 			w.sleep(between(r, time.Millisecond, time.Second))
 			_ = w.commit(l, store.Delete(shardName(id, n)))
 			if w.plan.Limits {
-				_ = w.commit(l, store.Delete(counterName(id)+"/shards/limited-"+strconv.Itoa(n)), store.Delete(counterName(id)+"/shards/limited-"+strconv.Itoa(n+8)))
+				_ = w.commit(l, store.Delete(counterName(id)+"/shards/likes~"+strconv.Itoa(n)), store.Delete(counterName(id)+"/shards/likes~"+strconv.Itoa(n+8)))
 			}
 		}
-		_ = w.commit(l, store.Delete(counterName(id)+"/counter_rollup/ledger"))
+		_ = w.commit(l, store.Delete(counterName(id)+"/counter_rollup/base"))
 	}
 	w.rec.add(End{Call: call, Outcome: OK})
 	longest := time.Minute

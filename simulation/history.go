@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -24,10 +25,11 @@ type History []Entry
 func (h History) Of(field string) History {
 	var of History
 	others := map[int]bool{} // :: number of a call that is not about the field
+	limited := false
 	for _, e := range h {
 		switch what := e.What.(type) {
 		case Begin:
-			if what.Kind == Import && what.Field != field {
+			if what.Kind == Import && what.Field != field || what.Kind == Rebase && field != "" || limited && (what.Kind == Reset || what.Kind == ResetMembers) {
 				what.Kind = Elsewhere
 			}
 			if field != "" {
@@ -40,7 +42,7 @@ func (h History) Of(field string) History {
 					continue
 				}
 			}
-			if (what.Member != "" || what.Kind == Limit || what.Kind == Unlimit) && what.Field != field {
+			if (what.Member != "" || what.Kind == Limit || what.Hold != "") && what.Field != field {
 				others[what.Call] = true
 				continue
 			}
@@ -61,6 +63,19 @@ func (h History) Of(field string) History {
 				what.Changes = what.Others[field]
 			}
 			e.What = what
+		case Acknowledged:
+			if what.Doc.Kind == "shard" && !slices.Contains(what.Fields, field) { // by who doesn't show it: it says nothing of the field
+				e.What = Dropped{Counter: what.Doc.Counter, Shard: what.Doc.Shard, Of: what.Of, Elsewhere: true}
+			}
+		case Came:
+			if what.Fields != nil && !slices.Contains(what.Fields, field) {
+				continue
+			}
+		case Declared:
+			if what.Field != field {
+				continue
+			}
+			limited = true
 		case Older:
 			if !slices.Contains(what.Fields, field) {
 				continue
@@ -86,7 +101,7 @@ func (h History) Of(field string) History {
 	return of
 }
 
-// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Foreign], [Odd],
+// Entry is one thing that happened: a [Begin], [End], [Commit], [Dropped], [Came], [Foreign], [Odd],
 // [Clicked], [Wished], [Answered], [Reconciling], [Reconciled], [Hosted], [Older], [AppWrites], [Fair], [Calm],
 // [Settled], [Counting], [AppChanges], [Acknowledged], [Missed], [GaveUp] or [Operations].
 type Entry struct {
@@ -110,8 +125,7 @@ const (
 	Import    Kind = "import" // of one field, from a counter of another kind
 	Old       Kind = "old"    // an increment of such a counter
 	Limit     Kind = "limit"  // of a field, which is set
-	Unlimit   Kind = "limit removed"
-	Elsewhere Kind = "import of another field"
+	Elsewhere Kind = "import or rebase of another field"
 
 	Join         Kind = "join"               // of a member, by a function or by the SDK: one attempt
 	Leave        Kind = "leave"              // of a member
@@ -119,6 +133,10 @@ const (
 	Confirm      Kind = "confirm"            // of a seat that a member holds
 	Audit        Kind = "audit"              // what the fields are made of
 	ResetMembers Kind = "reset with members" // which takes them off
+
+	Reserve  Kind = "reserve" // an amount, until a time
+	Settle   Kind = "settle"  // what is held, for what was used
+	GiveBack Kind = "give back"
 
 	Snippet        Kind = "snippet"         // makes a counter, or its shards alone, and sets to zero what is there
 	DeleteDocument Kind = "delete document" // of the counter, in a console, and nothing below it
@@ -135,9 +153,10 @@ type Begin struct {
 
 	Field, Member string // of what a member does, of imports and of limits; the field "" is the first
 	Holds         bool   // of one who joins: until a time
+	Hold          string // what the caller calls a hold of an amount
 	Stranger      bool   // the caller must not be let in
 	Asked         bool   // of a reset: a function was asked for it
-	To            int64  // of a rebase, and a limit that is set: no other call sets the same
+	To            int64  // of a rebase, and a limit that is set: no other call sets the same; of a hold, how much
 	Start         int64  // of a create, what the first field starts from: no other call has the same; or 0
 }
 
@@ -176,6 +195,13 @@ type End struct {
 	Audits map[string]*Audited // of further fields
 
 	Full *Full // of a call that was refused for a limit
+	Hold *HoldAnswer
+}
+
+// HoldAnswer is what a caller was told about a hold of an amount.
+type HoldAnswer struct {
+	State      string // held, settled, or ended
+	Held, Used int64
 }
 
 // Full is what the caller was told who was refused for a limit.
@@ -203,70 +229,62 @@ type Change struct {
 	Before, After *Document // nil: it isn't there
 }
 
-// counts reports whether a shard's change is one that events bring: a shard that holds no integer
-// where one is shown may count nothing, and is flushed for nothing.
-func (c Change) counts() bool { return c.After == nil || !c.After.Odd }
+// counts reports whether a shard's change is one of the field: of others no event says that the field has changed.
+func (c Change) counts() bool {
+	before, after := documentOr(c.Before), documentOr(c.After)
+	return before.Count != after.Count || before.Has != after.Has || before.Double != after.Double || before.Odd != after.Odd || before.Rest != after.Rest ||
+		before.Endless != after.Endless || c.Before == nil || c.After == nil
+}
+
+// documentOr is what a document holds, which may be missing.
+func documentOr(d *Document) Document {
+	if d == nil {
+		return Document{}
+	}
+	return *d
+}
 
 // Doc names a document of a counter's.
 type Doc struct {
-	Kind    string // "counter", "ledger", "shard", "member" or "counted"; "source" or "source shard" of what is imported; "extension"
+	Kind    string // "counter", "base", "shard", "member" or "counted"; "source" or "source shard" of what is imported; "extension"
 	Counter string
 	Shard   string // or collection and id of one that is counted
 	Member  string
 	Field   string // of a member; "" is the first
 }
 
-// Document is what a document held, of what matters here.
+// Document is what a document held, of what callers and other clients may know of it. Of a base, which is beside the
+// counter, that is nothing but when it was written.
 type Document struct {
-	Updated   int64  // update time, in microseconds
-	Total     int64  // of a counter
-	Deleting  bool   // of a counter
-	NumShards int64  // of a counter, how many it says it has; 0 where it doesn't
-	Count     int64  // of a shard, and of what belongs to a source
-	Odd       bool   // of a shard: the field holds something, which is no integer
-	Fraction  bool   // but a double
-	Blank     bool   // but what can be no count, nor come near one
-	Empty     bool   // of a shard: no field holds an integer, and one a fraction
-	CountedOn string // of a membership: the shard that it names
-	Since     int64  // of a membership: when it says that it was made, in microseconds
-	Until     int64  // of a membership: until when it is held, in microseconds; 0 is for good
-	Base      int64  // of a ledger
-	Floor     int64  // of a ledger: the time of a snapshot that it has all of, in microseconds
-	Limits    int    // of a ledger, or a counter: of how many fields there are limits
-	Limited   bool   // the field is one of them
-	Limit     int64  // of the field
-	Shared    bool   // of a shard: it has a share of the field's limit
-	Share     int64  // how much that is
-	Room      bool   // of a shard: it says that it counts less
-	Joined    int64  // and how much of what it counts is members'
-	Gone      bool   // of a ledger: the counter's document was found missing
-	Took      bool   // of a ledger: the field's source was imported
-	Imported  int64  // and what base holds of it
-	Replaced  int64  // of a ledger: the total that adoption replaced
-	Ops       map[string]bool
-	States    map[string]State
+	Updated   int64   // update time, in microseconds
+	Total     int64   // of a counter
+	Deleting  bool    // of a base: the counter is being deleted
+	NumShards int64   // of a counter, how many it says it has; 0 where it doesn't
+	Count     int64   // of a shard, and of what belongs to a source
+	Has       bool    // of a shard: it has the field; an event tells 0 from none
+	Double    bool    // of a shard: the field holds one
+	Odd       bool    // of a shard: the field holds something that is no integer, nor a double that stands for one
+	Rest      float64 // which is that double
+	Endless   bool    // which is too large, or no number
+	CountedOn string  // of a membership: the shard that it names
+	Since     int64   // of a membership: when it says that it was made, in microseconds
+	Until     int64   // of a membership: until when it is held, in microseconds; 0 is for good
+	Limited   bool    // of a counter: it shows a limit of the field
+	Limit     int64   // which is that
+	Shared    bool    // of a shard: it has a share of the field's limit
+	Share     int64   // how much that is
+	Joined    int64   // and how much of what it counts is members'
+	Held      int64   // and open holds'
 
-	Answers map[string]Answer // of a ledger :: key of a field that counts documents → what they come to
-	Data    map[string]any    // of a counter, its fields that count documents; of a document that is counted, its fields
+	// of a hold of an amount
+	ID, State    string
+	Amount, Used int64
+
+	Data map[string]any // of a counter, its fields that count documents; of a document that is counted, its fields
 
 	Hearts int64    // of a counter, likes by the name that an older revision has for them
 	Title  int64    // of an app's document, what the app wrote last
 	Others []string // of an app's document, fields that are neither its nor counted
-}
-
-// State is a ledger's entry of a shard.
-type State struct {
-	Count int64
-	AsOf  int64 // microseconds
-}
-
-// Answer is a ledger's entry of a query.
-type Answer struct {
-	Value    int64 // an integer
-	Double   any   // or else a double, or "null"
-	ReadTime int64 // microseconds
-	Known    bool  // there is a value
-	Odd      bool  // at that time it was no integer, and the value is an earlier one
 }
 
 // Dropped is the event of a shard that comes late or never.
@@ -274,6 +292,15 @@ type Dropped struct {
 	Counter string
 	Shard   string
 	Of      int64 // the time of its commit, in microseconds
+	// Elsewhere: an instance acknowledged it that doesn't show the field. A copy of it may wait with one that does.
+	Elsewhere bool
+}
+
+// Came is such an event that comes late.
+type Came struct {
+	Doc    Doc
+	Of     int64
+	Fields []string // that the instance shows to which it comes; nil as long as it has come to none
 }
 
 // Noted says that a counter is noted as one that must be reconciled, or no longer.
@@ -307,6 +334,12 @@ type Hosted struct {
 	InPlace      bool // imports are of that same document
 }
 
+// Declared says that a field has a limit, and which one until another is set.
+type Declared struct {
+	Field string
+	Limit int64
+}
+
 // Older says that instances of an older revision run beside, until a fair time, which don't know
 // these fields, or mean something else by them. What they write of a counter's document leaves them
 // out.
@@ -316,6 +349,7 @@ type Older struct{ Fields []string }
 type AppWrites struct {
 	Counter string
 	Title   int64
+	Whole   bool // all of the document, as it may have been before
 }
 
 // Fair says that nothing goes wrong from now on, and that all instances are of the newest revision.
@@ -339,7 +373,7 @@ type recorder struct {
 	fields  []string // that are counted beside the first
 	nested  bool     // counters are below teams
 	notes   string   // how names of this deployment's notes begin
-	asked   []string // keys of the fields that the newest revision counts documents for
+	asked   []string // keys of the fields that the newest revision shows
 	mu      sync.Mutex
 	history History
 	faults  Faults
@@ -379,7 +413,14 @@ func (r *recorder) commit(changes []emulator.Change) {
 			continue
 		}
 		doc, ok := docOf(change.Name)
+		old, before, was := recordOf(change.Old)
+		hold, after, is := recordOf(change.New)
 		switch {
+		case was || is:
+			if !is {
+				hold = old
+			}
+			c.member(hold, Change{Doc: hold, Before: before, After: after})
 		case doc.Kind == "member":
 			c.member(doc, Change{Doc: doc, Before: membershipOf(change.Old), After: membershipOf(change.New)})
 		case doc.Kind == "counted":
@@ -428,8 +469,8 @@ func docOf(name string) (Doc, bool) {
 		return Doc{Kind: "shard", Counter: id, Shard: below[1]}, true
 	case slices.Contains(countedCollections, below[0]):
 		return countedDoc(id, below[0], below[1]), true
-	case below[0] == "counter_rollup" && below[1] == "ledger":
-		return Doc{Kind: "ledger", Counter: id}, true
+	case below[0] == "counter_rollup" && below[1] == "base":
+		return Doc{Kind: "base", Counter: id}, true
 	case strings.HasSuffix(below[0], "_members"):
 		return Doc{Kind: "member", Counter: id, Field: fieldOf(strings.TrimSuffix(below[0], "_members")), Member: below[1]}, true
 	}
@@ -447,68 +488,47 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 	if field != "" {
 		shown, counted = field, field
 	}
-	entry := func(of *firestorepb.Value, key string) *firestorepb.Value { return of.GetMapValue().GetFields()[key] }
-	own := f
-	if hosted := f["counter_rollup"].GetMapValue(); hosted != nil {
-		own = hosted.GetFields()
+	if kind, _ := docOf(doc.GetName()); kind.Kind == "base" {
+		return &Document{Updated: doc.GetUpdateTime().AsTime().UnixMicro(), Deleting: f["ending"].GetBooleanValue() || f["ending"].GetTimestampValue() != nil}
 	}
+	own := maps.Clone(f["counter_rollup"].GetMapValue().GetFields()) // where the document is the app's
+	if own == nil {
+		own = map[string]*firestorepb.Value{}
+	}
+	maps.Copy(own, f)
 	d := &Document{
 		Updated:   doc.GetUpdateTime().AsTime().UnixMicro(),
 		Total:     integer(f[shown]),
-		Deleting:  own["deleting"].GetBooleanValue(),
 		NumShards: integer(own["num_shards"]),
 		Count:     integer(f[counted]),
-		Base:      integer(entry(f["base"], counted)),
-		Replaced:  integer(entry(f["replaced"], shown)),
-		Gone:      f["gone_at"] != nil,
 		Title:     f["title"].GetIntegerValue(),
 		Hearts:    integer(f[olderLikes]),
 	}
 	for _, name := range slices.Sorted(maps.Keys(f)) {
-		if !slices.Contains([]string{"total", "likes", olderLikes, "title", "counter_rollup"}, name) && !slices.Contains(countedNames, name) {
+		if !slices.Contains([]string{"total", "likes", olderLikes, "title", "counter_rollup", "likes_limit"}, name) && !slices.Contains(countedNames, name) {
 			d.Others = append(d.Others, name)
 		}
 	}
 	if field == "" {
 		d.withCounted(f)
 	}
-	for id := range f["ops"].GetMapValue().GetFields() {
-		if d.Ops == nil {
-			d.Ops = map[string]bool{}
+	if n := f[counted]; n != nil {
+		d.Has = true
+		if d.Double, d.Odd = isDouble(n), !whole(n); d.Odd {
+			d.Count, d.Rest = 0, n.GetDoubleValue()
 		}
-		d.Ops[id] = true
+		if math.Abs(d.Rest) >= 1<<53 || math.IsNaN(d.Rest) { // JSON has no infinities
+			d.Rest, d.Endless = 0, true
+		}
 	}
-	if n := f[counted]; n != nil && !whole(n) {
-		d.Fraction, d.Blank = isDouble(n), blank(n)
-		d.Count, d.Odd = 0, true
-	}
-	odd := func(v *firestorepb.Value) bool { return isDouble(v) && !blank(v) }
-	d.Empty = !whole(f["count"]) && !whole(f["likes"]) && (odd(f["count"]) || odd(f["likes"]))
 	if kind, _ := docOf(doc.GetName()); kind.Kind == "source" || kind.Kind == "source shard" {
-		d.Count, d.Odd, d.Fraction = oldAmount(doc, field), false, false
+		d.Count, d.Odd, d.Double, d.Rest = oldAmount(doc, field), false, false, 0
 	}
-	for name, limit := range own["limits"].GetMapValue().GetFields() {
-		if d.Limits++; name == shown || name == counted || name == olderLikes && field == "likes" {
-			d.Limited, d.Limit = true, integer(limit)
-		}
-	}
+	limit := f[shown+"_limit"]
+	d.Limited, d.Limit = limit != nil, integer(limit)
 	share := f["share("+counted+")"]
 	d.Shared, d.Share, d.Joined = share != nil, integer(share), integer(f["members("+counted+")"])
-	d.Room = f["room("+counted+")"].GetBooleanValue()
-	if floor := f["floor"]; floor != nil {
-		d.Floor = floor.GetTimestampValue().AsTime().UnixMicro()
-	}
-	for key, value := range f["imported"].GetMapValue().GetFields() {
-		if isKeyOf(key, doc, field) {
-			d.Took, d.Imported = true, value.GetIntegerValue()
-		}
-	}
-	if states := f["states"].GetMapValue().GetFields(); len(states) > 0 {
-		d.States = make(map[string]State, len(states))
-		for id, v := range states {
-			d.States[id] = State{Count: integer(entry(entry(v, "counts"), counted)), AsOf: entry(v, "as_of").GetTimestampValue().AsTime().UnixMicro()}
-		}
-	}
+	d.Held = integer(f["held("+counted+")"])
 	return d
 }
 

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// host is the app making its document, with a ledger and two shards below it.
+// host is the app making its document, with a base and two shards below it.
 func (s *script) host() {
 	s.add(Hosted{CleanupAfter: time.Hour})
 	s.add(AppWrites{Counter: named, Title: 1})
 	s.commit(map[Doc]*Document{counterDoc(): {Title: 1}})
-	s.commit(map[Doc]*Document{ledgerDoc(): {}, shardDoc("0"): {}, shardDoc("1"): {}})
+	s.commit(map[Doc]*Document{baseDoc(): {}, shardDoc("0"): {}, shardDoc("1"): {}})
 }
 
 // TestCheckHosted tells right histories of documents of the app's own from wrong ones, as TestCheck
@@ -21,31 +21,39 @@ func TestCheckHosted(t *testing.T) {
 }
 
 func storiesOfHosted() []story {
-	flush := func(s *script, title, total int64, shards map[string]State) {
-		s.commit(map[Doc]*Document{counterDoc(): {Title: title, Total: total}, ledgerDoc(): {States: shards}})
+	flush := func(s *script, title, total int64) {
+		s.commit(map[Doc]*Document{counterDoc(): {Title: title, Total: total}, baseDoc(): {}})
 	}
 	remove := func(s *script) { s.commit(map[Doc]*Document{counterDoc(): nil}) }
 	clean := func(s *script) {
-		s.commit(map[Doc]*Document{ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+		s.commit(map[Doc]*Document{baseDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
 	}
-	stale := func(s *script) int64 { // the app writes a total back
+	stale := func(s *script) { // the app writes a total back
 		s.host()
 		s.begin(1, 1, 1)
-		at := s.shard("0", 1)
-		flush(s, 1, 1, map[string]State{"0": {1, at}})
+		s.shard("0", 1)
+		flush(s, 1, 1)
 		s.add(AppWrites{Counter: named, Title: 2})
 		s.add(Foreign{Counter: named})
 		s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
-		return at
 	}
 	return []story{
 		{"the app's document is counted", "", func(s *script) {
 			s.host()
 			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
+			s.shard("0", 1)
 			s.end(1, OK)
-			flush(s, 1, 1, map[string]State{"0": {1, at}})
+			flush(s, 1, 1)
 			s.add(Calm{})
+		}},
+		{"an event finds no document, which the app then makes with a number that was right before", "", func(s *script) {
+			s.host()
+			remove(s)
+			s.begin(1, 1, 1)
+			at := s.shard("0", 1)
+			s.add(AppWrites{Counter: named, Title: 2})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
+			s.ack("0", at)
 		}},
 		{"a hold ends while the app's document is away, and an exact read finds one less", "", func(s *script) {
 			s.host()
@@ -63,44 +71,40 @@ func storiesOfHosted() []story {
 			s.add(End{Call: 2, Outcome: OK})
 		}},
 		{"a flush puts a stale total right", "", func(s *script) {
-			at := stale(s)
+			stale(s)
 			s.begin(2, 2, 2)
-			flush(s, 2, 3, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
+			s.shard("1", 2)
+			flush(s, 2, 3)
 		}},
-		{"a flush adds to a stale total, and the next commit puts it right", "", func(s *script) {
-			at := stale(s)
+		{"a flush only adds to a stale total", "a commit changes the total", func(s *script) {
+			stale(s)
 			s.add(Fair{})
 			s.begin(2, 2, 2)
-			flush(s, 2, 2, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
-			s.commit(map[Doc]*Document{counterDoc(): {Title: 2, Total: 3}})
-			s.add(Calm{})
-		}},
-		{"a flush only adds to a stale total", "and its ledger has", func(s *script) {
-			at := stale(s)
-			s.add(Fair{})
-			s.begin(2, 2, 2)
-			flush(s, 2, 2, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
+			s.shard("1", 2)
+			flush(s, 2, 2)
 			s.add(Calm{})
 		}},
 		{"a flush writes the app's title", "never wrote", func(s *script) {
 			s.host()
 			s.begin(1, 1, 1)
-			flush(s, 7, 1, map[string]State{"0": {1, s.shard("0", 1)}})
+			s.shard("0", 1)
+			flush(s, 7, 1)
 		}},
 		{"a flush leaves a field of its own on the app's document", "nobody's", func(s *script) {
 			s.host()
-			s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Others: []string{"updated_at"}}, ledgerDoc(): {}})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Others: []string{"updated_at"}}, baseDoc(): {}})
 		}},
 		{"made again, it goes on with what is below it", "", func(s *script) {
 			s.host()
 			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
-			flush(s, 1, 1, map[string]State{"0": {1, at}})
+			s.shard("0", 1)
+			flush(s, 1, 1)
 			remove(s)
 			s.add(AppWrites{Counter: named, Title: 2})
 			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
 			s.begin(2, 2, 2)
-			flush(s, 2, 3, map[string]State{"0": {1, at}, "1": {2, s.shard("1", 2)}})
+			s.shard("1", 2)
+			flush(s, 2, 3)
 			s.add(Calm{})
 			s.add(Settled{})
 		}},
@@ -113,9 +117,9 @@ func storiesOfHosted() []story {
 		{"what is below it is removed in time, while somebody deletes the document again", "", func(s *script) {
 			s.host()
 			s.begin(1, 1, 1)
-			at := s.shard("0", 1)
+			s.shard("0", 1)
 			s.end(1, OK)
-			flush(s, 1, 1, map[string]State{"0": {1, at}})
+			flush(s, 1, 1)
 			remove(s)
 			s.now = s.now.Add(2 * time.Hour)
 			s.add(Begin{Call: 2, Kind: DeleteDocument, Counter: named})
@@ -123,27 +127,6 @@ func storiesOfHosted() []story {
 			s.add(AppWrites{Counter: named, Title: 2})
 			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
 			s.read(3, ExactRead, 0, func() {})
-		}},
-		{"it was back for a moment that nobody noticed", "", func(s *script) {
-			s.host()
-			remove(s)
-			s.commit(map[Doc]*Document{ledgerDoc(): {Gone: true}})
-			s.now = s.now.Add(time.Hour)
-			s.add(AppWrites{Counter: named, Title: 2})
-			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
-			remove(s)
-			clean(s)
-		}},
-		{"it was back, and its events were counted", "was gone for", func(s *script) {
-			s.host()
-			remove(s)
-			s.commit(map[Doc]*Document{ledgerDoc(): {Gone: true}})
-			s.now = s.now.Add(time.Hour)
-			s.add(AppWrites{Counter: named, Title: 2})
-			s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
-			flush(s, 2, 0, nil)
-			remove(s)
-			clean(s)
 		}},
 		{"what is below it is removed at once, as somebody has asked", "", func(s *script) {
 			s.host()
@@ -160,7 +143,7 @@ func storiesOfHosted() []story {
 		{"what is below it is removed although it is there", "is removed", func(s *script) {
 			s.host()
 			s.now = s.now.Add(2 * time.Hour)
-			s.commit(map[Doc]*Document{ledgerDoc(): nil})
+			s.commit(map[Doc]*Document{baseDoc(): nil})
 		}},
 	}
 }
@@ -172,67 +155,25 @@ func TestCheckHostedLimits(t *testing.T) {
 }
 
 func storiesOfHostedLimits() []story {
-	shows := func(d Document, limit int64) *Document {
-		d.Limits, d.Limited, d.Limit = 1, true, limit
-		return &d
-	}
+	shows := func(title, limit int64) *Document { return &Document{Title: title, Limited: true, Limit: limit} }
 	host := func(s *script) {
+		s.add(Declared{Limit: 99})
 		s.host()
 		s.add(Begin{Call: 50, Kind: Limit, Counter: named, To: 3})
-		s.commit(map[Doc]*Document{
-			counterDoc(): shows(Document{Title: 1}, 3), ledgerDoc(): shows(Document{}, 3), shardDoc("0"): nil, shardDoc("1"): nil,
-			shardDoc("limited-0"): seat(0, 0, 2), shardDoc("limited-1"): seat(0, 0, 1),
-		})
+		s.commit(map[Doc]*Document{shardDoc("total~0"): seat(0, 0, 2), shardDoc("total~1"): seat(0, 0, 1)})
 		s.end(50, OK)
-	}
-	app := func(s *script, title int64, what *Document) { // writes all of its document
-		s.add(AppWrites{Counter: named, Title: title})
-		s.add(Foreign{Counter: named})
-		what.Title = title
-		s.commit(map[Doc]*Document{counterDoc(): what})
-	}
-	flush := func(s *script, doc *Document) {
-		s.begin(1, 1, 1)
-		s.commit(map[Doc]*Document{shardDoc("limited-0"): seat(1, 0, 2)})
-		at := s.docs[shardDoc("limited-0")].Updated
-		doc.Title, doc.Total = 2, 1
-		s.commit(map[Doc]*Document{counterDoc(): doc, ledgerDoc(): shows(Document{States: map[string]State{"limited-0": {1, at}}}, 3)})
+		s.add(AppWrites{Counter: named, Title: 2}) // all of its document
+		s.commit(map[Doc]*Document{counterDoc(): shows(2, 9)})
 	}
 	return []story{
-		{"the app makes its document again, and a flush shows the limit", "", func(s *script) {
-			host(s)
-			s.commit(map[Doc]*Document{counterDoc(): nil})
-			app(s, 2, &Document{})
-			flush(s, shows(Document{}, 3))
-		}},
-		{"a flush leaves what the app wrote back", "shows a limit of 9", func(s *script) {
-			host(s)
-			app(s, 2, shows(Document{}, 9))
-			flush(s, shows(Document{}, 9))
-		}},
-		{"a flush leaves a document without the limit", "shows a limit of 0", func(s *script) {
-			host(s)
-			app(s, 2, &Document{})
-			flush(s, &Document{})
-		}},
 		{"a reconcile leaves what the app wrote back", "after a reconcile the document", func(s *script) {
 			host(s)
-			app(s, 2, shows(Document{}, 9))
 			s.add(Settled{})
 		}},
 		{"a reconcile puts it right", "", func(s *script) {
 			host(s)
-			app(s, 2, shows(Document{}, 9))
-			s.commit(map[Doc]*Document{counterDoc(): shows(Document{Title: 2}, 3)})
+			s.commit(map[Doc]*Document{counterDoc(): shows(2, 3)})
 			s.add(Settled{})
-		}},
-		{"a counter with a limit is resized", "which has a limit", func(s *script) {
-			host(s)
-			s.commit(map[Doc]*Document{counterDoc(): shows(Document{Title: 1, NumShards: 5}, 3)})
-		}},
-		{"the app leaves the number of shards away", "", func(s *script) {
-			host(s)
-			app(s, 2, shows(Document{NumShards: 5}, 3))
 		}},
 	}
 }

@@ -3,9 +3,6 @@ package simulation
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"math/rand/v2"
 	"path"
 	"strings"
@@ -223,22 +220,4 @@ func oldAmount(doc *firestorepb.Document, field string) (sum int64) {
 		sum += integer(update.GetMapValue().GetFields()["_data_"].GetMapValue().GetFields()[field])
 	}
 	return sum
-}
-
-// isKeyOf reports whether a ledger calls a field's source so. How it does that is written here
-// again, as names are.
-func isKeyOf(key string, ledger *firestorepb.Document, field string) bool {
-	_, name, _ := strings.Cut(ledger.GetName(), "/documents/")
-	id, _, _ := counterOf(strings.Split(name, "/"))
-	for _, p := range []Plan{{}, {InPlace: true}} {
-		h := sha256.New()
-		s := p.source(id, field)
-		for _, part := range []string{"firestore-counter", s.Path, s.Field} {
-			fmt.Fprintf(h, "%d:%s", len(part), part)
-		}
-		if hex.EncodeToString(h.Sum(nil)) == key {
-			return true
-		}
-	}
-	return false
 }

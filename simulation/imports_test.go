@@ -22,12 +22,9 @@ func (s *script) imported(call int, value, added int64) {
 	s.add(End{Call: call, Outcome: OK, Value: value, Added: added})
 }
 
-// imports is the commit of an import: base is the whole base from then on, and value what is noted
-// of the source.
-func (s *script) imports(op string, base, value int64) {
-	s.commit(map[Doc]*Document{
-		counterDoc(): {NumShards: 2, Total: base}, ledgerDoc(): {Base: base, Took: true, Imported: value, Ops: map[string]bool{op: true}},
-	})
+// imports is the commit of an import, which sets the total.
+func (s *script) imports(total int64) {
+	s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: total}, baseDoc(): {}})
 }
 
 // uninstalled is the app's document, on which the extension has counted 100, and one of its shards,
@@ -41,26 +38,14 @@ func (s *script) uninstalled() {
 	s.old(2, 2, "a", 3)
 }
 
-// keeps is the ledger that has the document's number for its base.
+// keeps is the commit that has the document keep its number.
 func (s *script) keeps(base int64) {
-	s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Total: base}, ledgerDoc(): {Base: base}})
+	s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Total: base}, baseDoc(): {}})
 }
 
-// replaced is the number that the ledger says was replaced.
-func (s *script) replaced() int64 {
-	if l := s.docs[ledgerDoc()]; l != nil {
-		return l.Replaced
-	}
-	return 0
-}
-
-// moves is the commit of an import in place: base and what is noted from then on, and what is left
-// in the shard.
-func (s *script) moves(op string, base, noted, left int64) {
-	s.commit(map[Doc]*Document{
-		counterDoc(): {Title: 1, Total: base}, sourceShardDoc("a"): {Count: left},
-		ledgerDoc(): {Base: base, Took: true, Imported: noted, Replaced: s.replaced(), Ops: map[string]bool{op: true}},
-	})
+// moves is the commit of an import in place: the total, and what is left in the shard.
+func (s *script) moves(total, left int64) {
+	s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Total: total}, sourceShardDoc("a"): {Count: left}, baseDoc(): {}})
 }
 
 // TestCheckImports tells right histories of imports from wrong ones, as TestCheck does.
@@ -75,11 +60,11 @@ func storiesOfImports() []story {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
-			s.imports("x", 1, 1)
+			s.imports(1)
 			s.imported(2, 1, 1)
 			s.old(3, 4, "a", 5)
 			s.asksImport(4)
-			s.imports("y", 5, 5)
+			s.imports(5)
 			s.imported(4, 5, 4)
 			s.asksImport(5)
 			s.imported(5, 5, 0)
@@ -92,53 +77,39 @@ func storiesOfImports() []story {
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
 			s.commit(map[Doc]*Document{sourceShardDoc("a"): nil, sourceDoc(): {Count: 1}})
-			s.imports("x", 1, 1)
+			s.imports(1)
 			s.imported(2, 1, 1)
 		}},
-		{"a source counts twice", "adds 2 to its base, and notes 1", func(s *script) {
+		{"a source counts twice", "nobody has asked for that", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
-			s.imports("x", 2, 1)
+			s.imports(2)
 		}},
-		{"a source counts again", "adds 5 to its base, and notes 4", func(s *script) {
+		{"a source counts again", "nobody has asked for that", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
-			s.imports("x", 1, 1)
+			s.imports(1)
 			s.old(3, 4, "a", 5)
 			s.asksImport(4)
-			s.imports("y", 6, 5)
+			s.imports(6)
 		}},
-		{"a worker's move is read half", "of a source that held", func(s *script) {
+		{"a worker's move is read half", "nobody has asked for that", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
 			s.commit(map[Doc]*Document{sourceShardDoc("a"): nil, sourceDoc(): {Count: 1}})
-			s.imports("x", 2, 2)
+			s.imports(2)
 		}},
-		{"an import has what the source held before the last one", "of a source that held", func(s *script) {
+		{"an import has what the source held before the last one", "nobody has asked for that", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.old(2, 2, "a", 3)
 			s.asksImport(3)
-			s.imports("x", 3, 3)
+			s.imports(3)
 			s.asksImport(4)
-			s.imports("y", 1, 1)
-		}},
-		{"an import without an id", "has no id", func(s *script) {
-			s.make()
-			s.old(1, 1, "a", 1)
-			s.asksImport(2)
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {Base: 1, Took: true, Imported: 1}})
-		}},
-		{"an import changes shards", "changes its shards", func(s *script) {
-			s.make()
-			s.old(1, 1, "a", 1)
-			s.asksImport(2)
-			s.commit(map[Doc]*Document{
-				counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {Base: 1, Took: true, Imported: 1, Ops: map[string]bool{"x": true}}, shardDoc("0"): {Count: 1},
-			})
+			s.imports(1)
 		}},
 		{"acknowledged, and in no commit", "no commit has that", func(s *script) {
 			s.make()
@@ -146,12 +117,12 @@ func storiesOfImports() []story {
 			s.asksImport(2)
 			s.imported(2, 1, 1)
 		}},
-		{"acknowledged with another number", "no commit has that", func(s *script) {
+		{"acknowledged with another number", "nobody has asked for that", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.old(2, 2, "a", 3)
 			s.asksImport(3)
-			s.imports("x", 1, 1)
+			s.imports(1)
 			s.imported(3, 3, 3)
 		}},
 		{"two are told of the same commit", "no commit has that", func(s *script) {
@@ -159,7 +130,7 @@ func storiesOfImports() []story {
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
 			s.asksImport(3)
-			s.imports("x", 1, 1)
+			s.imports(1)
 			s.imported(2, 1, 1)
 			s.imported(3, 1, 1)
 		}},
@@ -168,7 +139,7 @@ func storiesOfImports() []story {
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
 			s.commit(map[Doc]*Document{
-				counterDoc(): {Title: 1, Total: 1}, ledgerDoc(): {Base: 1, Took: true, Imported: 1, Ops: map[string]bool{"x": true}},
+				counterDoc(): {Title: 1, Total: 1}, baseDoc(): {},
 			})
 			s.imported(2, 1, 1)
 			s.commit(map[Doc]*Document{counterDoc(): nil})
@@ -187,87 +158,63 @@ func storiesOfImports() []story {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
-			s.imports("x", 1, 1)
+			s.imports(1)
 			s.end(2, Refused)
 		}},
-		{"refused, and applied later", "of these refused", func(s *script) {
+		{"refused, and applied later", "nobody has asked for that", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
 			s.end(2, Refused)
-			s.imports("x", 1, 1)
+			s.imports(1)
 		}},
 		{"refused, and the other one applied", "", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
 			s.asksImport(3)
-			s.imports("x", 1, 1)
+			s.imports(1)
 			s.end(2, Refused)
 			s.imported(3, 1, 1)
 		}},
-		{"nobody asked for it", "1 commands of \"named-1\" are applied; 0 were asked for", func(s *script) {
+		{"nobody asked for it", "nobody has asked for that", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
-			s.imports("x", 1, 1)
+			s.imports(1)
 		}},
 		{"a reset keeps in mind what was imported", "", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
-			s.imports("x", 1, 1)
+			s.imports(1)
 			s.imported(2, 1, 1)
 			s.add(Begin{Call: 3, Kind: Reset, Counter: named})
-			s.imports("y", 0, 1)
+			s.imports(0)
 			s.end(3, OK)
 			s.asksImport(4)
 			s.imported(4, 1, 0)
 		}},
-		{"a flush forgets what was imported", "forgets that", func(s *script) {
+		{"a base out of nowhere", "nobody has asked for that", func(s *script) {
 			s.make()
-			s.old(1, 1, "a", 1)
-			s.asksImport(2)
-			s.imports("x", 1, 1)
-			s.commit(map[Doc]*Document{ledgerDoc(): {Base: 1}})
-		}},
-		{"a base out of nowhere", "no command was to do that", func(s *script) {
-			s.make()
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {Base: 1, Ops: map[string]bool{"x": true}}})
-		}},
-		{"a rebase", "", func(s *script) {
-			s.make()
-			s.add(Begin{Call: 1, Kind: Rebase, Counter: named})
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {Base: 1, Ops: map[string]bool{"x": true}}})
-			s.end(1, OK)
-		}},
-		{"the next life's ledger has what was imported in this one", "is new, and 1 was imported", func(s *script) {
-			s.make()
-			s.old(1, 1, "a", 1)
-			s.asksImport(2)
-			s.imports("x", 1, 1)
-			s.remove()
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 1}, ledgerDoc(): {Took: true, Imported: 1}, shardDoc("0"): {}})
-		}},
-		{"a new ledger has a base", "is new, and has a base of 1", func(s *script) {
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}, ledgerDoc(): {Base: 1}, shardDoc("0"): {}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}, baseDoc(): {}})
 		}},
 		{"the next life imports all of it again", "", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
-			s.imports("x", 1, 1)
+			s.imports(1)
 			s.imported(2, 1, 1)
 			s.remove()
 			s.make()
 			s.asksImport(4)
-			s.imports("y", 1, 1)
+			s.imports(1)
 			s.imported(4, 1, 1)
 		}},
 		{"made again, it has what was imported", "", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
-			s.imports("x", 1, 1)
+			s.imports(1)
 			s.imported(2, 1, 1)
 			s.vanish()
 			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 1}})
@@ -276,14 +223,14 @@ func storiesOfImports() []story {
 		{"another field is imported", "", func(s *script) {
 			s.make()
 			s.add(Begin{Call: 1, Kind: Elsewhere, Counter: named})
-			s.commit(map[Doc]*Document{ledgerDoc(): {Ops: map[string]bool{"x": true}}})
+			s.commit(map[Doc]*Document{baseDoc(): {}})
 			s.end(1, OK)
 		}},
 		{"an exact read misses an import that was acknowledged", "at no moment", func(s *script) {
 			s.make()
 			s.old(1, 1, "a", 1)
 			s.asksImport(2)
-			s.imports("x", 1, 1)
+			s.imports(1)
 			s.imported(2, 1, 1)
 			s.read(3, ExactRead, 0, nothing)
 		}},
@@ -292,11 +239,11 @@ func storiesOfImports() []story {
 			s.uninstalled()
 			s.asksImport(3)
 			s.keeps(100)
-			s.moves("x", 103, 3, 0)
+			s.moves(103, 0)
 			s.imported(3, 103, 3)
 			s.old(4, 4, "a", 4)
 			s.asksImport(5)
-			s.moves("y", 107, 7, 0)
+			s.moves(107, 0)
 			s.imported(5, 107, 4)
 			s.asksImport(6)
 			s.imported(6, 107, 0)
@@ -319,90 +266,86 @@ func storiesOfImports() []story {
 			s.asksImport(3)
 			s.keeps(100)
 			s.old(4, 4, "a", 7)
-			s.moves("x", 103, 3, 4)
+			s.moves(103, 4)
 			s.imported(3, 103, 3)
 		}},
 		{"in place after adoption, which has replaced the number", "", func(s *script) {
 			s.uninstalled()
-			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}, ledgerDoc(): {Replaced: 100}})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}, baseDoc(): {}})
 			s.asksImport(3)
-			s.moves("x", 103, 103, 0)
+			s.moves(103, 0)
 			s.imported(3, 103, 103)
 		}},
-		{"in place after adoption, without the number that it replaced", "takes 103 off", func(s *script) {
+		{"in place after adoption, without the number that it replaced", "nobody has asked for that", func(s *script) {
 			s.uninstalled()
-			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}, ledgerDoc(): {Replaced: 100}})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}, baseDoc(): {}})
 			s.asksImport(3)
-			s.moves("x", 3, 3, 0)
+			s.moves(3, 0)
 		}},
 		{"in place, by the commit that first shows the field", "", func(s *script) {
 			s.uninstalled()
-			s.commit(map[Doc]*Document{ledgerDoc(): {}})
+			s.commit(map[Doc]*Document{baseDoc(): {}})
 			s.asksImport(3)
 			s.commit(map[Doc]*Document{
 				counterDoc(): {Title: 1, Total: 103}, sourceShardDoc("a"): {},
-				ledgerDoc(): {Base: 103, Took: true, Imported: 103, Replaced: 100, Ops: map[string]bool{"x": true}},
+				baseDoc(): {},
 			})
 			s.imported(3, 103, 103)
 		}},
-		{"a number is said to be replaced that never was", "of 99 was replaced, which it never was", func(s *script) {
-			s.uninstalled()
-			s.commit(map[Doc]*Document{counterDoc(): {Title: 1}, ledgerDoc(): {Replaced: 99}})
-		}},
-		{"in place, and the document's number is lost", "has a base of 1", func(s *script) {
+		{"in place, and the document's number is lost", "a commit changes the total", func(s *script) {
 			s.uninstalled()
 			s.asksImport(3)
 			s.keeps(1)
 		}},
-		{"in place, and a shard keeps what was moved", "takes 0 off", func(s *script) {
+		{"in place, and a shard keeps what was moved", "a commit changes the total", func(s *script) {
 			s.uninstalled()
 			s.asksImport(3)
 			s.keeps(100)
-			s.moves("x", 103, 3, 3)
+			s.moves(103, 3)
 		}},
-		{"in place, and a shard loses what a client has added meanwhile", "takes 7 off", func(s *script) {
+		{"in place, and a shard loses what a client has added meanwhile", "a commit changes the total", func(s *script) {
 			s.uninstalled()
 			s.asksImport(3)
 			s.keeps(100)
 			s.old(4, 4, "a", 7)
-			s.moves("x", 103, 3, 0)
+			s.moves(103, 0)
 		}},
 		{"in place, and two move the same", "that holds 0", func(s *script) {
 			s.uninstalled()
 			s.asksImport(3)
 			s.asksImport(4)
 			s.keeps(100)
-			s.moves("x", 103, 3, 0)
-			s.moves("y", 106, 6, -3)
+			s.moves(103, 0)
+			s.moves(106, -3)
 		}},
 		{"in place, and one moves what the other has while a client adds", "that holds 4", func(s *script) {
 			s.uninstalled()
 			s.asksImport(3)
 			s.asksImport(4)
 			s.keeps(100)
-			s.moves("x", 103, 3, 0)
+			s.moves(103, 0)
 			s.old(5, 4, "a", 4)
-			s.moves("y", 106, 6, 1)
+			s.moves(106, 1)
 		}},
 		{"in place, and what is taken goes nowhere", "and imports nothing", func(s *script) {
 			s.uninstalled()
 			s.keeps(100)
 			s.commit(map[Doc]*Document{sourceShardDoc("a"): {}})
 		}},
-		{"in place, and a flush takes off what no import has", "and imports nothing", func(s *script) {
+		{"in place, and a flush takes off what no import has", "nobody has asked for that", func(s *script) {
 			s.uninstalled()
 			s.asksImport(3)
 			s.keeps(100)
-			s.moves("x", 103, 3, 0)
+			s.moves(103, 0)
 			s.old(4, 4, "a", 4)
-			s.moves("x", 103, 3, 0)
+			s.moves(103, 0)
 		}},
 		{"in place, while the extension runs", "has last run", func(s *script) {
 			s.uninstalled()
 			s.commit(map[Doc]*Document{{Kind: "extension"}: {}})
 			s.asksImport(3)
 			s.keeps(100)
-			s.moves("x", 103, 3, 0)
+			s.moves(103, 0)
 			s.imported(3, 103, 3)
 		}},
 		{"in place, five minutes after the extension", "", func(s *script) {
@@ -411,7 +354,7 @@ func storiesOfImports() []story {
 			s.now = s.now.Add(oldUninstall)
 			s.asksImport(3)
 			s.keeps(100)
-			s.moves("x", 103, 3, 0)
+			s.moves(103, 0)
 			s.imported(3, 103, 3)
 		}},
 	}

@@ -27,6 +27,7 @@ type instance struct {
 	client  *shards.Client // of a command line
 	closing func()         // ends its clients, once
 	counted []string       // of Rollup, the fields that count documents
+	sums    []string       // of Rollup, those that sum up shards, as they are called here; "" is the first
 
 	mu    sync.Mutex
 	ended bool           // it takes no request any more
@@ -110,18 +111,21 @@ func newRollup(dial dialer, l *link, s settings.Settings) (*instance, error) {
 		return nil, err
 	}
 	log := slog.New(l.log)
-	client, err := rollup.Open(context.Background(), rollup.Config{Place: placeOf(s), Ledgers: s.RollupLedgers, Logger: log}, option.WithGRPCConn(conn))
+	client, err := rollup.Open(context.Background(), rollup.Config{Place: placeOf(s), Logger: log}, option.WithGRPCConn(conn))
 	if err != nil {
 		return nil, err
 	}
 	roller := rollup.NewRoller(client, functions.RollerOptions(s))
-	_, counted := s.Fields.Split()
-	var definitions []string
+	fields, counted := s.Fields.Split()
+	var definitions, sums []string
+	for _, f := range fields {
+		sums = append(sums, fieldOf(f.Name))
+	}
 	for _, f := range counted {
 		definitions = append(definitions, f.String())
 	}
 	return &instance{
-		link: l, counted: definitions, handler: functions.RollupHandler(client, roller, s, log),
+		link: l, counted: definitions, sums: sums, handler: functions.RollupHandler(client, roller, s, log),
 		closing: func() {
 			_ = roller.Close(context.Background())
 			_ = client.Close()

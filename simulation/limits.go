@@ -16,17 +16,19 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// In some worlds fields get limits, which are set to others and removed again while all the rest goes on,
-// and increments give back as well as they take.
+// In some worlds likes have a limit, which is set to others while all the rest goes on, and increments give back as
+// well as they take.
 
-// drawLimits draws whether fields get limits, from dice of their own.
+// drawLimits draws whether likes have a limit, from dice of their own.
 func (p *Plan) drawLimits() {
 	r := dice(p.Seed, "limits", 0)
 	on, often := r.IntN(2) == 0, between(r, 3.0, 30)
 	if !on || p.Mix.Odd > 0 { // whoever writes to shards what is no integer can break a limit
 		return
 	}
-	if p.Limits, p.Mix.Limit = true, often; !p.Auth {
+	p.Limits, p.Mix.Limit, p.Declared = true, often, r.Int64N(1<<r.IntN(11))<<p.firstBit()
+	p.Likes, p.Older, p.Reordered, p.Renamed = true, false, false, false
+	if !p.Auth {
 		p.Environ = append(p.Environ, anyLimit)
 	}
 }
@@ -64,10 +66,8 @@ func (w *world) byOf(r *rand.Rand, s *subject) int64 {
 	return by
 }
 
-// limit is one or two people who set the limit of a field, or remove it.
+// limit is one or two people who set the limit of likes.
 func (w *world) limit(r *rand.Rand, id string) {
-	fields := w.plan.Fields()
-	field := fields[r.IntN(len(fields))]
 	people := 1
 	if r.IntN(4) == 0 {
 		people = 2
@@ -76,10 +76,7 @@ func (w *world) limit(r *rand.Rand, id string) {
 	for range people {
 		r := rand.New(rand.NewPCG(r.Uint64(), 0))
 		all.Go(func() {
-			begin := Begin{Kind: Unlimit, Counter: id, Field: field}
-			if r.IntN(6) > 0 {
-				begin.Kind, begin.To = Limit, w.limitOf(r, id, field)
-			}
+			begin := Begin{Kind: Limit, Counter: id, Field: "likes", To: w.limitOf(r, id, "likes")}
 			if slices.Contains(w.plan.Environ, anyLimit) && r.IntN(2) == 0 {
 				w.limitByFunction(r, begin)
 				return
@@ -89,12 +86,9 @@ func (w *world) limit(r *rand.Rand, id string) {
 				if err != nil {
 					return err
 				}
-				if begin.Kind == Unlimit {
-					return counter.RemoveLimit(ctx, nameOf(field))
-				}
-				err = counter.SetLimit(ctx, nameOf(field), begin.To)
+				err = counter.SetLimit(ctx, "likes", begin.To)
 				if of, ok := errors.AsType[*shards.LimitError](err); ok {
-					end.Full = &Full{Counter: id, Field: field, Taken: of.Taken}
+					end.Full = &Full{Counter: id, Field: "likes", Taken: of.Taken}
 				}
 				return err
 			})
@@ -103,7 +97,7 @@ func (w *world) limit(r *rand.Rand, id string) {
 	all.Wait()
 }
 
-// limitByFunction asks a function to set a limit or to remove it, once.
+// limitByFunction asks a function to set a limit, once.
 func (w *world) limitByFunction(r *rand.Rand, begin Begin) {
 	to := w.increments.pick(r)
 	patience := time.Minute
@@ -111,9 +105,6 @@ func (w *world) limitByFunction(r *rand.Rand, begin Begin) {
 		patience = between(r, 10*time.Millisecond, time.Minute)
 	}
 	body := map[string]any{"field": nameOf(begin.Field), "limit": begin.To}
-	if begin.Kind == Unlimit {
-		body["limit"] = nil
-	}
 	end := End{Call: w.begin(begin), Outcome: Unknown}
 	var answer struct {
 		Detail, Reason string

@@ -7,32 +7,26 @@ import (
 
 // limited is a commit that sets the limit of a counter with two shards.
 func (s *script) limited(limit int64) {
-	shown := Document{NumShards: 2, Limits: 1, Limited: true, Limit: limit}
-	counter, ledger := shown, shown
-	s.commit(map[Doc]*Document{
-		counterDoc(): &counter, ledgerDoc(): &ledger, shardDoc("0"): nil, shardDoc("1"): nil,
-		shardDoc("limited-0"): seat(0, 0, limit-limit/2), shardDoc("limited-1"): seat(0, 0, limit/2),
-	})
+	s.commit(map[Doc]*Document{shardDoc("total~0"): seat(0, 0, limit-limit/2), shardDoc("total~1"): seat(0, 0, limit/2)})
+}
+
+// declared makes the counter, whose total has a limit.
+func (s *script) declared() {
+	s.add(Declared{Limit: 99})
+	s.make()
 }
 
 // seat is a shard of a field with a limit.
 func seat(count, joined, share int64) *Document {
-	return &Document{Count: count, Joined: joined, Shared: true, Share: share, Room: count < share}
+	return &Document{Count: count, Joined: joined, Shared: true, Share: share}
 }
 
 // limit makes the counter, with a limit that a call asks for.
 func (s *script) limit(n int64) {
-	s.make()
+	s.declared()
 	s.add(Begin{Call: 50, Kind: Limit, Counter: named, To: n})
 	s.limited(n)
 	s.end(50, OK)
-}
-
-// unlimited is a commit that removes the limit.
-func (s *script) unlimited() {
-	s.commit(map[Doc]*Document{
-		counterDoc(): {NumShards: 2}, ledgerDoc(): {}, shardDoc("0"): {}, shardDoc("1"): {}, shardDoc("limited-0"): nil, shardDoc("limited-1"): nil,
-	})
 }
 
 // full ends a call that was refused for the limit.
@@ -59,17 +53,17 @@ func storiesOfHolds() []story {
 	hold := func(s *script, until time.Duration) {
 		s.limit(1)
 		s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "m1", Holds: until > 0})
-		m := &Document{Since: since(s), CountedOn: "limited-0"}
+		m := &Document{Since: since(s), CountedOn: "total~0"}
 		if until > 0 {
 			m.Until = s.now.Add(until).UnixMicro()
 		}
-		s.commit(map[Doc]*Document{shardDoc("limited-0"): shard(1), alice: m})
+		s.commit(map[Doc]*Document{shardDoc("total~0"): shard(1), alice: m})
 		s.end(1, OK)
 	}
 	flush := func(s *script) { // which tells what time it is
-		s.commit(map[Doc]*Document{ledgerDoc(): {Limits: 1, Limited: true, Limit: 1, States: map[string]State{"limited-0": {Count: 1, AsOf: s.docs[shardDoc("limited-0")].Updated}}}, counterDoc(): {NumShards: 2, Total: 1, Limits: 1, Limited: true, Limit: 1}})
+		s.commit(map[Doc]*Document{baseDoc(): {}, counterDoc(): {NumShards: 2, Total: 1, Limited: true, Limit: 1}})
 	}
-	end := func(s *script) { s.commit(map[Doc]*Document{shardDoc("limited-0"): shard(0), alice: nil}) }
+	end := func(s *script) { s.commit(map[Doc]*Document{shardDoc("total~0"): shard(0), alice: nil}) }
 	ask := func(s *script, e End) {
 		s.add(Begin{Call: 2, Kind: Confirm, Counter: named, Member: "m1"})
 		e.Call = 2
@@ -79,7 +73,7 @@ func storiesOfHolds() []story {
 		{"a seat is held and kept", "", func(s *script) {
 			hold(s, time.Minute)
 			s.add(Begin{Call: 2, Kind: Confirm, Counter: named, Member: "m1"})
-			s.commit(map[Doc]*Document{alice: {Since: s.docs[alice].Since, CountedOn: "limited-0"}})
+			s.commit(map[Doc]*Document{alice: {Since: s.docs[alice].Since, CountedOn: "total~0"}})
 			s.end(2, OK)
 		}},
 		{"a hold is over, and ends", "", func(s *script) {
@@ -88,24 +82,10 @@ func storiesOfHolds() []story {
 			end(s)
 			ask(s, End{Outcome: Refused, Missing: true})
 		}},
-		{"a seat changes hands beside another field", "", func(s *script) {
-			hold(s, 0)
-			s.add(Begin{Call: 2, Kind: Leave, Counter: named, Member: "m1"})
-			s.add(Begin{Call: 3, Kind: Join, Counter: named, Member: "m2"})
-			other := Doc{Kind: "member", Counter: named, Member: "m2"}
-			s.commit(map[Doc]*Document{alice: nil, other: {Since: since(s), CountedOn: "limited-0"}, shardDoc("limited-1"): {Shared: true}})
-		}},
-		{"a membership that names a shard of which as much is taken as given back", "", func(s *script) {
-			s.limit(2)
-			s.begin(1, 1, 1)
-			s.add(Begin{Call: 2, Kind: Increment, Intent: 2, Adds: []Add{{named, -1, ""}}})
-			s.add(Begin{Call: 3, Kind: Join, Counter: named, Member: "m1"})
-			s.commit(map[Doc]*Document{alice: {Since: since(s), CountedOn: "limited-1"}, shardDoc("limited-0"): shard(1)})
-		}},
 		{"a membership that names another shard with a limit", "names shard", func(s *script) {
 			s.limit(2)
 			s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "m1"})
-			s.commit(map[Doc]*Document{alice: {Since: since(s), CountedOn: "limited-1"}, shardDoc("limited-0"): shard(1)})
+			s.commit(map[Doc]*Document{alice: {Since: since(s), CountedOn: "total~1"}, shardDoc("total~0"): shard(1)})
 		}},
 		{"a hold ends before its time", "for which there is no call", func(s *script) {
 			hold(s, time.Minute)
@@ -139,15 +119,6 @@ func storiesOfHolds() []story {
 			s.begin(3, 3, 1)
 			s.full(3, 0)
 		}},
-		{"who is refused could not have had a seat that is held late", "", func(s *script) {
-			s.limit(0)
-			s.begin(3, 3, 1)
-			s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "m1", Holds: true})
-			s.add(Begin{Call: 2, Kind: Unlimit, Counter: named})
-			s.unlimited()
-			s.commit(map[Doc]*Document{alice: {Since: since(s), CountedOn: "0", Until: 1}, shardDoc("0"): {Count: 1}})
-			s.full(3, 0)
-		}},
 		{"a hold outlasts a reconcile", "and its time was over", func(s *script) {
 			hold(s, 2*time.Second)
 			s.now = s.now.Add(5 * time.Minute)
@@ -157,11 +128,117 @@ func storiesOfHolds() []story {
 	}
 }
 
+// TestCheckAmounts tells right histories of amounts that are held from wrong ones, as TestCheck does.
+func TestCheckAmounts(t *testing.T) {
+	t.Parallel()
+	judge(t, Check, storiesOfAmounts())
+}
+
+func storiesOfAmounts() []story {
+	job := Doc{Kind: "hold", Counter: named, Member: "r1"}
+	shard := func(count, held, share int64) *Document {
+		return &Document{Count: count, Held: held, Shared: true, Share: share}
+	}
+	const room = 5 // the first shard's share of a limit of 10
+	record := func(amount int64) *Document { return &Document{ID: "j1", State: "held", Amount: amount} }
+	settled := func(used int64) *Document {
+		return &Document{ID: "j1", State: "settled", Amount: 4, Used: used}
+	}
+	ask := func(s *script, call int, kind Kind, amount int64) {
+		s.add(Begin{Call: call, Kind: kind, Counter: named, Hold: "j1", To: amount})
+	}
+	reserve := func(s *script, limit, amount int64, lasts time.Duration) {
+		s.limit(limit)
+		ask(s, 1, Reserve, amount)
+		r := record(amount)
+		r.Until = s.now.Add(lasts).UnixMicro()
+		s.commit(map[Doc]*Document{job: r, shardDoc("total~0"): shard(amount, amount, limit-limit/2)})
+		s.add(End{Call: 1, Outcome: OK, Hold: &HoldAnswer{State: "held", Held: amount}})
+	}
+	settle := func(s *script, used, count int64) {
+		s.commit(map[Doc]*Document{job: settled(used), shardDoc("total~0"): shard(count, 0, room)})
+	}
+	later := func(s *script, d time.Duration) {
+		s.now = s.now.Add(d)
+		s.commit(map[Doc]*Document{baseDoc(): {}, counterDoc(): {NumShards: 2, Total: 1, Limited: true, Limit: 1}})
+	}
+	return []story{
+		{"an amount is held and settled", "", func(s *script) {
+			reserve(s, 10, 4, time.Minute)
+			ask(s, 2, Settle, 3)
+			settle(s, 3, 3)
+			s.add(End{Call: 2, Outcome: OK, Hold: &HoldAnswer{State: "settled", Held: 4, Used: 3}})
+		}},
+		{"an open hold is deleted", "is deleted", func(s *script) {
+			reserve(s, 10, 4, time.Minute)
+			s.commit(map[Doc]*Document{job: nil, shardDoc("total~0"): shard(0, 0, room)})
+		}},
+		{"a hold for which nobody asks", "for which nobody asks", func(s *script) {
+			s.limit(10)
+			ask(s, 1, Reserve, 2)
+			s.commit(map[Doc]*Document{job: record(4), shardDoc("total~0"): shard(4, 4, room)})
+		}},
+		{"a hold begins settled", "begins settled", func(s *script) {
+			s.limit(10)
+			ask(s, 1, Settle, 3)
+			settle(s, 3, 3)
+		}},
+		{"a settle for which nobody asks", "is settled for 2, for which nobody asks", func(s *script) {
+			reserve(s, 10, 4, time.Minute)
+			ask(s, 2, Settle, 3)
+			settle(s, 2, 2)
+		}},
+		{"a hold is settled twice", "that was over changes", func(s *script) {
+			reserve(s, 10, 4, time.Minute)
+			ask(s, 2, Settle, 3)
+			settle(s, 3, 3)
+			ask(s, 3, Settle, 2)
+			settle(s, 2, 2)
+		}},
+		{"more comes back than was left", "the shards are to count", func(s *script) {
+			reserve(s, 10, 4, time.Minute)
+			ask(s, 2, Settle, 3)
+			settle(s, 3, 2)
+		}},
+		{"a shard says less of its holds", "and its open holds have 4", func(s *script) {
+			s.limit(10)
+			ask(s, 1, Reserve, 4)
+			s.commit(map[Doc]*Document{job: record(4), shardDoc("total~0"): shard(4, 3, room)})
+		}},
+		{"an answer without a record", "and there is no record", func(s *script) {
+			s.limit(10)
+			ask(s, 1, Settle, 1)
+			s.add(End{Call: 1, Outcome: OK, Hold: &HoldAnswer{State: "settled", Held: 1, Used: 1}})
+		}},
+		{"a settle is acknowledged, and the hold is open", "was acknowledged, and its record is", func(s *script) {
+			reserve(s, 10, 4, time.Minute)
+			ask(s, 2, Settle, 3)
+			s.add(End{Call: 2, Outcome: OK, Hold: &HoldAnswer{State: "settled", Held: 4, Used: 3}})
+		}},
+		{"a hold has ended by an answer alone", "and its record is", func(s *script) {
+			reserve(s, 10, 4, time.Minute)
+			ask(s, 2, GiveBack, 0)
+			s.add(End{Call: 2, Outcome: OK, Hold: &HoldAnswer{State: "ended", Held: 4}})
+		}},
+		{"who is refused could have had what was held too long", "and the hold j1 of 1 was over", func(s *script) {
+			reserve(s, 1, 1, 2*time.Second)
+			later(s, 5*time.Second)
+			s.begin(3, 3, 1)
+			s.full(3, 0)
+		}},
+		{"a hold of an amount outlasts a reconcile", "and its time was over", func(s *script) {
+			reserve(s, 1, 1, 2*time.Second)
+			later(s, 5*time.Minute)
+			s.add(Settled{})
+		}},
+	}
+}
+
 func storiesOfLimits() []story {
 	const signed = signedNames + "1"
 	give := func(s *script, total int64) { // after 4 are taken
 		shard := Doc{Kind: "shard", Counter: signed, Shard: "0"}
-		s.commit(map[Doc]*Document{{Kind: "counter", Counter: signed}: {NumShards: 1}, {Kind: "ledger", Counter: signed}: {}, shard: {}})
+		s.commit(map[Doc]*Document{{Kind: "counter", Counter: signed}: {NumShards: 1}, {Kind: "base", Counter: signed}: {}, shard: {}})
 		for n, by := range []int64{4, 16, -1} {
 			s.add(Begin{Call: n, Kind: Increment, Intent: n, Adds: []Add{{Counter: signed, By: by}}})
 		}
@@ -169,74 +246,62 @@ func storiesOfLimits() []story {
 		s.commit(map[Doc]*Document{shard: {Count: total}})
 	}
 	return []story{
-		{"a limit is set, reached, raised, lowered and removed", "", func(s *script) {
+		{"a limit is set, reached, refused and raised", "", func(s *script) {
 			s.limit(2)
 			s.begin(1, 1, 2)
-			s.commit(map[Doc]*Document{shardDoc("limited-0"): seat(1, 0, 1), shardDoc("limited-1"): seat(1, 0, 1)})
+			s.commit(map[Doc]*Document{shardDoc("total~0"): seat(1, 0, 1), shardDoc("total~1"): seat(1, 0, 1)})
 			s.end(1, OK)
 			s.begin(2, 2, 1)
 			s.full(2, 0)
 			s.add(Begin{Call: 3, Kind: Limit, Counter: named, To: 1})
 			s.add(End{Call: 3, Outcome: Refused, Full: &Full{Counter: named, Taken: 2}})
-			s.add(Begin{Call: 4, Kind: Resize, Counter: named})
-			s.end(4, Refused)
-			s.add(Begin{Call: 5, Kind: Unlimit, Counter: named})
-			s.commit(map[Doc]*Document{
-				counterDoc(): {NumShards: 2}, ledgerDoc(): {}, shardDoc("0"): {Count: 1}, shardDoc("1"): {Count: 1}, shardDoc("limited-0"): nil, shardDoc("limited-1"): nil,
-			})
-			s.end(5, OK)
+			s.add(Begin{Call: 4, Kind: Limit, Counter: named, To: 3})
+			s.commit(map[Doc]*Document{shardDoc("total~0"): seat(1, 0, 2)})
+			s.end(4, OK)
+		}},
+		{"who takes first makes the shards with what is declared", "", func(s *script) {
+			s.declared()
+			s.limited(99)
+		}},
+		{"a shard of another field's", "and has a share: true", func(s *script) {
+			s.make()
+			s.limited(99)
+		}},
+		{"it is counted in another shard", "counts 1, and has a share: false", func(s *script) {
+			s.limit(2)
+			s.begin(1, 1, 1)
+			s.commit(map[Doc]*Document{shardDoc("0"): {Count: 1}})
+		}},
+		{"a shard without a share", "has a share: false", func(s *script) {
+			s.limit(2)
+			s.commit(map[Doc]*Document{shardDoc("total~2"): {}})
+		}},
+		{"shares are lost", "which nobody asks for", func(s *script) {
+			s.limit(2)
+			s.commit(map[Doc]*Document{shardDoc("total~0"): seat(0, 0, 0)})
+		}},
+		{"its shards are taken away", "takes the shares", func(s *script) {
+			s.limit(2)
+			s.commit(map[Doc]*Document{shardDoc("total~0"): nil, shardDoc("total~1"): nil})
+		}},
+		{"a reconcile doesn't show it", "after a reconcile the document of", func(s *script) {
+			s.limit(2)
+			s.add(Settled{})
 		}},
 		{"a commit takes 16 and gives 1 back", "", func(s *script) { give(s, 19) }},
 		{"a commit gives 1 back that nobody gives", "no call ever asked", func(s *script) { give(s, 15) }},
 		{"a shard counts more than its share", "with a share of 1", func(s *script) {
 			s.limit(2)
 			s.begin(1, 1, 2)
-			s.commit(map[Doc]*Document{shardDoc("limited-0"): seat(2, 0, 1)})
-		}},
-		{"a shard that is full says that it has room", "says that it has room: true", func(s *script) {
-			s.limit(2)
-			s.begin(1, 1, 1)
-			full := seat(1, 0, 1)
-			full.Room = true
-			s.commit(map[Doc]*Document{shardDoc("limited-0"): full})
-		}},
-		{"a shard with room says that it has none", "says that it has room: false", func(s *script) {
-			s.limit(2)
-			s.commit(map[Doc]*Document{shardDoc("limited-0"): {Shared: true, Share: 1}})
-		}},
-		{"a shard without a share", "has a share: false", func(s *script) {
-			s.limit(2)
-			s.commit(map[Doc]*Document{shardDoc("limited-2"): {}})
-		}},
-		{"a shard that those find who don't know of the limit", "the ledger has 1 limits", func(s *script) {
-			s.limit(2)
-			s.commit(map[Doc]*Document{shardDoc("0"): seat(0, 0, 0)})
-		}},
-		{"shares are lost", "are 1 together", func(s *script) {
-			s.limit(2)
-			s.commit(map[Doc]*Document{shardDoc("limited-0"): seat(0, 0, 0)})
+			s.commit(map[Doc]*Document{shardDoc("total~0"): seat(2, 0, 1)})
 		}},
 		{"a caller's is said to be a member's", "say that 1 are members'", func(s *script) {
 			s.limit(2)
 			s.begin(1, 1, 1)
-			s.commit(map[Doc]*Document{shardDoc("limited-0"): seat(1, 1, 1)})
-		}},
-		{"the document shows no limit", "shows a limit of 0", func(s *script) {
-			s.limit(2)
-			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
-		}},
-		{"it is reset", "which has a limit", func(s *script) {
-			s.limit(2)
-			s.add(Begin{Call: 1, Kind: Reset, Counter: named})
-			s.commit(map[Doc]*Document{ledgerDoc(): {Limits: 1, Limited: true, Limit: 2, Ops: map[string]bool{"A": true}}})
-		}},
-		{"a resize is said to be done", "which had a limit all the time", func(s *script) {
-			s.limit(2)
-			s.add(Begin{Call: 1, Kind: Resize, Counter: named})
-			s.end(1, OK)
+			s.commit(map[Doc]*Document{shardDoc("total~0"): seat(1, 1, 1)})
 		}},
 		{"a limit that nobody has asked for", "which nobody asks for", func(s *script) {
-			s.make()
+			s.declared()
 			s.limited(2)
 		}},
 		{"a limit is set twice", "which nobody asks for", func(s *script) {
@@ -245,23 +310,19 @@ func storiesOfLimits() []story {
 			s.limited(4)
 			s.limited(2)
 		}},
-		{"a limit is removed, as nobody has asked", "removes the limit", func(s *script) {
-			s.limit(2)
-			s.unlimited()
-		}},
 		{"a limit is refused, and applied", "and is applied", func(s *script) {
-			s.make()
+			s.declared()
 			s.add(Begin{Call: 1, Kind: Limit, Counter: named, To: 2})
 			s.limited(2)
 			s.end(1, Refused)
 		}},
 		{"a limit is refused for what was never taken", "which were at no moment", func(s *script) {
-			s.make()
+			s.declared()
 			s.add(Begin{Call: 1, Kind: Limit, Counter: named, To: 2})
 			s.add(End{Call: 1, Outcome: Refused, Full: &Full{Counter: named, Taken: 3}})
 		}},
 		{"a limit is acknowledged, and there was none", "was acknowledged, which it had at no moment", func(s *script) {
-			s.make()
+			s.declared()
 			s.add(Begin{Call: 1, Kind: Limit, Counter: named, To: 2})
 			s.end(1, OK)
 		}},
@@ -281,7 +342,7 @@ func storiesOfLimits() []story {
 			s.full(1, 1)
 		}},
 		{"there was no room a while before", "it had no room for that at no moment", func(s *script) {
-			s.make()
+			s.declared()
 			s.add(Begin{Call: 1, Kind: Limit, Counter: named, To: 0})
 			s.limited(0)
 			s.add(Begin{Call: 2, Kind: Limit, Counter: named, To: 4})
@@ -292,7 +353,7 @@ func storiesOfLimits() []story {
 		{"what was counted is refused", "and was acknowledged before", func(s *script) {
 			s.limit(2)
 			s.begin(1, 1, 1)
-			s.commit(map[Doc]*Document{shardDoc("limited-0"): seat(1, 0, 1)})
+			s.commit(map[Doc]*Document{shardDoc("total~0"): seat(1, 0, 1)})
 			s.end(1, OK)
 			s.begin(2, 1, 1)
 			s.full(2, 1)
@@ -300,7 +361,7 @@ func storiesOfLimits() []story {
 		{"who is a member is refused", "she was one all the time", func(s *script) {
 			s.limit(1)
 			s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "m1"})
-			s.commit(map[Doc]*Document{shardDoc("limited-0"): seat(1, 1, 1), {Kind: "member", Counter: named, Member: "m1"}: {Since: s.now.UnixMicro() + 1_000_000, CountedOn: "limited-0"}})
+			s.commit(map[Doc]*Document{shardDoc("total~0"): seat(1, 1, 1), {Kind: "member", Counter: named, Member: "m1"}: {Since: s.now.UnixMicro() + 1_000_000, CountedOn: "total~0"}})
 			s.end(1, OK)
 			s.add(Begin{Call: 2, Kind: Join, Counter: named, Member: "m1"})
 			s.full(2, 0)

@@ -14,13 +14,13 @@ func TestCheckLives(t *testing.T) {
 // start is a commit that makes the counter from a number.
 func (s *script) start(from int64) {
 	s.commit(map[Doc]*Document{
-		counterDoc(): {NumShards: 1, Total: from}, ledgerDoc(): {Base: from}, shardDoc("0"): {},
+		counterDoc(): {NumShards: 1, Total: from}, baseDoc(): {}, shardDoc("0"): {},
 	})
 }
 
 // gone is the commit that deletes such a counter.
 func (s *script) gone() {
-	s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+	s.commit(map[Doc]*Document{counterDoc(): nil, baseDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
 }
 
 // pieces is a commit of a snippet that makes a counter of shards only.
@@ -59,7 +59,7 @@ func storiesOfLives() []story {
 			s.start(7000)
 			s.end(1, OK)
 		}},
-		{"a counter from a number that nobody asked for", "has a base", func(s *script) {
+		{"a counter from a number that nobody asked for", "nobody has asked for that", func(s *script) {
 			create(s, 1, 7000)
 			s.start(7002)
 		}},

@@ -96,7 +96,7 @@ func (w *world) take(r *rand.Rand, n int) (adds []Add, intent int, fresh, worn [
 func (w *world) operate(all *sync.WaitGroup, number uint64) {
 	r := dice(w.plan.Seed, "operation", number)
 	m := w.plan.Mix
-	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival + m.Large + m.Double + m.Member + m.Old + m.Import + m.Odd + m.Shrink + m.Pieces + m.Ends + m.Limit)
+	x := r.Float64() * (m.Add + m.Key + m.Bulk + m.Snippet + m.Exact + m.Read + m.Resize + m.Reset + m.Rebase + m.Delete + m.ByHand + m.Rival + m.Large + m.Double + m.Member + m.Old + m.Import + m.Odd + m.Shrink + m.Pieces + m.Ends + m.Limit + m.Amount)
 	is := func(weight float64) bool { x -= weight; return x < 0 }
 	n := 1
 	increments := true
@@ -155,7 +155,7 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			all.Go(func() { w.member(r, id) })
 		case is(m.Rebase):
 			all.Go(func() {
-				to := 1 + r.Int64N(1000)
+				to := int64(w.numberOf("rebase")) // which no other one asks for
 				w.commandOf(r, Begin{Kind: Rebase, Counter: id, To: to}, func(ctx context.Context, i *instance, _ *End) error {
 					counter, err := i.client.Counter(id)
 					if err != nil {
@@ -176,6 +176,8 @@ func (w *world) operate(all *sync.WaitGroup, number uint64) {
 			all.Go(func() { w.ends(r, number) })
 		case is(m.Limit):
 			all.Go(func() { w.limit(r, id) })
+		case is(m.Amount):
+			all.Go(func() { w.amount(r, id) })
 		case is(m.Large):
 			all.Go(func() { w.large(all, number) })
 		case is(m.Delete):

@@ -100,7 +100,7 @@ func (w *world) member(r *rand.Rand, id string) {
 		w.look(r, m)
 	case x == 2:
 		w.audit(id)
-	case x < 8 && w.plan.SDK:
+	case x < 8 && w.plan.SDK && !(w.plan.Limits && m.field == "likes"): // whose shards nobody else writes
 		w.toggleBySDK(r, m)
 	case x < 11: // two at a time, of one mind or of two
 		other := m

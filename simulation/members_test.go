@@ -38,9 +38,9 @@ func (s *script) joined(call int, count int64) {
 // commit.
 func (s *script) removeWith(member func()) {
 	s.add(Begin{Call: 99, Kind: Delete, Counter: named})
-	s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Deleting: true}})
+	s.commit(map[Doc]*Document{counterDoc(): nil, baseDoc(): {Deleting: true}})
 	member()
-	s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+	s.commit(map[Doc]*Document{baseDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
 }
 
 // TestCheckMembers tells right histories of members from wrong ones, as TestCheck does.
@@ -285,38 +285,31 @@ func storiesOfMembers() []story {
 			s.add(Begin{Call: 3, Kind: ResetMembers, Counter: named})
 			s.begin(4, 4, 2048) // is committed between the reset's look and its commit
 			s.shard("1", 3072)
-			s.commit(map[Doc]*Document{
-				ledgerDoc(): {Ops: map[string]bool{"a": true}}, memberDoc("ann"): nil, shardDoc("0"): {}, shardDoc("1"): {Count: 2048},
-			})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}, baseDoc(): {}, memberDoc("ann"): nil})
 			s.add(End{Call: 3, Outcome: OK})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 2048}})
+			s.read(5, ExactRead, 2048, nothing)
 		}},
-		{"a reset that was to keep members", "none was to", func(s *script) {
+		{"a reset that was to keep members", "no shard", func(s *script) {
 			s.make()
 			s.joined(2, 1)
 			s.add(Begin{Call: 3, Kind: Reset, Counter: named})
-			s.commit(map[Doc]*Document{ledgerDoc(): {Ops: map[string]bool{"a": true}}, memberDoc("ann"): nil, shardDoc("0"): {}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}, baseDoc(): {}, memberDoc("ann"): nil})
 		}},
-		{"a reset takes shards and no members", "at no time", func(s *script) {
-			s.make()
-			s.joined(2, 1)
-			s.add(Begin{Call: 3, Kind: ResetMembers, Counter: named})
-			s.commit(map[Doc]*Document{ledgerDoc(): {Ops: map[string]bool{"a": true}}, shardDoc("0"): {}})
-		}},
-		{"a reset takes who has joined meanwhile, and not the count", "no shard", func(s *script) {
-			s.make()
-			s.add(Begin{Call: 3, Kind: ResetMembers, Counter: named})
-			s.joined(2, 1)
-			s.commit(map[Doc]*Document{ledgerDoc(): {Ops: map[string]bool{"a": true}}, memberDoc("ann"): nil})
-		}},
-		{"a reset takes off again what the one before took", "increments of 1024 or multiples of it", func(s *script) {
+		{"a reset takes members off the shards, too", "changes its shards by -1", func(s *script) {
 			s.make()
 			s.begin(1, 1, 1024)
-			s.shard("1", 1024)
 			s.joined(2, 1)
 			s.add(Begin{Call: 3, Kind: ResetMembers, Counter: named})
-			s.add(Begin{Call: 4, Kind: ResetMembers, Counter: named})
-			s.commit(map[Doc]*Document{ledgerDoc(): {Ops: map[string]bool{"a": true}}, memberDoc("ann"): nil, shardDoc("0"): {}, shardDoc("1"): {}})
-			s.commit(map[Doc]*Document{ledgerDoc(): {Ops: map[string]bool{"b": true}}, shardDoc("1"): {Count: -1024}})
+			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}, baseDoc(): {}, memberDoc("ann"): nil})
+			s.shard("0", 0)
+		}},
+		{"a snippet sets to zero what counts members", "multiples of it", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1024)
+			s.joined(2, 1)
+			s.add(Begin{Call: 3, Kind: Snippet, Counter: named})
+			s.shard("0", 0)
 		}},
 		{"a deletion with members, and the next life", "", func(s *script) {
 			s.make()
@@ -336,22 +329,29 @@ func storiesOfMembers() []story {
 			s.make()
 			s.joined(1, 1)
 			s.add(Begin{Call: 2, Kind: Delete, Counter: named})
-			s.commit(map[Doc]*Document{counterDoc(): nil, ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil, memberDoc("ann"): nil})
+			s.commit(map[Doc]*Document{counterDoc(): nil, baseDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil, memberDoc("ann"): nil})
 		}},
-		{"a deletion leaves members", "members stay", func(s *script) {
+		{"a deletion leaves members", "[member ann] stay", func(s *script) {
 			s.make()
 			s.joined(1, 1)
 			s.removeWith(func() {})
 		}},
-		{"a deletion takes members without their counts", "no shard", func(s *script) {
+		{"a deletion takes members without their counts", "", func(s *script) {
 			s.make()
 			s.joined(1, 1)
 			s.removeWith(func() { s.commit(map[Doc]*Document{memberDoc("ann"): nil}) })
 		}},
-		{"a deletion takes shards before members", "changes its shards by -1", func(s *script) {
+		{"a deletion takes shards before members", "", func(s *script) {
 			s.make()
 			s.joined(1, 1)
-			s.removeWith(func() { s.commit(map[Doc]*Document{shardDoc("0"): nil}) })
+			s.removeWith(func() {
+				s.commit(map[Doc]*Document{shardDoc("0"): nil})
+				s.commit(map[Doc]*Document{memberDoc("ann"): nil})
+			})
+		}},
+		{"a counter is marked as being deleted, and nobody asks for that", "nobody has asked for", func(s *script) {
+			s.make()
+			s.commit(map[Doc]*Document{counterDoc(): nil, baseDoc(): {Deleting: true}})
 		}},
 		{"members stay with the path whose document is gone", "", func(s *script) {
 			s.make()
@@ -375,7 +375,7 @@ func storiesOfMembers() []story {
 			s.commit(map[Doc]*Document{counterDoc(): nil})
 			s.now = s.now.Add(2 * time.Hour)
 			s.leaves("0", 0)
-			s.commit(map[Doc]*Document{ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.commit(map[Doc]*Document{baseDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
 		}},
 		{"a cleanup takes members without their counts", "no shard", func(s *script) {
 			s.host()
@@ -389,7 +389,7 @@ func storiesOfMembers() []story {
 			s.joined(1, 1)
 			s.commit(map[Doc]*Document{counterDoc(): nil})
 			s.now = s.now.Add(2 * time.Hour)
-			s.commit(map[Doc]*Document{ledgerDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
+			s.commit(map[Doc]*Document{baseDoc(): nil, shardDoc("0"): nil, shardDoc("1"): nil})
 		}},
 		{"a member leaves while its document is gone", "", func(s *script) {
 			s.host()

@@ -56,12 +56,13 @@ type Plan struct {
 	Neighbour      string        // COUNTERS of another deployment in the same database; "" is none
 	NeighbourEvery time.Duration // between two increments of its counters
 
-	Reordered bool // the older revision has the same fields in another order
-	Renamed   bool // the older revision shows likes by another name
-	Auth      bool // callers are users, who show tokens
-	Starts    bool // some counters are made from a number
-	Limits    bool // fields get limits, and increments give back
-	Many      int  // documents that a collection has from the beginning
+	Reordered bool  // the older revision has the same fields in another order
+	Renamed   bool  // the older revision shows likes by another name
+	Auth      bool  // callers are users, who show tokens
+	Starts    bool  // some counters are made from a number
+	Limits    bool  // likes have a limit, and increments give back
+	Declared  int64 // which is the one of a counter that nobody gave another
+	Many      int   // documents that a collection has from the beginning
 
 	// pages opens web pages in a world, and returns what goes on in them in a storm, and until all is
 	// settled. Tests set it.
@@ -78,6 +79,7 @@ type Mix struct {
 	Odd                                                                                                       float64 // writes to shards of what is no integer
 	Shrink                                                                                                    float64 // shrinks of which every event is lost
 	Limit                                                                                                     float64 // limits that are set or removed
+	Amount                                                                                                    float64 // amounts that are held
 	Pieces                                                                                                    float64 // lives of shards only
 	Ends                                                                                                      float64 // of shards near the ends of an int64
 }
@@ -136,7 +138,6 @@ func PlanOf(seed uint64) Plan {
 		fmt.Sprintf("NUM_SHARDS=%d", 1+r.IntN(6)),
 		fmt.Sprintf("MAX_SHARDS=%d", []int{0, 8, 16}[r.IntN(3)]),
 		fmt.Sprintf("CACHE_TTL=%s", between(r, time.Second, 10*time.Minute).Round(time.Second)),
-		fmt.Sprintf("ROLLUP_LEDGERS=%d", []int{1, 2, 1000}[r.IntN(3)]),
 		fmt.Sprintf("ROLLUP_INTERVAL=%s", []string{"10ms", "1s", "5s"}[r.IntN(3)]),
 		fmt.Sprintf("ROLLUP_BURST=%d", []int{1, 5, 20}[r.IntN(3)]),
 		fmt.Sprintf("EXACT_WRITES=%v", r.IntN(4) > 0),
@@ -173,6 +174,7 @@ func PlanOf(seed uint64) Plan {
 	p.drawLives()
 	p.drawCrowd()
 	p.drawLimits()
+	p.drawAmounts()
 	if r := dice(seed, "outage", 0); r.IntN(8) == 0 {
 		p.Outage = between(r, time.Hour, 2*eventsLast)
 	}
@@ -187,6 +189,9 @@ func (p *Plan) drawRare() {
 	}
 	if r.IntN(12) == 0 { // nothing but commands and reconciles tells what becomes of counters
 		p.Events = EventFaults{Drop: 1}
+	}
+	if dice(p.Seed, "a fifth", 0).IntN(6) == 0 { // one later event of a field makes it right
+		p.Events.Drop = 0.2
 	}
 	if often := between(r, 0.3, 5.0); r.IntN(3) == 0 && !p.Named && p.Members == 0 {
 		p.Mix.Odd = often
@@ -242,7 +247,11 @@ func (p *Plan) drawRenamed() {
 
 // newest is the environment of the newest revision.
 func (p Plan) newest() []string {
-	return append(slices.Clip(p.Environ), list(p.Likes, p.Counted))
+	fields := list(p.Likes, p.Counted)
+	if p.Limits {
+		fields = strings.Replace(fields, ",likes", fmt.Sprintf(",likes=limit(%d)", p.Declared), 1)
+	}
+	return append(slices.Clip(p.Environ), fields)
 }
 
 // Fields are the fields that are counted, the first of them as "".

@@ -24,22 +24,21 @@ func TestReached(t *testing.T) {
 		c, ok := what.(Commit)
 		return ok && (slices.ContainsFunc(c.Changes, is) || slices.ContainsFunc(c.Counted, is))
 	}
-	answered := func(is func(Answer) bool) func(any) bool {
+	shows := func(is func(rating any) bool) func(any) bool {
 		return func(what any) bool {
-			return changed(what, func(ch Change) bool {
-				for _, a := range documentOr(ch.After).Answers {
-					if is(a) {
-						return true
-					}
-				}
-				return false
-			})
+			return changed(what, func(ch Change) bool { return ch.Doc.Kind == "counter" && is(documentOr(ch.After).Data["rating"]) })
 		}
 	}
 	refused := func(kind Kind) func(any) bool { // for a limit
 		return func(what any) bool {
 			e, _ := what.(End)
 			return outcome(what, func(b Begin) bool { return b.Kind == kind }, Refused) && e.Full != nil
+		}
+	}
+	answered := func(kind Kind, is Outcome, state string) func(any) bool { // about a hold that is in that state, or in any
+		return func(what any) bool {
+			e, _ := what.(End)
+			return outcome(what, func(b Begin) bool { return b.Kind == kind }, is) && e.Hold != nil && (state == "" || e.Hold.State == state)
 		}
 	}
 	for _, test := range []struct {
@@ -54,18 +53,13 @@ func TestReached(t *testing.T) {
 		}},
 		{"no integers", func(p Plan) bool { return p.Mix.Odd > 2 }, map[string]func(any) bool{
 			"a fraction": func(what any) bool {
-				return changed(what, func(ch Change) bool { return documentOr(ch.After).Fraction })
+				return changed(what, func(ch Change) bool { d := documentOr(ch.After); return d.Odd && d.Double })
 			},
 			"a text or null": func(what any) bool {
-				return changed(what, func(ch Change) bool { d := documentOr(ch.After); return d.Odd && !d.Fraction })
+				return changed(what, func(ch Change) bool { d := documentOr(ch.After); return d.Odd && !d.Double })
 			},
 			"a double that can be no count": func(what any) bool {
-				return changed(what, func(ch Change) bool { d := documentOr(ch.After); return d.Blank && d.Fraction })
-			},
-			"what a text had counted is in the base": func(what any) bool {
-				return changed(what, func(ch Change) bool {
-					return ch.Doc.Kind == "ledger" && ch.Before != nil && ch.After != nil && ch.Before.Base != ch.After.Base && len(ch.Before.Ops) == len(ch.After.Ops)
-				})
+				return changed(what, func(ch Change) bool { return documentOr(ch.After).Endless })
 			},
 			"a shard that is made with one": func(what any) bool {
 				return changed(what, func(ch Change) bool { return ch.Doc.Kind == "shard" && ch.Before == nil && documentOr(ch.After).Odd })
@@ -75,8 +69,8 @@ func TestReached(t *testing.T) {
 			},
 		}},
 		{"doubles and replies", func(p Plan) bool { return slices.Contains(p.Counted, rating) && p.refers() && p.Events.Drop < 1 }, map[string]func(any) bool{
-			"a fraction": answered(func(a Answer) bool { f, is := a.Double.(float64); return is && f != float64(int64(f)) }),
-			"no average": answered(func(a Answer) bool { return a.Double == none }),
+			"a fraction": shows(func(rating any) bool { f, is := rating.(float64); return is && f != float64(int64(f)) }),
+			"no average": shows(func(rating any) bool { return rating == none }),
 			"a reply that goes to another counter": func(what any) bool {
 				c, ok := what.(Commit)
 				return ok && len(c.Replies) == 1 && len(c.Counted) == 2
@@ -93,7 +87,7 @@ func TestReached(t *testing.T) {
 				return outcome(what, func(b Begin) bool { return b.Kind == Join && !b.Stranger }, OK)
 			},
 		}},
-		{"damaged ledgers", func(p Plan) bool { return p.Damage > 0 && p.Damage < 4*time.Minute && p.Events.Drop < 1 }, map[string]func(any) bool{
+		{"damaged bases", func(p Plan) bool { return p.Damage > 0 && p.Damage < 4*time.Minute && p.Events.Drop < 1 }, map[string]func(any) bool{
 			"a counter is noted": func(what any) bool { n, is := what.(Noted); return is && n.There },
 			"and no longer":      func(what any) bool { n, is := what.(Noted); return is && !n.There },
 		}},
@@ -116,7 +110,7 @@ func TestReached(t *testing.T) {
 				if c, ok := what.(Commit); ok {
 					for _, ch := range c.Changes {
 						if ch.Doc.Kind == "shard" && ch.After == nil {
-							shrunk[Dropped{ch.Doc.Counter, ch.Doc.Shard, c.At.UnixMicro()}] = true
+							shrunk[Dropped{Counter: ch.Doc.Counter, Shard: ch.Doc.Shard, Of: c.At.UnixMicro()}] = true
 						}
 					}
 				}
@@ -130,12 +124,7 @@ func TestReached(t *testing.T) {
 		}, map[string]func(any) bool{
 			"a field gets a limit": func(what any) bool {
 				return changed(what, func(ch Change) bool {
-					return ch.Doc.Kind == "ledger" && ch.Before != nil && documentOr(ch.After).Limited && !ch.Before.Limited
-				})
-			},
-			"and has none any more": func(what any) bool {
-				return changed(what, func(ch Change) bool {
-					return ch.Doc.Kind == "ledger" && ch.After != nil && documentOr(ch.Before).Limited && !ch.After.Limited
+					return ch.Doc.Kind == "counter" && ch.Before != nil && documentOr(ch.After).Limited && !ch.Before.Limited
 				})
 			},
 			"an increment goes to several shards": func(what any) bool {
@@ -147,9 +136,6 @@ func TestReached(t *testing.T) {
 			"an increment is refused":                   refused(Increment),
 			"who joins is refused":                      refused(Join),
 			"a limit is refused, because more is taken": refused(Limit),
-			"a resize is refused": func(what any) bool {
-				return outcome(what, func(b Begin) bool { return b.Kind == Resize }, Refused)
-			},
 		}},
 		{"limits of the app's documents", func(p Plan) bool { return p.Limits && p.Hosted && p.Mix.Limit > 15 && !p.Auth }, map[string]func(any) bool{
 			"the app leaves a limit away": func(what any) bool {
@@ -161,11 +147,11 @@ func TestReached(t *testing.T) {
 				shown := changed(what, func(ch Change) bool {
 					return ch.Doc.Kind == "counter" && ch.Before != nil && !ch.Before.Limited && documentOr(ch.After).Limited && ch.Before.Title == ch.After.Title
 				})
-				return shown && !changed(what, func(ch Change) bool { return ch.Doc.Kind == "ledger" && !documentOr(ch.Before).Limited })
+				return shown && !changed(what, func(ch Change) bool { return ch.Doc.Kind == "shard" })
 			},
 			"a life with a limit ends": func(what any) bool {
 				return changed(what, func(ch Change) bool {
-					return ch.Doc.Kind == "ledger" && documentOr(ch.Before).Limited && ch.After == nil
+					return ch.Doc.Kind == "shard" && documentOr(ch.Before).Shared && ch.After == nil
 				})
 			},
 		}},
@@ -192,6 +178,36 @@ func TestReached(t *testing.T) {
 				return outcome(what, func(b Begin) bool { return b.Kind == Confirm }, Refused) && e.Missing
 			},
 		}},
+		{"amounts", func(p Plan) bool { return p.Mix.Amount > 30 && p.Messages.LostAnswer > 0 }, map[string]func(any) bool{
+			"an amount is held": answered(Reserve, OK, ""),
+			"and of several shards": func(what any) bool {
+				c, ok := what.(Commit)
+				held := 0
+				for _, ch := range c.Changes {
+					if ch.Doc.Kind == "shard" && documentOr(ch.After).Held > documentOr(ch.Before).Held {
+						held++
+					}
+				}
+				return ok && held > 1
+			},
+			"it is settled": answered(Settle, OK, "settled"),
+			"for more than was held": func(what any) bool {
+				e, _ := what.(End)
+				return e.Outcome == OK && e.Hold != nil && e.Hold.Used > e.Hold.Held
+			},
+			"given back":                answered(GiveBack, OK, "ended"),
+			"there is no room for it":   refused(Reserve),
+			"nor for more":              refused(Settle),
+			"another amount is settled": answered(Settle, Refused, "settled"),
+			"it is too late":            answered(Settle, Refused, "ended"),
+			"one ends by its time": func(what any) bool {
+				c, _ := what.(Commit)
+				return slices.ContainsFunc(c.Changes, func(ch Change) bool {
+					before := documentOr(ch.Before)
+					return ch.Doc.Kind == "hold" && before.State == "held" && before.Until <= c.At.UnixMicro() && documentOr(ch.After).State == "ended"
+				})
+			},
+		}},
 		{"resets", func(p Plan) bool { return p.Mix.Reset > 1 && !p.Auth && p.Members == 0 }, map[string]func(any) bool{
 			"by a function": func(what any) bool { return outcome(what, func(b Begin) bool { return b.Asked }, OK) },
 		}},
@@ -208,7 +224,7 @@ func TestReached(t *testing.T) {
 				h, _ := simulate(t, p)
 				check(t, p, h)
 				clear(calls)
-				for _, e := range h {
+				for _, e := range slices.Concat(h, h.Of("likes")) {
 					for name, is := range missing {
 						if is(e.What) {
 							delete(missing, name)
@@ -227,11 +243,4 @@ func TestReached(t *testing.T) {
 			}
 		})
 	}
-}
-
-func documentOr(d *Document) Document {
-	if d == nil {
-		return Document{}
-	}
-	return *d
 }

@@ -14,15 +14,9 @@ func (s counting) rated(is any) int64 {
 	return s.now.UnixMicro()
 }
 
-// doubles enters an average and a sum, and sets the fields.
+// doubles sets an average and a sum.
 func (s counting) doubles(average, sum any) {
-	at := s.moment()
-	s.commit(map[Doc]*Document{
-		counterDoc(): {Data: map[string]any{"rating": average, "score": sum}},
-		ledgerDoc(): {Answers: map[string]Answer{
-			rating.key(): {Double: average, ReadTime: at, Known: true}, score.key(): {Double: sum, ReadTime: at, Known: true},
-		}},
-	})
+	s.commit(map[Doc]*Document{counterDoc(): {Data: map[string]any{"rating": average, "score": sum}}})
 }
 
 // reply has a reply move: to the counter, from it, or to where it is nobody's.

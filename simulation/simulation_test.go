@@ -224,7 +224,7 @@ func TestFaultless(t *testing.T) {
 	for i := range 3 {
 		p := PlanOf(*firstSeed + uint64(i)).Faultless().Shortened(*operations)
 		p.Replacements = 0
-		p.Environ = append(p.Environ, "ROLLUP_INTERVAL=1s", "ROLLUP_LEDGERS=1000")
+		p.Environ = append(p.Environ, "ROLLUP_INTERVAL=1s")
 		p.Rollups = 1 + i
 		h, _ := simulate(t, p)
 		check(t, p, h)
@@ -272,13 +272,13 @@ func TestPlaces(t *testing.T) {
 				h, _ := simulate(t, p)
 				check(t, p, h)
 				named := []string{p.id("named-1"), p.id("named-2"), p.id("named-3"), p.id(signedNames + "1"), p.id(signedNames + "2"), p.id(signedNames + "3"), p.id("plain-1"), p.id("plain-2"), p.id("plain-3")}
-				ledgers := 0
+				bases := 0
 				for _, e := range h {
 					switch what := e.What.(type) {
 					case Commit:
 						for _, ch := range what.Changes {
-							if ch.Doc.Kind == "ledger" && slices.Contains(named, ch.Doc.Counter) {
-								ledgers++
+							if ch.Doc.Kind == "base" && slices.Contains(named, ch.Doc.Counter) {
+								bases++
 							}
 						}
 					case Operations:
@@ -287,8 +287,8 @@ func TestPlaces(t *testing.T) {
 						}
 					}
 				}
-				if ledgers == 0 {
-					t.Error("there is no ledger of such a counter")
+				if bases == 0 {
+					t.Error("there is no base of such a counter")
 				}
 			})
 		}

@@ -111,8 +111,8 @@ func Run(plan Plan) (History, Faults, error) {
 		server: emulator.New(emulator.Options{TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep,
 			Now: func() time.Time { return time.Now().Add(plan.Ahead) }}),
 	}
-	for _, f := range plan.Counted {
-		w.rec.asked = append(w.rec.asked, f.key())
+	for _, f := range s.Fields {
+		w.rec.asked = append(w.rec.asked, f.Key())
 	}
 	defer w.server.Close()
 	w.dial = w.server.Connect
@@ -123,6 +123,9 @@ func Run(plan Plan) (History, Faults, error) {
 	w.server.OnCommit(w.committed)
 	if plan.Hosted {
 		w.rec.add(Hosted{CleanupAfter: s.CleanupAfter, InPlace: plan.InPlace})
+	}
+	if plan.Limits {
+		w.rec.add(Declared{Field: "likes", Limit: plan.Declared})
 	}
 	if plan.Older {
 		w.rec.add(Older{Fields: plan.differ()})
@@ -143,6 +146,7 @@ func Run(plan Plan) (History, Faults, error) {
 		n.rollup.end()
 	}
 	w.endings.Wait()
+	time.Sleep(2 * longestLate) // until what is late of those that are gone has come
 	ended := Operations{Begun: w.operations}
 	if w.neighbour != nil {
 		for _, n := range w.neighbour.acked {

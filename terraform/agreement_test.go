@@ -3,9 +3,10 @@
 package terraform
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -23,14 +24,13 @@ const elsewhere = ",n=count(/notes where post=={post} and team=={team}),a=avg(**
 func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 	t.Parallel()
 	for name, d := range map[string]struct {
-		vars     map[string]cty.Value
-		database string // that is there
-		args     []string
+		vars map[string]cty.Value
+		args []string
 	}{
-		"defaults": {vars(), aDatabase, nil},
+		"defaults": {vars(), nil},
 		"all else": {
 			vars("location", cty.StringVal("nam5"), "prefix", cty.StringVal("my-likes"), "database", cty.StringVal("social"),
-				"counters", cty.StringVal("teams/{team}/likes/{like}"), "create_database", cty.True, "public", cty.True, "auth", cty.StringVal("firebase"),
+				"counters", cty.StringVal("teams/{team}/likes/{like}"), "create_database", cty.True, "public", cty.True, "auth", cty.StringVal("firebase"), "most_per_day", cty.StringVal("500USD"),
 				"invokers", cty.SetVal([]cty.Value{cty.StringVal("user:a@example.com")}), "exempt_updated_at", cty.False, "exempt_created_at", cty.False,
 				"memory", cty.StringVal("1Gi"), "runtime", cty.StringVal("go126"), "increment_concurrency", cty.NumberIntVal(1000),
 				"increment_max_instances", cty.NumberIntVal(50), "increment_min_instances", cty.NumberIntVal(1),
@@ -38,54 +38,83 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 				"reconcile_schedule", cty.StringVal("0 3 * * *"), "reconcile_deadline", cty.StringVal("20m"),
 				"reconcile_missing_after", cty.StringVal("23h"), "lag_alert_seconds", cty.NumberIntVal(60),
 				"allowed_origins", cty.ListVal([]cty.Value{cty.StringVal("https://a.example"), cty.StringVal("https://b.example")}),
-				"notification_channels", cty.ListVal([]cty.Value{cty.StringVal("projects/p/notificationChannels/1")})), "",
+				"notification_channels", cty.ListVal([]cty.Value{cty.StringVal("projects/p/notificationChannels/1")})),
 			[]string{
 				"--location", "nam5", "--prefix=my-likes", "--set", "DATABASE=social", "--set=COUNTERS=teams/{team}/likes/{like}", "--create-database",
-				"--public", "--set=AUTH=firebase", "--invoker=user:a@example.com", "--no-exempt-updated-at", "--no-exempt-created-at",
+				"--public", "--set=AUTH=firebase", "--most-per-day=500", "--invoker=user:a@example.com", "--no-exempt-updated-at", "--no-exempt-created-at",
 				"--memory=1Gi", "--runtime=go126", "--increment-concurrency=1000", "--increment-max-instances=50",
 				"--increment-min-instances=1", "--rollup-max-instances=5", "--rollup-min-instances=2", "--reconcile-schedule=0 3 * * *",
 				"--set=RECONCILE_DEADLINE=20m", "--reconcile-missing-after=82800", "--lag-alert-seconds=60",
 				"--set=ALLOWED_ORIGINS=https://a.example,https://b.example", "--notification-channel=projects/p/notificationChannels/1",
 			},
 		},
+		"open, with the ceiling that this has":   {vars("public", cty.True), []string{"--public"}},
+		"open, without a ceiling":                {vars("public", cty.True, "most_per_day", cty.StringVal("none")), []string{"--public", "--most-per-day=none"}},
+		"a ceiling that is kept by the instance": {vars("run_gcloud", cty.True, "most_per_day", cty.StringVal("5")), []string{"--most-per-day=5USD"}},
+		"a ceiling that is kept by the request, and the rollup by the instance": {
+			vars("run_gcloud", cty.True, "most_per_day", cty.StringVal("12.34USD"), "rollup_billing", cty.StringVal("instance"), "location", cty.StringVal("australia-southeast1"),
+				"memory", cty.StringVal("1Gi"), "reconcile_schedule", cty.StringVal("0,30 * * * *"), "reconcile_deadline", cty.StringVal("9m")),
+			[]string{"--most-per-day=12.34USD", "--rollup-billing=instance", "--location=australia-southeast1", "--memory=1Gi", "--reconcile-schedule=0,30 * * * *", "--set=RECONCILE_DEADLINE=9m"},
+		},
+		"a high ceiling, where no price is known": {
+			vars("run_gcloud", cty.True, "most_per_day", cty.StringVal("2000USD"), "increment_billing", cty.StringVal("instance"), "location", cty.StringVal("africa-south1"), "rollup_flushes", cty.NumberIntVal(8)),
+			[]string{"--most-per-day=2000USD", "--increment-billing=instance", "--location=africa-south1", "--set=ROLLUP_FLUSHES=8"},
+		},
+		"a ceiling in Enterprise edition": {
+			vars("create_database", cty.True, "database_edition", cty.StringVal("ENTERPRISE"), "run_gcloud", cty.True, "most_per_day", cty.StringVal("50USD"), "location", cty.StringVal("eur3"),
+				"increment_min_instances", cty.NumberIntVal(2), "reconcile_schedule", cty.StringVal("*/10 * * * *")),
+			[]string{"--create-database", "--edition=enterprise", "--most-per-day=50", "--location=eur3", "--increment-min-instances=2", "--reconcile-schedule=*/10 * * * *"},
+		},
 		"keys, and behind a load balancer": {
 			vars("kms_key", cty.StringVal(aKey), "database_kms_key", cty.StringVal(aKey+"2"), "docker_repository", cty.StringVal("projects/p/locations/l/repositories/r"),
-				"increment_ingress", cty.StringVal("ALLOW_INTERNAL_AND_GCLB"), "create_database", cty.True, "request_logs", cty.True), "",
+				"increment_ingress", cty.StringVal("ALLOW_INTERNAL_AND_GCLB"), "create_database", cty.True, "request_logs", cty.True),
 			[]string{"--kms-key=" + aKey, "--database-kms-key=" + aKey + "2", "--docker-repository=projects/p/locations/l/repositories/r", "--increment-ingress=internal-and-gclb", "--create-database", "--request-logs"},
 		},
 		"hosted": {
-			vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "fields", cty.StringVal("likes,views"), "shards", cty.StringVal("parts"), "cleanup_after", cty.StringVal("48h")), aDatabase,
+			vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "fields", cty.StringVal("likes,views"), "shards", cty.StringVal("parts"), "cleanup_after", cty.StringVal("48h")),
 			[]string{"--set=COUNTERS=posts/{post}", "--set=HOSTED=true", "--set=FIELDS=likes,views", "--set=SHARDS=parts", "--set=CLEANUP_AFTER=48h"},
+		},
+		"the extension's clients": {
+			vars("counters", cty.StringVal("pages/{page}"), "hosted", cty.True, "extension", cty.True, "fields", cty.StringVal("visits,comments=count(comments)")),
+			[]string{"--extension", "--set=COUNTERS=pages/{page}", "--set=FIELDS=visits,comments=count(comments)"},
 		},
 		"counted collections": {
 			vars("location", cty.StringVal("nam5"), "prefix", cty.StringVal("my"), "counters", cty.StringVal("teams/{team}/posts/{post}"),
 				"fields", cty.StringVal("likes,comments=count(comments),stars=sum( ratings.a.b),published=count(comments where kind=='x,y=count(z)'),p=count(Some_Notes where n==1)"+elsewhere)),
-			"(default)|nam5|FIRESTORE_NATIVE|STANDARD",
 			[]string{"--location=nam5", "--prefix=my", "--set=COUNTERS=teams/{team}/posts/{post}",
 				"--set=FIELDS=likes,comments=count(comments),stars=sum( ratings.a.b),published=count(comments where kind=='x,y=count(z)'),p=count(Some_Notes where n==1)" + elsewhere},
 		},
 		"documents alone": {
-			vars("counters", cty.StringVal("stats/site"), "fields", cty.StringVal("users=count(/users)")), aDatabase,
+			vars("counters", cty.StringVal("stats/site"), "fields", cty.StringVal("users=count(/users)")),
 			[]string{"--set=COUNTERS=stats/site", "--set=FIELDS=users=count(/users)"},
 		},
+		"members of each field but those that count documents": {
+			vars("fields", cty.StringVal("likes, hearts=count ,n=count(comments where kind=='x,y=count(z)'),d=sum(ratings.a) as double,views"), "members", cty.StringVal("any")),
+			[]string{"--set=FIELDS=likes, hearts=count ,n=count(comments where kind=='x,y=count(z)'),d=sum(ratings.a) as double,views", "--set=MEMBERS=any"},
+		},
+		"Enterprise edition": {
+			vars("create_database", cty.True, "database_edition", cty.StringVal("ENTERPRISE"), "run_gcloud", cty.True, "members", cty.StringVal("any"),
+				"fields", cty.StringVal("likes, m=count,comments=count(comments),p=count(Some_Notes where n=='x,y')"+elsewhere), "counters", cty.StringVal("teams/{team}/posts/{post}")),
+			[]string{"--create-database", "--edition=enterprise", "--set=MEMBERS=any", "--set=FIELDS=likes, m=count,comments=count(comments),p=count(Some_Notes where n=='x,y')" + elsewhere, "--set=COUNTERS=teams/{team}/posts/{post}"},
+		},
 		"hosted, with its index": {
-			vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "exempt_updated_at", cty.False), aDatabase,
+			vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "exempt_updated_at", cty.False),
 			[]string{"--set=COUNTERS=posts/{post}", "--set=HOSTED=true", "--no-exempt-updated-at"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := load(t, ".", d.vars)
-			calls := deploy(t, d.database, d.args...)
+			calls := deploy(t, d.args...)
 			for _, c := range calls {
-				if project, _ := c.flag("project"); project != "a-project" && !slices.Contains(c.words, "a-project") {
+				if project, _ := c.flag("project"); project != "a-project" && !strings.Contains(c.name(), "a-project") {
 					t.Errorf("%s is of project %q", c.name(), project)
 				}
 			}
 			compareProject(t, m, calls)
 			compareGrants(t, m, calls)
 			compareFunctions(t, m, calls)
-			compareTriggers(t, m, calls, map[string]int{"counted collections": 5, "documents alone": 1}[name])
+			compareTriggers(t, m, calls, map[string]int{"the extension's clients": 2, "counted collections": 5, "Enterprise edition": 5, "documents alone": 1, "members of each field but those that count documents": 2}[name])
 			compareScheduler(t, m, calls)
 			compareMonitoring(t, m, calls)
 		})
@@ -95,8 +124,11 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 func compareProject(t *testing.T, m *module, calls []call) {
 	t.Helper()
 	var gcloud, tf []string
+	inGroup := regexp.MustCompile(`/databases/([^/]+)/collectionGroups/([^/]+)/fields/([^?]+)\?`)
 	for _, c := range calls {
-		switch {
+		switch at := inGroup.FindStringSubmatch(c.name()); {
+		case at != nil:
+			gcloud = append(gcloud, fmt.Sprintf("index of %s %s.%s in the group", at[1], at[2], at[3]))
 		case strings.HasPrefix(c.name(), "services enable"):
 			for _, api := range c.words[2:] {
 				gcloud = append(gcloud, "API "+api)
@@ -109,7 +141,8 @@ func compareProject(t *testing.T, m *module, calls []call) {
 			location, _ := c.flag("location")
 			_, protected := c.flag("delete-protection")
 			key, _ := c.flag("kms-key-name")
-			gcloud = append(gcloud, fmt.Sprintf("database %s in %s, protected: %v, key %s", id, location, protected, key))
+			edition, _ := c.flag("edition")
+			gcloud = append(gcloud, fmt.Sprintf("database %s in %s, protected: %v, key %s, %s", id, location, protected, key, strings.ToUpper(cmp.Or(edition, "standard"))))
 		case strings.HasPrefix(c.name(), "firestore indexes fields update"), strings.HasPrefix(c.name(), "firestore fields ttls update"):
 			id, _ := c.flag("database")
 			group, _ := c.flag("collection-group")
@@ -121,6 +154,9 @@ func compareProject(t *testing.T, m *module, calls []call) {
 			group, _ := c.flag("collection-group")
 			scope, _ := c.flag("query-scope")
 			index := fmt.Sprintf("index %s %s %s", id, group, strings.ReplaceAll(strings.ToUpper(scope), "-", "_"))
+			if density, ok := c.flag("density"); ok {
+				index += " " + strings.ReplaceAll(strings.ToUpper(density), "-", "_")
+			}
 			for _, f := range c.flags {
 				if config, ok := strings.CutPrefix(f, "--field-config=field-path="); ok {
 					index += " " + strings.TrimSuffix(config, ",order=ascending")
@@ -146,12 +182,12 @@ func compareProject(t *testing.T, m *module, calls []call) {
 		if _, ok := i.args["cmek_config"]; ok {
 			key = text(i.args, "cmek_config.kms_key_name")
 		}
-		tf = append(tf, fmt.Sprintf("database %s in %s, protected: %v, key %s", text(i.args, "name"), text(i.args, "location_id"), text(i.args, "delete_protection_state") == "DELETE_PROTECTION_ENABLED", key))
+		tf = append(tf, fmt.Sprintf("database %s in %s, protected: %v, key %s, %s", text(i.args, "name"), text(i.args, "location_id"), text(i.args, "delete_protection_state") == "DELETE_PROTECTION_ENABLED", key, text(i.args, "database_edition")))
 	}
 	for _, i := range m.instances("google_firestore_field") {
 		field := fmt.Sprintf("field %s %s.%s", text(i.args, "database"), text(i.args, "collection"), text(i.args, "field"))
 		if scope := text(i.args, "index_config.indexes.query_scope"); scope != "" {
-			continue // gcloud can't make it: deploy.sh says how
+			tf = append(tf, fmt.Sprintf("index of %s %s.%s in the group", text(i.args, "database"), text(i.args, "collection"), text(i.args, "field")))
 		} else if _, ok := i.args["index_config"]; ok {
 			tf = append(tf, field+" unindexed: true TTL: false")
 		}
@@ -160,12 +196,15 @@ func compareProject(t *testing.T, m *module, calls []call) {
 		}
 	}
 	for _, i := range m.instances("google_firestore_index") {
-		index := fmt.Sprintf("index %s %s %s", text(i.args, "database"), text(i.args, "collection"), text(i.args, "query_scope"))
+		index := strings.TrimSpace(fmt.Sprintf("index %s %s %s %s", text(i.args, "database"), text(i.args, "collection"), text(i.args, "query_scope"), text(i.args, "density")))
 		for it := i.args["fields"].ElementIterator(); it.Next(); {
 			_, field := it.Element()
 			index += " " + text(field.AsValueMap(), "field_path")
 		}
 		tf = append(tf, index)
+	}
+	if m.local("enterprise").True() { // terraform_data.ttl
+		tf = append(tf, "field (default) counter_requests.expire_at unindexed: false TTL: true")
 	}
 	for _, i := range m.instances("google_service_account") {
 		tf = append(tf, "account "+text(i.args, "account_id"))
@@ -212,7 +251,15 @@ func compareGrants(t *testing.T, m *module, calls []call) {
 func compareFunctions(t *testing.T, m *module, calls []call) {
 	t.Helper()
 	var gcloud, tf []string
+	for name, by := range m.local("billing").AsValueMap() {
+		if by.AsString() == "instance" {
+			tf = append(tf, name+" by the instance")
+		}
+	}
 	for _, c := range calls {
+		if _, byInstance := c.flag("no-cpu-throttling"); byInstance {
+			gcloud = append(gcloud, c.words[3]+" by the instance")
+		}
 		if !strings.HasPrefix(c.name(), "functions deploy") {
 			continue
 		}
@@ -221,6 +268,9 @@ func compareFunctions(t *testing.T, m *module, calls []call) {
 			value, _ := c.flag(name)
 			add(name, value)
 		}
+		labels, _ := c.flag("update-labels")
+		_, ceiling, _ := strings.Cut(labels, ",counters-most-per-day=")
+		add("ceiling", ceiling)
 		timeout, _ := c.flag("timeout")
 		add("timeout", strings.TrimSuffix(timeout, "s"))
 		env, _ := c.flag("set-env-vars")
@@ -261,6 +311,7 @@ func compareFunctions(t *testing.T, m *module, calls []call) {
 		for name, v := range i.args["service_config"].Index(cty.NumberIntVal(0)).GetAttr("environment_variables").AsValueMap() {
 			add("env", name+"="+v.AsString())
 		}
+		add("ceiling", text(i.args["labels"].AsValueMap(), "counters-most-per-day"))
 		if _, ok := i.args["event_trigger"]; !ok {
 			continue
 		}

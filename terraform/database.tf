@@ -6,6 +6,8 @@ resource "google_firestore_database" "database" {
   location_id = var.location
   type        = "FIRESTORE_NATIVE"
 
+  database_edition = var.database_edition
+
   # The counts are nowhere else: `terraform destroy` forgets the database and leaves it where it is.
   delete_protection_state = "DELETE_PROTECTION_ENABLED"
   deletion_policy         = "ABANDON"
@@ -36,21 +38,24 @@ resource "terraform_data" "database_stays" {
 locals {
   # A field's configuration holds for its collection group in the whole database. So: names of our
   # own, and of the counters' documents only what its variable allows. What shards count keeps its
-  # index, whatever FIELDS calls it: sum() needs it.
-  fields = merge(
+  # index, whatever FIELDS calls it: sum() needs it. In Enterprise edition no field has an index by itself,
+  # and Firestore takes no configuration of a field but TTL's (terraform-provider-google#25331): see gcloud.tf.
+  fields = local.enterprise ? {} : merge(
     !contains(var.owns, "database") ? {} : {
       # Deletes what is past its time, within a day or so. Its index is of no use, and as the values
       # only ever grow it would cap all increments together at 500 a second.
       "counter_requests.expire_at" = { collection = "counter_requests", field = "expire_at", ttl = true }
-      # The ledger's maps: of shards' states, of queries' answers and of commands. Each of their
-      # entries would be indexed with every roll-up that writes it.
-      "counter_rollup.states"  = { collection = "counter_rollup", field = "states", ttl = false }
-      "counter_rollup.answers" = { collection = "counter_rollup", field = "answers", ttl = false }
-      "counter_rollup.ops"     = { collection = "counter_rollup", field = "ops", ttl = false }
+      # The maps of the document beside a counter: nobody asks for counters by their entries.
+      "counter_rollup.base"     = { collection = "counter_rollup", field = "base", ttl = false }
+      "counter_rollup.replaced" = { collection = "counter_rollup", field = "replaced", ttl = false }
+      "counter_rollup.imported" = { collection = "counter_rollup", field = "imported", ttl = false }
     },
-    # In a document of the app's own there is only our map, with updated_at in it.
+    # Our map says as of when each number is. In a document of the app's own it has updated_at, too.
     !var.exempt_updated_at ? {} : {
-      "updated_at" = { collection = local.collection, field = var.hosted ? "counter_rollup" : "updated_at", ttl = false }
+      "counter_rollup" = { collection = local.collection, field = "counter_rollup", ttl = false }
+    },
+    !var.exempt_updated_at || var.hosted ? {} : {
+      "updated_at" = { collection = local.collection, field = "updated_at", ttl = false }
     },
     !var.exempt_created_at || var.hosted ? {} : {
       "created_at" = { collection = local.collection, field = "created_at", ttl = false }
@@ -78,12 +83,13 @@ resource "google_firestore_field" "field" {
 
 # What the queries of counted collections need: see local.indexes.
 resource "google_firestore_index" "query" {
-  for_each = { for key, queries in local.indexes : key => queries[0] if length(queries[0].fields) > 1 }
+  for_each = { for key, queries in local.indexes : key => queries[0] if local.enterprise || length(queries[0].fields) > 1 }
 
   project     = var.project_id
   database    = var.database
   collection  = each.value.collection
   query_scope = each.value.group ? "COLLECTION_GROUP" : "COLLECTION"
+  density     = contains(["until", "due"], each.value.fields[0]) ? "SPARSE_ANY" : null # few documents of the collection have that
 
   dynamic "fields" {
     for_each = each.value.fields
@@ -98,7 +104,7 @@ resource "google_firestore_index" "query" {
 
 # The same of one field of a group, beside the indexes that every field has in its collection.
 resource "google_firestore_field" "query" {
-  for_each = { for key, queries in local.indexes : key => queries[0] if length(queries[0].fields) == 1 }
+  for_each = { for key, queries in local.indexes : key => queries[0] if !local.enterprise && length(queries[0].fields) == 1 }
 
   project    = var.project_id
   database   = var.database

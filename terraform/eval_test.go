@@ -304,7 +304,7 @@ func hclFunctions(dir string) map[string]function.Function {
 	placeholder := regexp.MustCompile(`\$\{(\w+)\}`)
 	return map[string]function.Function{
 		"try": tryfunc.TryFunc, "can": tryfunc.CanFunc,
-		"ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc,
+		"ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "max": stdlib.MaxFunc, "min": stdlib.MinFunc, "lower": stdlib.LowerFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc,
 		"format": stdlib.FormatFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "keys": stdlib.KeysFunc,
 		"flatten": stdlib.FlattenFunc, "merge": stdlib.MergeFunc, "regex": stdlib.RegexFunc,
 		"regexall": stdlib.RegexAllFunc, "reverse": stdlib.ReverseListFunc,
@@ -343,6 +343,18 @@ func hclFunctions(dir string) map[string]function.Function {
 					}
 				}
 				return cty.True, nil
+			},
+		}),
+		"anytrue": function.New(&function.Spec{
+			Params: []function.Parameter{{Name: "list", Type: cty.DynamicPseudoType}},
+			Type:   function.StaticReturnType(cty.Bool),
+			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+				for it := args[0].ElementIterator(); it.Next(); {
+					if _, v := it.Element(); v.True() {
+						return cty.True, nil
+					}
+				}
+				return cty.False, nil
 			},
 		}),
 		"startswith": str(func(a ...string) (cty.Value, error) { return cty.BoolVal(strings.HasPrefix(a[0], a[1])), nil }, "s", "prefix"),

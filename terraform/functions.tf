@@ -1,6 +1,4 @@
 locals {
-  billing = { (local.increment) = var.increment_billing, (local.rollup) = var.rollup_billing }
-
   # By the instance is billed what has 512 MiB at least, and a whole CPU, as all have.
   memory_mib    = tonumber(regex("^[0-9]+", var.memory)) * { Mi = 1, Gi = 1024 }[regex("[A-Z]i$", var.memory)]
   memory_is_low = contains(values(local.billing), "instance") && local.memory_mib < 512
@@ -17,7 +15,7 @@ locals {
       description   = "Adds to counters and reads them."
       timeout       = 75 # above the largest REQUEST_TIMEOUT
       concurrency   = var.increment_concurrency
-      max_instances = var.increment_max_instances
+      max_instances = local.increments
       min_instances = var.increment_min_instances
       ingress       = var.increment_ingress
     }
@@ -37,10 +35,10 @@ locals {
 locals {
   # Collections whose documents are counted, as in comments=count(comments) or
   # stars=sum(ratings.stars where kind=='a'), and what each one's trigger is called: a name made of
-  # all that it is for, as scripts/deploy.sh has it.
+  # all that it is for, as counters deploy has it. With extension, also the shards of Firebase's.
   watched = {
-    for q in local.queries :
-    q.source => "${var.prefix}-watch-${substr(sha256("${local.region}/${var.database}/${var.counters}/${q.source}"), 0, 8)}"...
+    for source in concat(local.queries[*].source, var.extension ? ["_counter_shards_"] : []) :
+    source => "${var.prefix}-watch-${substr(sha256("${local.region}/${var.database}/${var.counters}/${source}"), 0, 8)}"...
   }
   # What FIELDS asks for, and the conditions of each: equalities, and ranges.
   queries = [
@@ -59,11 +57,28 @@ locals {
     }
   ]
   # Of the fields of queries, those that need an index that Firestore doesn't make by itself:
-  # several, unless they are equalities of a count, whose indexes are merged; and any of a group.
+  # several, unless they are equalities of a count, whose indexes are merged; and any of a group. In
+  # Enterprise edition it makes none.
   indexes = {
-    for q in local.queries : "${q.source} ${join(" ", q.fields)}" => q...
-    if q.group ? length(q.fields) > 0 : length(q.fields) > 1 && (q.sums || length(q.ranges) > 0)
+    for q in concat(local.queries, local.members, local.held) : "${q.source} ${join(" ", q.fields)}" => q...
+    if local.enterprise || q.group ? length(q.fields) > 0 : length(q.fields) > 1 && (q.sums || length(q.ranges) > 0)
   }
+  enterprise = var.database_edition == "ENTERPRISE"
+  # The fields that are no query.
+  sums = [
+    for m in regexall("([^,= ]+) *(?:= *[^,= ]+ *)?(?:,|$)", replace(replace(var.fields, "/'[^']*'/", "''"), "/[^,= ]+ *= *(?:count|sum|avg) *[(][^()]*[)](?: +as +double)? */", "")) : m[0]
+  ]
+  # counters forget asks for a member of any counter, in each of them.
+  members = [
+    for name in local.sums :
+    { source = "**/${name}_members", collection = "${name}_members", pattern = "", group = true, ranges = [], fields = ["member"], sums = false }
+    if var.members == "" ? var.auth == "firebase" : var.members != "off"
+  ]
+  # Seats and amounts that are held are looked for when they are over.
+  held = [
+    for h in local.enterprise ? concat([for m in local.members : [m.collection, "until"]], length(local.sums) > 0 ? [["counter_requests", "until"], ["counter_requests", "due"]] : []) : [] :
+    { source = h[0], collection = h[0], pattern = "", group = false, ranges = [], fields = [h[1]], sums = false }
+  ]
 }
 
 # Startup CPU boost has no argument here: the platform turns it on for every function of the 2nd
@@ -75,7 +90,7 @@ resource "google_cloudfunctions2_function" "http" {
   location    = local.region
   name        = each.value.name
   description = each.value.description
-  labels      = merge(var.labels, { counters-source = substr(local.archive_sha256, 0, 16) }) # see upgrade-unfinished of counters doctor
+  labels      = local.labels
 
   kms_key_name = var.kms_key == "" ? null : var.kms_key
 
@@ -103,7 +118,7 @@ resource "google_cloudfunctions2_function" "http" {
     timeout_seconds                  = each.value.timeout
     ingress_settings                 = each.value.ingress
     service_account_email            = google_service_account.account[each.key].email
-    environment_variables            = local.environment
+    environment_variables            = merge(local.environment, { CEILING = local.ceilings[each.key] })
     all_traffic_on_latest_revision   = true
   }
 
@@ -126,6 +141,14 @@ resource "google_cloudfunctions2_function" "http" {
       condition     = each.value.min_instances <= each.value.max_instances
       error_message = "increment_min_instances must be at most increment_max_instances."
     }
+    precondition {
+      condition     = !local.bounded || local.keeps
+      error_message = "most_per_day: ${local.dollars} US dollars a day can't be kept: want ${local.least_per_day} at least, by list prices, with an instance each of Increment and Rollup all day; or none. By the instance it is less, which takes run_gcloud."
+    }
+    precondition {
+      condition     = !local.bounded || var.ceiling == ""
+      error_message = "ceiling must be empty where most_per_day works it out for each function: set most_per_day to none with it."
+    }
   }
 }
 
@@ -134,7 +157,7 @@ resource "google_cloudfunctions2_function" "rollup" {
   location    = local.region
   name        = local.rollup
   description = "Keeps every counter's total: called with each write of a shard."
-  labels      = merge(var.labels, { counters-source = substr(local.archive_sha256, 0, 16) }) # see upgrade-unfinished of counters doctor
+  labels      = local.labels
 
   kms_key_name = var.kms_key == "" ? null : var.kms_key
 
@@ -157,12 +180,12 @@ resource "google_cloudfunctions2_function" "rollup" {
     available_cpu                    = "1"
     available_memory                 = var.memory
     max_instance_request_concurrency = 1000 # the most there is: events wait here for the flush that they share
-    max_instance_count               = var.rollup_max_instances
+    max_instance_count               = local.rollups
     min_instance_count               = var.rollup_min_instances
     timeout_seconds                  = 60
     ingress_settings                 = "ALLOW_INTERNAL_ONLY" # Eventarc's deliveries within the project are
     service_account_email            = google_service_account.account["rollup"].email
-    environment_variables            = local.environment
+    environment_variables            = merge(local.environment, { CEILING = local.ceilings["rollup"] })
     all_traffic_on_latest_revision   = true
   }
 
@@ -197,8 +220,12 @@ resource "google_cloudfunctions2_function" "rollup" {
 
   lifecycle {
     precondition {
-      condition     = var.rollup_min_instances <= var.rollup_max_instances
+      condition     = var.rollup_min_instances <= local.rollups
       error_message = "rollup_min_instances must be at most rollup_max_instances."
+    }
+    precondition {
+      condition     = var.hosted || !var.extension
+      error_message = "extension needs hosted: the extension counts in documents of your app's own."
     }
   }
 }
@@ -228,7 +255,7 @@ resource "google_eventarc_trigger" "watch" {
   matching_criteria {
     attribute = "document"
     operator  = "match-path-pattern"
-    value     = one(distinct([for q in local.queries : q.pattern if q.source == each.key]))
+    value     = one(distinct(concat([for q in local.queries : q.pattern if q.source == each.key], each.key == "_counter_shards_" ? ["${var.counters}/_counter_shards_/{document}"] : [])))
   }
 
   destination {

@@ -24,6 +24,35 @@ resource "terraform_data" "rollup_subscription" {
   }
 }
 
+# google_firestore_field says more of a field than TTL's when it makes or removes one.
+resource "terraform_data" "ttl" {
+  count = var.run_gcloud && local.enterprise && contains(var.owns, "database") ? 1 : 0
+
+  input = local.ttl
+
+  provisioner "local-exec" {
+    command = "gcloud ${self.input} --enable-ttl"
+  }
+
+  provisioner "local-exec" {
+    when    = destroy
+    command = "gcloud ${self.input} --disable-ttl"
+  }
+
+  depends_on = [time_sleep.until_apis_are_active, google_firestore_database.database]
+}
+
+locals {
+  ttl = "firestore fields ttls update expire_at --project=${var.project_id} --database='${var.database}' --collection-group=counter_requests --format=none"
+}
+
+check "ttl_has_gcloud" {
+  assert {
+    condition     = var.run_gcloud || !local.enterprise || !contains(var.owns, "database")
+    error_message = "Nothing deletes markers yet, which takes gcloud in Enterprise edition. Set run_gcloud, or run: gcloud ${local.ttl} --enable-ttl"
+  }
+}
+
 # How the instances of a function are billed. The functions' resource has no argument for it, a
 # redeployment keeps it, and a service of google_cloud_run_v2_service beside the function would write
 # the image and the settings back that it has read before. So this is the setting: where it is, a

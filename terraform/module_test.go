@@ -254,8 +254,8 @@ func TestValidationsAreTheFunctionsOwn(t *testing.T) {
 		"max_queue":          {n(0), n(1), n(1_000_000), n(1_000_001)},
 		"auth":               {s("none"), s("firebase"), s("appcheck"), s("iap"), s("")},
 		"rate_limit":         {n(-1), n(0), n(1_000_000), n(1_000_001)},
+		"ceiling":            {s("writes=40,reads=60,creates=1,bytes=20000"), s("creates=0.01"), s("writes"), s("writes=-1"), s("5USD"), s("writes=1,"), s("writes=1;reads=1")},
 		"rollup_interval":    {s("9ms"), s("10ms"), s("5s"), s("5001ms")},
-		"rollup_ledgers":     {n(0), n(1), n(100_000), n(100_001)},
 		"rollup_pending":     {n(0), n(1), n(100_000), n(100_001)},
 		"rollup_flushes":     {n(0), n(1), n(1000), n(1001)},
 		"reconcile_deadline": {s("999ms"), s("1s"), s("1700s"), s("1701s")},
@@ -294,9 +294,9 @@ func TestOnlyTheOwnerHasWhatIsShared(t *testing.T) {
 		agent  int
 		fields []string
 	}{
-		{[]string{"project", "database"}, 1, []string{"counter_requests.expire_at", "counter_rollup.answers", "counter_rollup.ops", "counter_rollup.states", "counters.created_at", "counters.updated_at"}},
-		{[]string{"database"}, 0, []string{"counter_requests.expire_at", "counter_rollup.answers", "counter_rollup.ops", "counter_rollup.states", "counters.created_at", "counters.updated_at"}},
-		{nil, 0, []string{"counters.created_at", "counters.updated_at"}},
+		{[]string{"project", "database"}, 1, []string{"counter_requests.expire_at", "counter_rollup.base", "counter_rollup.imported", "counter_rollup.replaced", "counters.counter_rollup", "counters.created_at", "counters.updated_at"}},
+		{[]string{"database"}, 0, []string{"counter_requests.expire_at", "counter_rollup.base", "counter_rollup.imported", "counter_rollup.replaced", "counters.counter_rollup", "counters.created_at", "counters.updated_at"}},
+		{nil, 0, []string{"counters.counter_rollup", "counters.created_at", "counters.updated_at"}},
 	} {
 		owns := cty.SetValEmpty(cty.String)
 		if len(c.owns) > 0 {
@@ -324,18 +324,18 @@ func TestOnlyTheOwnerHasWhatIsShared(t *testing.T) {
 	}
 }
 
-// Exemptions follow the names: of the ledger's maps, of the counters' collection, and of the one
-// map that is ours in a document of the app's own. What shards count is never exempt: sum() needs
+// Exemptions follow the names: of the base's maps, of the counters' collection, and in a document of
+// the app's own of the one map that is ours. What shards count is never exempt: sum() needs
 // its index.
 func TestExemptionsFollowTheNames(t *testing.T) {
 	t.Parallel()
-	ours := []string{"counter_requests.expire_at", "counter_rollup.answers", "counter_rollup.ops", "counter_rollup.states"}
+	ours := []string{"counter_requests.expire_at", "counter_rollup.base", "counter_rollup.imported", "counter_rollup.replaced"}
 	fields, shards := cty.StringVal("likes,total=count"), cty.StringVal("parts")
 	for name, c := range map[string]struct {
 		vars map[string]cty.Value
 		want []string
 	}{
-		"nested":          {vars("counters", cty.StringVal("teams/{team}/posts/{post}"), "fields", fields, "shards", shards), []string{"posts.created_at", "posts.updated_at"}},
+		"nested":          {vars("counters", cty.StringVal("teams/{team}/posts/{post}"), "fields", fields, "shards", shards), []string{"posts.counter_rollup", "posts.created_at", "posts.updated_at"}},
 		"hosted":          {vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "fields", fields, "shards", shards), []string{"posts.counter_rollup"}},
 		"hosted, indexed": {vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "exempt_updated_at", cty.False), nil},
 	} {

@@ -1,5 +1,5 @@
 # Metrics from the functions' logs, alerts on them, and a dashboard. They are files in the form of
-# Google's API, so that scripts/deploy.sh makes the same ones from the same text.
+# Google's API, so that counters deploy makes the same ones from the same text.
 
 locals {
   monitoring = {

@@ -18,7 +18,7 @@ func TestMetricsReadWhatTheFunctionsLog(t *testing.T) {
 	t.Parallel()
 	looked := map[string]bool{}
 	for _, message := range []string{
-		functions.LogPoison, rollup.LogRollup, rollup.LogContention, rollup.LogDrift, rollup.LogNoted, shards.LogAmbiguous, shards.LogContention,
+		functions.LogPoison, functions.LogCeiling, rollup.LogRollup, rollup.LogContention, rollup.LogDrift, rollup.LogNoted, shards.LogAmbiguous, shards.LogContention,
 	} {
 		looked[message] = false
 	}
@@ -119,7 +119,7 @@ func TestEveryAlertCanBeFired(t *testing.T) {
 			t.Fatal(err)
 		}
 		alert := decode(t, string(text))
-		how := map[string]string{"lag.json": `"lag_ms": 60000`, "reconcile_missing.json": "gcloud scheduler jobs pause counters-reconcile", "rollup_errors.json": "*Roll-ups fail*"}[filepath.Base(file)]
+		how := map[string]string{"lag.json": `"lag_ms": 60000`, "ceiling_half.json": `"held": 0, "most": 0.9`, "reconcile_missing.json": "gcloud scheduler jobs pause counters-reconcile", "rollup_errors.json": "*Roll-ups fail*"}[filepath.Base(file)]
 		for _, condition := range alert["conditions"].([]any) {
 			if log, ok := condition.(map[string]any)["conditionMatchedLog"].(map[string]any); ok {
 				how = `"message": "` + entry.FindStringSubmatch(log["filter"].(string))[1] + `"`

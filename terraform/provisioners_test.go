@@ -104,8 +104,8 @@ func TestGcloudRunsWhereItIsAskedFor(t *testing.T) {
 	}
 }
 
-// Whether callers are checked is said again once what has them unchecked ends, also where run_gcloud ends with it: Increment
-// would stay open to the internet, and nothing would say so.
+// Whether callers are checked is said again once what has them unchecked ends, also where run_gcloud ends with it:
+// Increment would stay open to the internet, and nothing would say so.
 func TestCallersAreCheckedAgain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // What the module may use of each resource: the arguments and blocks (the latter after a dot,
-// nested ones after another) that it needs, each looked up in the provider's documentation of 6.13,
+// nested ones after another) that it needs, each looked up in the provider's documentation of 6.30,
 // the least version allowed, and of 7.45. A name that isn't here has to be looked up there first;
 // `terraform validate`, which would find a wrong one, needs the provider, and check.sh.
 var documented = map[string]string{
@@ -51,13 +51,13 @@ var documented = map[string]string{
 	"google_eventarc_trigger.destination":                   "",
 	"google_eventarc_trigger.destination.cloud_run_service": "service region",
 
-	"google_firestore_database":             "project name location_id type delete_protection_state deletion_policy",
+	"google_firestore_database":             "project name location_id type database_edition delete_protection_state deletion_policy",
 	"google_firestore_database.cmek_config": "kms_key_name",
 
 	"google_firestore_field":                      "project database collection field",
 	"google_firestore_field.index_config":         "",
 	"google_firestore_field.index_config.indexes": "order query_scope array_config",
-	"google_firestore_index":                      "project database collection query_scope",
+	"google_firestore_index":                      "project database collection query_scope density",
 	"google_firestore_index.fields":               "field_path order",
 	"google_firestore_field.ttl_config":           "",
 

@@ -13,6 +13,7 @@ locals {
     SHARDS               = var.shards
     FIELDS               = var.fields
     HOSTED               = tostring(var.hosted)
+    EXTENSION            = tostring(var.extension)
     CLEANUP_AFTER        = var.cleanup_after
     AUTO_CREATE          = tostring(var.auto_create)
     NUM_SHARDS           = tostring(var.num_shards)
@@ -35,9 +36,9 @@ locals {
     ALLOWED_ORIGINS      = join(",", var.allowed_origins)
     RATE_LIMIT           = tostring(var.rate_limit)
     TRUSTED_PROXIES      = tostring(var.trusted_proxies)
+    CEILING              = var.ceiling
     ROLLUP_INTERVAL      = var.rollup_interval
     ROLLUP_BURST         = tostring(var.rollup_burst)
-    ROLLUP_LEDGERS       = tostring(var.rollup_ledgers)
     ROLLUP_PENDING       = tostring(var.rollup_pending)
     ROLLUP_FLUSHES       = tostring(var.rollup_flushes)
     RECOUNT_MAX          = var.recount_max
@@ -101,6 +102,13 @@ variable "fields" {
 
 variable "hosted" {
   description = "The documents are your app's own: none is made or deleted, and an increment of a missing one is answered 404."
+  type        = bool
+  nullable    = false
+  default     = false
+}
+
+variable "extension" {
+  description = "With HOSTED: take over what clients of Firebase's Distributed Counter extension count, once that is uninstalled."
   type        = bool
   nullable    = false
   default     = false
@@ -319,13 +327,13 @@ variable "allowed_origins" {
   default     = []
 
   validation {
-    condition     = alltrue([for o in var.allowed_origins : o == "*" || can(regex("^[a-z]+://[^/,|]+$", o))])
+    condition     = alltrue([for o in var.allowed_origins : o == "*" || can(regex("^[A-Za-z][A-Za-z0-9+.-]*://[^/?#@*,| ]+$", o))])
     error_message = "allowed_origins must be origins such as https://example.com, without a path, or *."
   }
 }
 
 variable "rate_limit" {
-  description = "Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, otherwise an address."
+  description = "Units a second that one caller may use of one instance: fields added to, reads, documents of new counters and holds. 0 sets no limit. A caller is a user with AUTH=firebase, otherwise an address."
   type        = number
   nullable    = false
   default     = 0
@@ -345,6 +353,18 @@ variable "trusted_proxies" {
   validation {
     condition     = var.trusted_proxies >= 0 && var.trusted_proxies <= 10 && floor(var.trusted_proxies) == var.trusted_proxies
     error_message = "trusted_proxies must be a whole number from 0 to 10."
+  }
+}
+
+variable "ceiling" {
+  description = "What one instance may spend a second on average, such as writes=40,reads=60,creates=1,bytes=20000: documents, new counters and bytes answered; also logs (bytes) and requests. What is left out has no bound."
+  type        = string
+  nullable    = false
+  default     = ""
+
+  validation {
+    condition     = can(regex("^(|(writes|reads|creates|bytes|logs|requests)=[0-9]+([.][0-9]+)?(,(writes|reads|creates|bytes|logs|requests)=[0-9]+([.][0-9]+)?)*)$", var.ceiling))
+    error_message = "ceiling must be units a second with commas between them, such as writes=40,reads=60,creates=1,bytes=20000, or empty."
   }
 }
 
@@ -369,18 +389,6 @@ variable "rollup_burst" {
   validation {
     condition     = var.rollup_burst >= 1 && var.rollup_burst <= 100 && floor(var.rollup_burst) == var.rollup_burst
     error_message = "rollup_burst must be a whole number from 1 to 100."
-  }
-}
-
-variable "rollup_ledgers" {
-  description = "Ledgers that an instance of Rollup keeps in memory, 1 to 100000."
-  type        = number
-  nullable    = false
-  default     = 1000
-
-  validation {
-    condition     = var.rollup_ledgers >= 1 && var.rollup_ledgers <= 100000 && floor(var.rollup_ledgers) == var.rollup_ledgers
-    error_message = "rollup_ledgers must be a whole number from 1 to 100000."
   }
 }
 

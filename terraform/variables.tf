@@ -6,8 +6,8 @@ variable "project_id" {
   nullable    = false
 
   validation {
-    condition     = can(regex("^[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.project_id))
-    error_message = "project_id must be a project's id (not its name or number): 6 to 30 lower-case letters, digits and hyphens."
+    condition     = can(regex("^([a-z0-9.-]+[.][a-z]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.project_id))
+    error_message = "project_id must be a project's id (not its name or number): 6 to 30 lower-case letters, digits and hyphens, after a domain and a colon where it has one."
   }
 }
 
@@ -169,8 +169,20 @@ variable "create_database" {
   default     = false
 }
 
+variable "database_edition" {
+  description = "Edition of the Firestore database: STANDARD or ENTERPRISE. Of the latter, queries get the indexes that they need, and the TTL policy takes gcloud (run_gcloud)."
+  type        = string
+  nullable    = false
+  default     = "STANDARD"
+
+  validation {
+    condition     = contains(["STANDARD", "ENTERPRISE"], var.database_edition)
+    error_message = "database_edition must be STANDARD or ENTERPRISE."
+  }
+}
+
 variable "exempt_updated_at" {
-  description = "Turn off the single-field index of updated_at (with hosted: of the map counter_rollup) in the counters' whole collection group. It caps all counters together at 500 roll-ups a second. false if you query by it."
+  description = "Turn off the single-field indexes of updated_at and of the map counter_rollup in the counters' whole collection group (with hosted, of the map alone). They cap all counters together at 500 roll-ups a second. false if you query by them."
   type        = bool
   nullable    = false
   default     = true
@@ -232,15 +244,27 @@ variable "increment_concurrency" {
   }
 }
 
-variable "increment_max_instances" {
-  description = "Instances of Increment at most. All instances of a small project may have 20 CPUs in a region, one each."
-  type        = number
+variable "most_per_day" {
+  description = "US dollars that a day may cost, whatever anybody sends, such as 5USD; or none. It works out instances, the way to pay, and what each function may spend. Empty is 10USD with public or without invoker_check, otherwise none."
+  type        = string
   nullable    = false
-  default     = 10
+  default     = ""
 
   validation {
-    condition     = var.increment_max_instances >= 1 && var.increment_max_instances <= 1000 && floor(var.increment_max_instances) == var.increment_max_instances
-    error_message = "increment_max_instances must be a whole number from 1 to 1000."
+    condition     = can(regex("^(none|[0-9]{1,6}([.][0-9]{1,2})?(USD)?)?$", var.most_per_day))
+    error_message = "most_per_day must be US dollars a day, such as 5USD, none or empty."
+  }
+}
+
+variable "increment_max_instances" {
+  description = "Instances of Increment at most; 0 is 10, or as many as most_per_day keeps busy. All instances of a small project may have 20 CPUs in a region, one each."
+  type        = number
+  nullable    = false
+  default     = 0
+
+  validation {
+    condition     = var.increment_max_instances >= 0 && var.increment_max_instances <= 1000 && floor(var.increment_max_instances) == var.increment_max_instances
+    error_message = "increment_max_instances must be a whole number from 1 to 1000, or 0."
   }
 }
 
@@ -257,14 +281,14 @@ variable "increment_min_instances" {
 }
 
 variable "rollup_max_instances" {
-  description = "Instances of Rollup at most: the number of shards that are written within the same 1.1 s, divided by 1,000 and rounded up. More only compete for the same counters."
+  description = "Instances of Rollup at most; 0 is 2, or as many as most_per_day keeps busy. One takes some 4,000 events a second, and 800 counters that change every second. More cost reads."
   type        = number
   nullable    = false
-  default     = 2
+  default     = 0
 
   validation {
-    condition     = var.rollup_max_instances >= 1 && var.rollup_max_instances <= 1000 && floor(var.rollup_max_instances) == var.rollup_max_instances
-    error_message = "rollup_max_instances must be a whole number from 1 to 1000."
+    condition     = var.rollup_max_instances >= 0 && var.rollup_max_instances <= 1000 && floor(var.rollup_max_instances) == var.rollup_max_instances
+    error_message = "rollup_max_instances must be a whole number from 1 to 1000, or 0."
   }
 }
 
@@ -281,26 +305,26 @@ variable "rollup_min_instances" {
 }
 
 variable "increment_billing" {
-  description = "How Cloud Run bills Increment: by the request, or by the instance for as long as it is there, which costs less from about ten requests a second on (counters cost). instance needs run_gcloud."
+  description = "How Cloud Run bills Increment: request, or instance, which costs less from about ten requests a second on (counters cost), and needs run_gcloud. Empty is request, or instance where most_per_day can't be kept otherwise."
   type        = string
   nullable    = false
-  default     = "request"
+  default     = ""
 
   validation {
-    condition     = contains(["request", "instance"], var.increment_billing)
-    error_message = "increment_billing must be request or instance."
+    condition     = contains(["", "request", "instance"], var.increment_billing)
+    error_message = "increment_billing must be request, instance or empty."
   }
 }
 
 variable "rollup_billing" {
-  description = "How Cloud Run bills Rollup: request or instance, which costs less when counters are written all the time. instance needs run_gcloud."
+  description = "How Cloud Run bills Rollup: request or instance, which costs less when counters are written all the time. instance needs run_gcloud. Empty is as for increment_billing."
   type        = string
   nullable    = false
-  default     = "request"
+  default     = ""
 
   validation {
-    condition     = contains(["request", "instance"], var.rollup_billing)
-    error_message = "rollup_billing must be request or instance."
+    condition     = contains(["", "request", "instance"], var.rollup_billing)
+    error_message = "rollup_billing must be request, instance or empty."
   }
 }
 
@@ -324,7 +348,7 @@ variable "memory" {
 # Reconcile, and what is watched.
 
 variable "reconcile_schedule" {
-  description = "When Reconcile runs, as a cron expression in UTC. Each run reads every counter and its ledger, and adds up its shards with a query per field."
+  description = "When Reconcile runs, as a cron expression in UTC. Each run reads every counter and its base, and adds up its shards with a query per field."
   type        = string
   nullable    = false
   default     = "7 * * * *"
@@ -360,7 +384,7 @@ variable "lag_alert_seconds" {
 }
 
 variable "request_logs" {
-  description = "Keep Cloud Run's log entry of each request of Increment and Rollup that succeeded: about 1 KB each, $0.50 a GiB beyond 50 a month. Metrics and alerts don't need them."
+  description = "Keep Cloud Run's log entry of each request of Increment and Rollup: about 1 KB each, $0.50 a GiB beyond 50 a month. Metrics and alerts don't need them."
   type        = bool
   nullable    = false
   default     = false

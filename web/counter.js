@@ -4,7 +4,7 @@
 import { CounterError, want } from "./entry.js";
 import { overHTTP } from "./http.js";
 import { Queue } from "./queue.js";
-import { localStorageOrNone } from "./record.js";
+import { storageOf } from "./record.js";
 import { EXPIRES, Shown } from "./shown.js";
 import { fromFunction } from "./sources.js";
 
@@ -26,8 +26,35 @@ export { documentOf, fromFirestore, fromFunction } from "./sources.js";
  * @property {number} pending how many increments and likes wait for their answer
  * @property {boolean | undefined} exists
  * @property {boolean} live
- * @property {Error | undefined} error why the last increment or like was refused, or why it can't be
+ * @property {Failure | undefined} error why the last increment or like was refused, or why it can't be
  *   watched
+ */
+
+/** @typedef {Error & import("./entry.js").Refused} Failure an error, with a `reason` where the function says one */
+
+/**
+ * @typedef {object} Options
+ * @property {string} [url] of the Increment function; not needed with a transport and a source
+ * @property {string} [field] that counters are of where none is named; total unless given
+ * @property {Source} [source] of totals; the function itself unless given, see `fromFunction`
+ * @property {Transport} [transport] how increments and likes are sent; by the function unless given, see
+ *   `overFirestore`
+ * @property {string | (() => string | null | undefined)} [member] who the user is, now: what one has asked
+ *   for is sent for nobody else. Unless given, users are told apart by their `Authorization`, and only
+ *   increments that were sent once; likes are those of `me`, the user whom the function knows by that. A
+ *   function that returns null: nobody has signed in
+ * @property {(changed: () => void) => () => void} [onUser] calls `changed` when another user has signed in,
+ *   or out, until what it returns is called; see `signedIn`
+ * @property {Storage | null} [storage] where increments and likes are kept until they are answered;
+ *   localStorage unless given, and null for nowhere
+ * @property {number} [keep] ms after which an increment that isn't answered is given up: 23 hours unless
+ *   given, and less than the function's REQUEST_TTL in any case, because it counts a key it has forgotten
+ *   once more
+ * @property {() => HeadersInit | Promise<HeadersInit>} [headers] to send with each request, such as
+ *   Authorization
+ * @property {(error: CounterError, counter: Counter) => void} [failed] called for increments and likes of an
+ *   earlier page that are given up
+ * @property {any} [page] the window; for tests
  */
 
 /** The counters behind one Increment function. */
@@ -38,39 +65,15 @@ export class Counters {
   #queues = new Map();
   /** @type {string | undefined} whose queue is open */
   #user;
+  #switching = false; // to another user: what they have on the way is shown at once, and not one by one
   #away = false; // whether the page is put aside, or all this was closed
   #ended = new AbortController();
   /** @type {() => string | null | undefined} */
   #member;
   #options;
 
-  /**
-   * @param {object} options
-   * @param {string} [options.url] of the Increment function; not needed with a transport and a
-   *   source
-   * @param {string} [options.field] that counters are of where none is named; total unless given
-   * @param {Source} [options.source] of totals; the function itself unless given, see
-   *   `fromFunction`
-   * @param {Transport} [options.transport] how increments and likes are sent; by the function
-   *   unless given, see `overFirestore`
-   * @param {string | (() => string | null | undefined)} [options.member] who the user is, now:
-   *   what one has asked for is sent for nobody else. Unless given, users are told apart by their
-   *   `Authorization`, and only increments that were sent once; likes are those of `me`, the user
-   *   whom the function knows by that. A function that returns null: nobody has signed in
-   * @param {(changed: () => void) => () => void} [options.onUser] calls `changed` when another user has
-   *   signed in, or out, until what it returns is called; see `signedIn`
-   * @param {Storage | null} [options.storage] where increments and likes are kept until they are
-   *   answered; localStorage unless given, and null for nowhere
-   * @param {number} [options.keep] ms after which an increment that isn't answered is given up:
-   *   23 hours unless given, and less than the function's REQUEST_TTL in any case, because it
-   *   counts a key it has forgotten once more
-   * @param {() => HeadersInit | Promise<HeadersInit>} [options.headers] to send with each
-   *   request, such as Authorization
-   * @param {(error: CounterError, counter: Counter) => void} [options.failed] called for
-   *   increments and likes of an earlier page that are given up
-   * @param {any} [options.page] the window; for tests
-   */
-  constructor({ url = "", field = "total", source, transport, member, onUser, storage = localStorageOrNone(), keep = 23 * 3_600_000, headers, failed = () => {}, page = globalThis }) {
+  /** @param {Options & ({ url: string } | { source: Source, transport: Transport })} options */
+  constructor({ url = "", field = "total", source, transport, member, onUser, storage = storageOf("localStorage"), keep = 23 * 3_600_000, headers, failed = () => {}, page = globalThis }) {
     // Requests would go to the page's own site.
     if (!url && !(source && transport)) throw new TypeError("want the url of Increment");
     this.url = url.replace(/\/$/, "");
@@ -78,7 +81,9 @@ export class Counters {
     this.source = source ?? fromFunction(this.url, { headers });
     this.transport = transport ?? overHTTP(this.url, headers);
     this.#member = typeof member === "function" ? member : () => member ?? "me";
-    this.#options = { storage, keep, failed, locks: page.navigator?.locks };
+    // Each tab has a sessionStorage of its own, and so a turn of its own.
+    const locks = storage && storage === storageOf("sessionStorage", page) ? undefined : page.navigator?.locks;
+    this.#options = { storage, keep, failed, locks };
     /** @type {(events: string, run: (event: any) => void) => void} */
     const on = (events, run) => {
       for (const target of [page, page.document]) {
@@ -92,6 +97,7 @@ export class Counters {
       this.#queues.forEach((queue) => queue.takeAll(true));
       this.#away = false;
       this.queue.open();
+      if (this.#user) this.queue.adopt(this.#queueOf("")); // The user may have become known meanwhile.
       this.#changed();
     });
     on("online visibilitychange", () => this.queue.go());
@@ -103,35 +109,49 @@ export class Counters {
 
   /** Who the user is; `me` where only the function knows. */
   get member() {
-    return this.#member() ?? "me";
+    return this.#member() || "me";
   }
 
-  /** Whether nobody has signed in. For `Counter`. */
+  /** Whether nobody has signed in, or who has isn't known yet. For `Counter`. */
   get nobody() {
-    return this.#member() == null;
+    return !this.#member();
   }
 
   /** What the user has on the way. */
   get queue() {
-    const user = this.member;
-    let queue = this.#queues.get(user);
-    if (queue && (user === this.#user || this.#away)) return queue;
+    const user = this.#member() || ""; // "" is nobody
+    const there = this.#queues.get(user);
+    if (there && (user === this.#user || this.#away)) return there;
     const before = this.#user;
     this.#user = user;
     this.#queues.get(/** @type {any} */ (before))?.close();
-    if (!queue) {
-      const { failed, ...options } = this.#options;
-      this.#queues.set(user, (queue = new Queue({
-        ...options, name: nameOf(this.transport.name ?? this.url, user), transport: this.transport,
-        mine: () => this.member === user, user,
-        changed: () => this.#changed(),
-        added: (waiting) => this.#user === user && this.#counters.get(nameOf(waiting.entry.counter, waiting.entry.field))?.follow(waiting),
-        liked: (like) => this.#counters.get(nameOf(like.counter, like.field))?.liked(like),
-        failed: (error, { counter, field }) => failed(error, this.counter(counter, field)),
-      })));
-    }
+    const queue = this.#queueOf(user);
+    this.#switching = true;
     if (!this.#away) queue.open();
+    // What was clicked before the page knew its user is theirs.
+    if (user && !this.#away) queue.adopt(this.#queueOf(""));
+    this.#switching = false;
     if (before !== undefined) this.#counters.forEach((counter) => counter.switched());
+    return queue;
+  }
+
+  /** @param {string} user */
+  #queueOf(user) {
+    let queue = this.#queues.get(user);
+    if (queue) return queue;
+    const { failed, ...options } = this.#options;
+    const name = this.transport.name ?? this.url;
+    /** @type {(like: { counter: string, field: string }) => Counter | undefined} */
+    const shown = ({ counter, field }) => (this.#user === user && !this.#switching ? this.#counters.get(nameOf(counter, field)) : undefined);
+    queue = new Queue({
+      ...options, name: nameOf(name, user), transport: this.transport, nobody: !user, user: user || "me",
+      mine: () => (this.#member() || "") === user,
+      changed: () => this.#changed(),
+      added: (waiting) => shown(waiting.entry)?.follow(waiting),
+      liked: (like) => this.#counters.get(nameOf(like.counter, like.field))?.liked(like),
+      failed: (error, { counter, field }) => failed(error, this.counter(counter, field)),
+    });
+    this.#queues.set(user, queue);
     return queue;
   }
 
@@ -241,7 +261,7 @@ export class Counter {
 
   /**
    * Why the last increment or like was refused, or why it can't be watched.
-   * @returns {Error | undefined}
+   * @returns {Failure | undefined}
    */
   get error() {
     return this.#refused ?? this.#failed ?? this.#members.get(this.#counters.member)?.failed;
@@ -316,39 +336,50 @@ export class Counter {
    * Shows what waits. For `Counters`.
    * @param {import("./entry.js").Waiting} waiting
    */
-  follow({ entry, done }) {
+  follow(waiting) {
     this.#refused = undefined;
-    if (!("key" in entry)) return this.#followLike(entry, done);
-    void this.#end({ own: this.#shown.add(entry.by) }, done);
+    this.#follow(waiting);
     this.changed();
+  }
+
+  /** @param {import("./entry.js").Waiting} waiting */
+  #follow(waiting) {
+    const { entry } = waiting;
+    if ("key" in entry) {
+      const own = this.#shown.add(entry.by);
+      waiting.ended = (counted, error, committed) => this.#end(own, counted, error, committed);
+    } else this.#followLike(waiting, entry);
   }
 
   /**
    * Takes how it ended. That it was refused is shown until something else is asked for.
-   * @param {{ own?: import("./shown.js").Own }} of
-   * @param {Promise<boolean>} done
+   * @param {import("./shown.js").Own | undefined} own
+   * @param {boolean} counted
+   * @param {Error} [error]
+   * @param {number} [committed]
    */
-  async #end(of, done) {
-    const counted = await done.catch((error) => void (this.#refused = error));
-    if (of.own && counted) this.#answered(of.own);
+  #end(own, counted, error, committed) {
+    if (error) this.#refused = error;
+    if (own && counted) this.#answered(own, committed);
     // It was refused; or the total holds it already, or never will.
-    else if (of.own) this.#shown.fail(of.own);
-    this.changed();
+    else if (own) this.#shown.fail(own);
+    queueMicrotask(() => this.changed()); // once the queue is done with it
   }
 
   /** Takes it that the user is another one now. For `Counters`. */
   switched() {
+    if (this.#stop && this.#failed) this.#listen(); // They may be one who is told.
     this.#refused = undefined;
     this.#shown.forget();
     this.#members.forEach(unwatch);
     this.#members.clear();
-    this.#waiting.forEach((waiting) => this.follow(waiting));
+    this.#waiting.forEach((waiting) => this.#follow(waiting));
     this.changed();
   }
 
-  /** @param {import("./shown.js").Own} own */
-  #answered(own) {
-    own.answered = performance.now();
+  /** @param {import("./shown.js").Own} own @param {number} [committed] */
+  #answered(own, committed) {
+    this.#shown.answer(own, performance.now(), committed);
     setTimeout(() => {
       this.#shown.expire(own, performance.now());
       this.changed();
@@ -410,28 +441,29 @@ export class Counter {
   }
 
   /**
+   * @param {import("./entry.js").Waiting} waiting
    * @param {import("./entry.js").Like} like
-   * @param {Promise<boolean>} done
    */
-  async #followLike({ member, joined }, done) {
+  #followLike(waiting, { member, joined }) {
     const known = this.#member(member);
     if (!known.wishes.length) known.base = known.known ?? !joined;
     /** @type {Wish} */
     const wish = { joined };
     known.wishes.push(wish);
     this.#fit(known);
-    this.changed();
     const since = known.since;
-    await this.#end(wish, done);
-    known.wishes = known.wishes.filter((other) => other !== wish);
-    if (this.#members.get(member) !== known) return;
-    this.#fit(known);
-    // It was not liked, or not by this page.
-    if (!known.wishes.length && known.since === since) {
-      unwatch(known);
-      this.#watch(member, known);
-    }
-    this.changed();
+    // At once, and not by its promise: what comes in the same task builds on how this one ended.
+    waiting.ended = (counted, error, committed) => {
+      known.wishes = known.wishes.filter((other) => other !== wish);
+      this.#end(wish.own, counted, error, committed);
+      if (this.#members.get(member) !== known) return;
+      this.#fit(known);
+      // It was not liked, or not by this page.
+      if (!known.wishes.length && known.since === since) {
+        unwatch(known);
+        this.#watch(member, known);
+      }
+    };
   }
 
   /**
@@ -489,11 +521,7 @@ export class Counter {
   subscribe = (changed) => {
     const subscriber = () => changed(this.state);
     this.#subscribers.add(subscriber);
-    this.#stop ??= this.#counters.source(this.id, (snapshot) => this.#next(snapshot), (error) => {
-      this.#failed = error;
-      this.live = false;
-      this.changed();
-    }, this.field);
+    if (!this.#stop) this.#listen();
     this.#members.forEach((known, member) => this.#watch(member, known));
     subscriber();
     return () => {
@@ -501,6 +529,16 @@ export class Counter {
       if (this.#subscribers.size === 0) this.close();
     };
   };
+
+  #listen() {
+    this.#stop?.();
+    this.#stop = () => {}; // of a source that tells at once
+    this.#stop = this.#counters.source(this.id, (snapshot) => this.#next(snapshot), (error) => {
+      this.#failed = error;
+      this.live = false;
+      this.changed();
+    }, this.field);
+  }
 
   /** Tells the subscribers. */
   changed() {
@@ -529,8 +567,8 @@ export class Counter {
       this.exists = snapshot.exists;
       this.updatedAt = snapshot.updatedAt;
       this.limit = snapshot.limit;
-      if (cut && snapshot.live) this.#shown.reconnected(snapshot.total, sent);
-      else this.#shown.snapshot(snapshot.total, performance.now());
+      if (cut && snapshot.live) this.#shown.reconnected(snapshot.total, sent, snapshot.asOf);
+      else this.#shown.snapshot(snapshot.total, performance.now(), snapshot.asOf);
     }
     this.#members.forEach((known, member) => this.#watch(member, known));
     this.changed();

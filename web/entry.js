@@ -6,6 +6,7 @@ import { UNKNOWN } from "./record.js";
  * @property {number} [status] the HTTP status with which the function refused it
  * @property {string} [reason] why, in a word: `limit-reached`, say
  * @property {number} [left] how much is left of the limit, where that is why
+ * @property {number} [by] for how much a hold is settled, where that is why
  * @property {number} [waited] how many ms it had waited when it was sent: offline, say
  * @property {boolean} [unknown] whether it may have been counted all the same: an earlier attempt had
  *   no answer
@@ -33,6 +34,7 @@ export class CounterError extends /** @type {new (message: string) => Error & Re
  * @property {string} as whose credentials it was sent with; "" where there were none, and while it
  *   was not sent
  * @property {number} end
+ * @property {number} [committed] when it was counted, in µs since 1970; 0 where that is not known
  * @property {[string, Refused?]} [error] why, and how, where it ended so
  */
 
@@ -50,6 +52,7 @@ export class CounterError extends /** @type {new (message: string) => Error & Re
  *   carried out any more, in ms since 1970; 0 for none. Where that is for the opposite of what
  *   was asked for last, that is sent once more then.
  * @property {number} end
+ * @property {number} [committed]
  * @property {[string, Refused?]} [error]
  */
 
@@ -58,6 +61,7 @@ export class CounterError extends /** @type {new (message: string) => Error & Re
 /**
  * @typedef {object} Outcome of sending an entry
  * @property {boolean} [counted] it is as asked for now; false if it had been before
+ * @property {number} [committed] when it was counted, in µs since 1970; where that is known
  * @property {CounterError} [error] it is refused, and was not counted
  * @property {number} [again] what became of it is unknown; to be sent again in this many ms at the
  *   soonest
@@ -103,7 +107,9 @@ export class CounterError extends /** @type {new (message: string) => Error & Re
  * @property {boolean} [again] whether it is sent once more, though it was answered
  * @property {boolean} [parked] whether it was sent with credentials that are not those of now
  * @property {Promise<boolean>} done
- * @property {(counted: boolean) => void} resolve
+ * @property {(counted: boolean, error?: Error, committed?: number) => void} [ended] called once when
+ *   it ends, before anything else happens
+ * @property {(counted: boolean, committed?: number) => void} resolve
  * @property {(error: Error) => void} reject
  */
 
@@ -112,6 +118,7 @@ export class CounterError extends /** @type {new (message: string) => Error & Re
  * @property {string} name tells this queue from others in the storage
  * @property {() => boolean} mine whether the user is still the one whose queue this is
  * @property {string} user whose queue it is
+ * @property {boolean} nobody whether it is nobody's, as the page doesn't know its user yet
  * @property {Transport} transport
  * @property {import("./record.js").Store | null} [storage] none: nothing outlives the page
  * @property {number} keep ms after which an increment is given up; less than the function's
@@ -142,6 +149,15 @@ export function lateOf(entry) {
 /** @param {[number, number]} a @param {[number, number]} b @returns {[number, number]} */
 export function latest(a, b) {
   return /** @type {[number, number]} */ (a.map((ms, i) => Math.max(ms, b[i])));
+}
+
+/**
+ * @param {unknown} text a time, as in an answer
+ * @returns {number | undefined} in µs since 1970, which Date doesn't tell apart
+ */
+export function microsOf(text) {
+  const [, seconds, fraction = ""] = /^([^.Z]*)(?:\.(\d+))?Z$/.exec(String(text)) ?? [];
+  return Date.parse(`${seconds}Z`) * 1_000 + Number(fraction.padEnd(6, "0").slice(0, 6)) || undefined;
 }
 
 /**

@@ -1,8 +1,10 @@
 // Increments and likes by the Increment function.
-import { CounterError } from "./entry.js";
+import { CounterError, microsOf } from "./entry.js";
 
 const TIMEOUT = 25_000; // ms; the function answers within 20 s unless REQUEST_TIMEOUT says more
 const AGAIN = 5_000; // ms until a question that got no answer is asked again
+const LATER = 30_000; // ms until one that was refused is asked again
+export { LATER };
 
 /**
  * Increments and likes by the Increment function. It is what `Counters` uses unless told otherwise.
@@ -20,38 +22,56 @@ export function overHTTP(url, headers) {
     },
 
     async send(entry, { credentials, signal }) {
-      let answer, body;
-      try {
-        answer = await request(...requestOf(url, credentials.headers, entry, signal));
-        body = parse(await answer.text());
-      } catch (/** @type {any} */ error) {
-        const all = error.name !== "TimeoutError";
-        return { again: 0, trouble: all ? await unreachable(url) : "The server can't be reached.", all };
-      }
-      if (answer.ok && body.counter) return { counted: "member" in entry ? body.counted !== false : body.replayed !== true };
-      // A network's page to sign in, or the site's own page, says 200 too.
-      if (answer.ok || busy(answer)) {
-        return { again: Number(answer.headers.get("Retry-After")) * 1_000 || 0, trouble: body.detail ?? "The server is busy.", all: answer.status === 429 };
-      }
-      return { error: refusal(answer, body) };
+      const { body, ...outcome } = await ask(url, ...requestOf(url, credentials.headers, entry), signal);
+      return body ? { counted: "member" in entry ? body.counted !== false : body.replayed !== true, committed: microsOf(body.committed_at) } : outcome;
     },
 
     watch: (like, next, failed) => asking(memberURL(url, like), headers, (asked, _, answer, body) => {
-      if (answer?.ok || answer?.status === 404) return next(body.joined === true, asked);
-      if (!answer || busy(answer)) return AGAIN;
+      if (answer?.ok) return next(body.joined === true, asked);
+      if (!answer || !refuses(answer, body)) return AGAIN;
+      if (answer.status === 404) return next(false, asked);
       failed(refusal(answer, body));
+      return LATER;
     }),
   };
 }
 
 /**
- * Whether it may be another answer if it is asked again.
- * @param {Response} answer
+ * Sends a request to the function.
+ * @param {string} url of the function
+ * @param {string} target
+ * @param {RequestInit} how
+ * @param {AbortSignal} [stopped] cuts it
+ * @returns {Promise<import("./entry.js").Outcome & { body?: any }>} the answer's body, if it is done
  */
-export const busy = ({ status }) => status > 499 || [408, 425, 429].includes(status);
+export async function ask(url, target, how, stopped) {
+  const late = AbortSignal.timeout(TIMEOUT);
+  let answer, body;
+  try {
+    answer = await request(target, { ...how, signal: (stopped && AbortSignal.any?.([stopped, late])) ?? late });
+    body = parse(await answer.text());
+  } catch (/** @type {any} */ error) {
+    const all = error.name !== "TimeoutError";
+    if (stopped?.aborted) return { again: 0 };
+    return { again: 0, trouble: all ? await unreachable(url) : "The server can't be reached.", all };
+  }
+  if (answer.ok && body.counter) return { body };
+  if (refuses(answer, body)) return { error: refusal(answer, body) };
+  return { again: Number(answer.headers.get("Retry-After")) * 1_000 || 0, trouble: body.detail ?? notOurs(answer), all: answer.status === 429 };
+}
+
+/**
+ * Whether the function has refused it. A network's page to sign in, a proxy's or the site's own may
+ * have any status, and says nothing of what was asked.
+ * @param {Response} answer @param {any} body
+ */
+export const refuses = ({ status }, body) => status > 399 && status < 500 && ![408, 425, 429].includes(status) && body.status === status;
+
+/** @param {Response} answer */
+export const notOurs = ({ status }) => (status < 500 && status !== 429 ? `Something else answers in the server's place (${status}).` : "The server is busy.");
 
 /** @param {Response} answer @param {any} body */
-export const refusal = ({ status, statusText }, { detail = statusText, reason, left }) => new CounterError(`The server refuses it: ${detail} (${status}).`, { status, reason, left });
+export const refusal = ({ status, statusText }, { detail = statusText, reason, left, by }) => new CounterError(`The server refuses it: ${detail} (${status}).`, { status, reason, left, by });
 
 /**
  * Fetches, unless the page is offline: that would be nothing but an error in its console. Without
@@ -87,9 +107,9 @@ export function asking(url, headers, got) {
       if (signal.aborted) return; // On a server, nobody watches for longer than that.
       const there = await request(url, { headers: own, signal: AbortSignal.timeout(TIMEOUT) });
       const none = there.status === 204; // There is no such counter.
-      body = none ? {} : await there.json() ?? {};
+      body = none ? {} : parse(await there.text());
       // Who answers a page to sign in says 200 too.
-      if (none || !there.ok || body.counter) answer = there;
+      if (none || body.counter || !there.ok) answer = there;
     } catch {
       // There was none, or one of something in between.
     }
@@ -117,17 +137,14 @@ export function asking(url, headers, got) {
  * @param {string} url
  * @param {Headers} own
  * @param {import("./entry.js").Entry} entry
- * @param {AbortSignal} stopped
  * @returns {[string, RequestInit]}
  */
-function requestOf(url, own, entry, stopped) {
+function requestOf(url, own, entry) {
   const headers = new Headers(own);
-  const late = AbortSignal.timeout(TIMEOUT);
-  const signal = AbortSignal.any?.([stopped, late]) ?? late;
-  if (!("key" in entry)) return [memberURL(url, entry), { method: entry.joined ? "PUT" : "DELETE", headers, signal }];
+  if (!("key" in entry)) return [memberURL(url, entry), { method: entry.joined ? "PUT" : "DELETE", headers }];
   headers.set("Content-Type", "application/json");
   headers.set("Idempotency-Key", entry.key);
-  return [`${url}/${encodeURIComponent(entry.counter)}`, { method: "POST", headers, body: JSON.stringify({ by: { [entry.field]: entry.by } }), signal }];
+  return [`${url}/${encodeURIComponent(entry.counter)}`, { method: "POST", headers, body: JSON.stringify({ by: { [entry.field]: entry.by } }) }];
 }
 
 /**
@@ -139,7 +156,7 @@ function memberURL(url, { counter, field, member }) {
 }
 
 /** @param {string} url */
-function absolute(url) {
+export function absolute(url) {
   return globalThis.location ? new URL(url, location.href).href : url;
 }
 

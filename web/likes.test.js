@@ -26,7 +26,7 @@ async function startFunction(t, fate = () => undefined, odd = 0) {
     if (request.method === "GET") return answer(200, headers.length > odd ? { counter: "a", joined: members.has(path) } : {});
     const what = await fate(requests.push(`${request.method} ${path}`) - 1, request.method);
     if (what === "refused") return request.socket.destroy();
-    if (typeof what === "object") return answer(what.status, what.body ?? { detail: "as told" });
+    if (typeof what === "object") return answer(what.status, { ...(what.status > 399 && { status: what.status, detail: "as told" }), ...what.body });
     const counted = request.method === "PUT" ? !members.has(path) : members.has(path);
     if (request.method === "PUT") members.add(path);
     else members.delete(path);

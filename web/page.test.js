@@ -4,7 +4,7 @@ import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { delimiter, dirname, join } from "node:path";
+import { join } from "node:path";
 import test from "node:test";
 import { startBrowser } from "./system.mjs";
 
@@ -25,14 +25,14 @@ const free = () => new Promise((found) => {
 
 test("docs/likes.md, typed from top to bottom", async (t) => {
   const dir = mkdtempSync(join(tmpdir(), "likes-"));
-  const bin = join(dir, "bin"), app = join(dir, "app");
-  mkdirSync(bin);
+  const app = join(dir, "app"), counters = join(dir, "counters");
   mkdirSync(app);
+  execFileSync("go", ["build", "-o", counters, "./cmd/counters"], { cwd: "..", stdio: "inherit" });
   t.after(() => rmSync(dir, { recursive: true }));
   // What a page says runs beside other tests: every port is a free one.
   const ports = new Map(await Promise.all(["8000", "8080", "8081", "9099"].map(async (port) => [port, String(await free())])));
   const moved = (text) => text.replaceAll(/\b(8000|8080|8081|9099)\b/g, (port) => ports.get(port));
-  const env = { ...process.env, PATH: bin + delimiter + process.env.PATH };
+  const env = { ...process.env };
   for (const name of ["AUTH", "FIELDS", "FIREBASE_AUTH_EMULATOR_HOST", "FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"]) delete env[name];
   const run = (program, args, cwd = app) => execFileSync(program, args, { cwd, env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 
@@ -62,10 +62,6 @@ test("docs/likes.md, typed from top to bottom", async (t) => {
   const type = async (command) => {
     const [program, ...words] = command.split(" ");
     switch (program) {
-      case "go": // What is installed is this tree's.
-        assert.match(command, /^go install github.com\/firestore-counters\/counters\/cmd\/counters@latest$/);
-        execFileSync("go", ["build", "-o", join(bin, "counters"), "./cmd/counters"], { cwd: "..", stdio: "inherit" });
-        return "";
       case "npm": { // What is installed is what the tests have, and of this package what would be published.
         assert.equal(words.shift(), "install");
         const [{ filename }] = JSON.parse(execFileSync("npm", ["pack", "--json", "--foreground-scripts=false", "--pack-destination", dir], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }));
@@ -86,10 +82,10 @@ test("docs/likes.md, typed from top to bottom", async (t) => {
         }
         return void await start(command, /All emulators ready/);
       case "npx":
-        return void await start(moved(command), /Local:/);
-      case "counters":
-        if (words[0] === "dev") return void await start(`${command} --port ${ports.get("8081")} --firestore-port ${ports.get("8080")}`, /^ready$/m);
-        return void run("counters", [...words, "--dry-run"]); // Nothing is deployed from here.
+        if (words[0] !== "@firestore-counters/cli") return void await start(moved(command), /Local:/);
+        words[0] = counters; // this tree's
+        if (words[1] === "dev") return void await start(`${words.join(" ")} --port ${ports.get("8081")} --firestore-port ${ports.get("8080")}`, /^ready$/m);
+        return void run(counters, [...words.slice(1), "--dry-run"]); // Nothing is deployed from here.
       default:
         return run("bash", ["-c", moved(command)]);
     }
@@ -121,6 +117,31 @@ test("docs/likes.md, typed from top to bottom", async (t) => {
       await shows("1", "true");
       await tab.waitForFunction(() => !Object.values(localStorage).some((kept) => kept.includes('"end":0')));
       assert.deepEqual(said, [], "a page that works says nothing in the console");
+      // Two taps of a user whom the page needs a while to find, and nine of one it must sign in first.
+      const slow = async (route) => {
+        await new Promise((later) => setTimeout(later, 1_500));
+        await route.continue();
+      };
+      await tab.route(/accounts:lookup/, slow);
+      await tab.reload();
+      for (let i = 0; i < 2; i++) await tab.click("#like");
+      await shows("0", "false");
+      await tab.click("#like");
+      await shows("1", "true");
+      const signUps = [];
+      const newcomer = await (await browser.newContext()).newPage();
+      await newcomer.route(/accounts:signUp/, slow);
+      newcomer.on("request", (request) => request.url().includes("accounts:signUp") && request.method() === "POST" && signUps.push(request.url()));
+      await newcomer.goto(url());
+      await newcomer.waitForFunction(() => document.getElementById("likes").textContent === "1");
+      for (const [taps, likes, liked] of [[9, "2", "true"], [1, "1", "false"]]) {
+        for (let i = 0; i < taps; i++) await newcomer.click("#like");
+        await newcomer.waitForFunction(([likes, liked]) => document.getElementById("like").ariaPressed === liked && document.getElementById("likes").textContent === likes &&
+          !Object.values(localStorage).some((kept) => kept.includes('"end":0')), [likes, liked]);
+      }
+      assert.equal(signUps.length, 1, "users were made for nine taps");
+      await newcomer.context().close();
+      await tab.unroute(/accounts:lookup/);
       assert.deepEqual(asked.filter((request) => request.startsWith(`GET ${url()}`) && request.includes("counter=")), [], "the page's own site was asked");
     },
     "as it changes": async () => {

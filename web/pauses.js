@@ -1,7 +1,7 @@
 // Pauses while requests don't get through.
 
 const SHORTEST = 250, LONGEST = 15_000; // ms between attempts
-export { LONGEST };
+export { LONGEST, SHORTEST };
 
 /**
  * @typedef {object} Pause

@@ -11,6 +11,14 @@ const SKEW = 60_000; // ms by which a clock may be set back without making an ag
 const LATE = 200_000;
 const NOTED = 2_000; // ms in which a page that is there has taken note of how its entry ended
 
+/**
+ * Queues of this page that are open, oldest first. Those over the same records are peers: a page gets
+ * no `storage` event of its own, so they tell each other what they write, and share one turn. Each
+ * sends by its own transport what was asked of it; what nobody here was asked for, the newest sends.
+ * @type {Set<Queue>}
+ */
+const here = new Set();
+
 /** @typedef {import("./entry.js").Entry} Entry */
 /** @typedef {import("./entry.js").Like} Like */
 /** @typedef {import("./entry.js").Outcome} Outcome */
@@ -46,7 +54,7 @@ export class Queue {
     const { name, storage, locks } = options;
     this.#options = options;
     this.#records = new Records(storage, `counters-queue ${name} `);
-    this.#turn = storage && new Turn(`counters-sender ${name}`, storage, () => this.#lead(), locks);
+    this.#turn = storage && new Turn(`counters-sender ${name}`, storage, () => this.#all.forEach((queue) => queue.#lead()), locks);
     this.#closed.abort();
   }
 
@@ -59,19 +67,36 @@ export class Queue {
     if (signal.aborted) return; // Who was told of it has found that the user is another one now.
     // What the storage doesn't take, each page sends by itself.
     for (const waiting of this.#entries.values()) if (waiting.settled && !waiting.kept) this.#keepLate(waiting);
-    if (this.#turn) this.#turn.start();
-    else this.#lead();
+    here.add(this);
+    const [first] = this.#all;
+    if (!this.#turn || first.#leads) this.#lead();
+    else if (first === this) this.#turn.start();
     this.#pump();
   }
 
   /** Stops sending. What is stored is sent by another page, or by the next. */
   close() {
+    const [first] = this.#all;
+    here.delete(this);
     this.#closed.abort();
     this.#turn?.stop();
     this.#leads = false;
+    const peers = this.#peers;
+    if (first === this && peers.length) peers[0].#turn?.start();
+    for (const peer of peers) peer.#heard(); // They do now what this one has kept.
     this.#pauses.clear();
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();
+  }
+
+  /** The open queues of this page over the same records, oldest first. */
+  get #all() {
+    const { name, storage } = this.#options;
+    return [...here].filter((queue) => queue === this || (storage && queue.#options.storage === storage && queue.#options.name === name));
+  }
+
+  get #peers() {
+    return this.#all.filter((queue) => queue !== this);
   }
 
   /**
@@ -100,7 +125,7 @@ export class Queue {
    */
   underWay(counter, field) {
     const sum = { [1]: 0, [-1]: 0 };
-    for (const { entry } of this.#flying.values()) {
+    for (const { entry } of [this, ...this.#peers].flatMap((queue) => [...queue.#flying.values()])) {
       if (entry.counter !== counter || entry.field !== field) continue;
       const by = "key" in entry ? entry.by : entry.joined ? 1 : -1;
       sum[by < 0 ? -1 : 1] += Math.abs(by);
@@ -165,8 +190,9 @@ export class Queue {
       this.#keep(sent);
       return sent.done;
     }
+    const next = this.#add({ counter, field, member, joined, id: newKey(), at, late: lateOf(then), end: 0 });
     if (last && last !== sent) last.resolve(false);
-    return this.#add({ counter, field, member, joined, id: newKey(), at, late: lateOf(then), end: 0 }).done;
+    return next.done;
   }
 
   /** Ends all pauses: there is reason to believe that requests get through again. */
@@ -181,11 +207,49 @@ export class Queue {
    * @param {string | null} key null: it has emptied the storage
    */
   heard(key) {
-    if (key === null) this.takeAll();
-    else if (key.startsWith(this.#records.prefix)) this.#take(key.slice(this.#records.prefix.length));
-    else return;
+    this.#turn?.heard(key);
+    if (key === null) this.#heard();
+    else if (key.startsWith(this.#records.prefix)) this.#heard(key.slice(this.#records.prefix.length));
+  }
+
+  /** @param {string} [name] all unless given */
+  #heard(name) {
+    // What nobody has asked for, and is gone, is a user's by now: see adopt.
+    if (name) this.#take(name, this.#options.nobody);
+    else this.takeAll();
     this.#pump();
     this.#options.changed();
+  }
+
+  /**
+   * Takes over what was asked for before the page knew who its user is, and was never sent.
+   * @param {Queue} nobody their queue
+   */
+  adopt(nobody) {
+    nobody.takeAll();
+    for (const waiting of [...nobody.#entries.values()]) {
+      const { entry, name, own, settled, resolve, reject } = waiting;
+      if (settled || ("key" in entry && entry.tried) || nobody.#isPeers(name)) continue;
+      waiting.resolve = waiting.reject = () => {};
+      const { counter, field } = entry;
+      const { user, failed } = this.#options;
+      const done = "key" in entry ? this.add(counter, field, entry.by, entry.key) : this.#likeAgain(entry, user);
+      done.then(resolve, own ? reject : (error) => failed(error, entry));
+      for (const queue of [nobody, ...nobody.#peers]) queue.#entries.delete(name);
+      nobody.#records.remove(name);
+    }
+  }
+
+  /** Whether a peer was asked for that. @param {string} name */
+  #isPeers(name) {
+    return this.#peers.some((peer) => peer.#entries.get(name)?.own);
+  }
+
+  /** @param {Like} like of nobody @param {string} member who that was */
+  async #likeAgain({ counter, field, joined, at }, member) {
+    const name = nameOf({ counter, field, member });
+    const then = this.#entries.get(name)?.entry ?? this.#records.read(name);
+    return (then?.at ?? 0) > at ? false : this.like(counter, field, member, joined);
   }
 
   /** This page is the one that sends from now on. */
@@ -198,8 +262,11 @@ export class Queue {
     this.#pump();
   }
 
+  /** @returns {boolean} */
   get #leading() {
-    return this.#leads && (this.#turn?.held ?? true);
+    /** @type {Queue} */
+    const first = this.#all[0] ?? this;
+    return this.#leads && (first.#turn?.held ?? true);
   }
 
   /** @param {() => void} run @param {number} ms */
@@ -217,12 +284,20 @@ export class Queue {
    * @param {boolean} settled
    */
   #make(entry, own = false, settled = false) {
-    let /** @type {any} */ resolve, /** @type {any} */ reject;
+    let /** @type {any} */ yes, /** @type {any} */ no;
     /** @type {Promise<boolean>} */
-    const done = new Promise((yes, no) => ([resolve, reject] = [yes, no]));
+    const done = new Promise((resolve, reject) => ([yes, no] = [resolve, reject]));
     done.catch(() => {}); // Who asked for it hears of it.
+    /** @type {NonNullable<Waiting["ended"]>} */
+    const end = (counted, error, committed) => {
+      const { ended } = waiting;
+      waiting.ended = undefined;
+      ended?.(counted, error, committed);
+      if (error) no(error);
+      else yes(counted);
+    };
     /** @type {Waiting} */
-    const waiting = { name: nameOf(entry), entry, own, kept: !own, settled, done, resolve, reject };
+    const waiting = { name: nameOf(entry), entry, own, kept: !own, settled, done, resolve: (counted, committed) => end(counted, undefined, committed), reject: (error) => end(false, error) };
     this.#entries.set(waiting.name, waiting);
     return waiting;
   }
@@ -242,6 +317,26 @@ export class Queue {
   /** @param {Waiting} waiting */
   #keep(waiting) {
     waiting.kept = this.#records.write(waiting.entry);
+    this.#share(waiting.name);
+  }
+
+  /** Has the peers take what this one has written. @param {string} name */
+  #share(name) {
+    queueMicrotask(() => this.#peers.forEach((peer) => peer.#heard(name)));
+  }
+
+  /**
+   * Takes it that a peer's request has settled it.
+   * @param {string} name
+   * @param {Entry} entry
+   */
+  #settled(name, entry) {
+    const waiting = this.#entries.get(name);
+    if (!waiting || waiting.settled || (!("key" in entry) && entry.id !== /** @type {any} */ (waiting.entry).id)) return;
+    this.#entries.delete(name);
+    waiting.settled = true;
+    this.#tell(waiting, entry);
+    this.#options.changed();
   }
 
   /** Takes all that the storage has. @param {boolean} [woken] whether this page was away */
@@ -265,14 +360,15 @@ export class Queue {
       // The app has emptied the storage, or what another tab wrote at the same moment is all that
       // is left; a page that was away may have missed how it ended. An increment's key makes sure
       // that it isn't counted again, and a like may have been taken back since.
-      if (this.#leads || (now.own && !now.settled && (!woken || "key" in now.entry))) this.#keep(now);
+      const taken = woken && this.#options.nobody; // as a user's
+      if (!taken && (this.#leads || (now.own && !now.settled && (!woken || "key" in now.entry)))) this.#keep(now);
       else {
         this.#entries.delete(name);
         now.resolve(false);
       }
     } else if (!now) {
       if (!then.end) this.#add(then, false);
-      else if (this.#leads) this.#keepLate(this.#make(then, false, true));
+      else if (this.#leads && !this.#peers.some((peer) => peer.#entries.has(name))) this.#keepLate(this.#make(then, false, true));
     } else if ("key" in now.entry || "key" in then) {
       if ("key" in now.entry && "key" in then) Object.assign(now.entry, { tried: now.entry.tried || then.tried, as: now.entry.as || then.as });
       if (then.end) this.#ended(now, then);
@@ -283,10 +379,10 @@ export class Queue {
         if (then.end) this.#ended(now, then);
       } else if (then.at > now.entry.at || (then.at === now.entry.at && then.id > now.entry.id)) {
         // Another tab has asked for something since.
-        if (now !== this.#flying.get(name)) now.resolve(false);
         const next = this.#add({ ...then, late, end: 0 }, false);
+        if (now !== this.#flying.get(name)) now.resolve(false);
         // Who sends it has to know of that.
-        if (late.some((ms, i) => ms !== then.late[i])) this.#records.write({ ...then, late });
+        if (late.some((ms, i) => ms !== then.late[i]) && this.#records.write({ ...then, late })) this.#share(name);
         if (then.end) this.#ended(next, then);
       } else { // What was asked for here came later, and the other tab didn't know.
         now.entry.late = late;
@@ -317,22 +413,24 @@ export class Queue {
   #tell({ resolve, reject }, entry) {
     if (entry.end > BEFORE) return reject(errorOf(entry));
     if (!("key" in entry)) this.#options.liked(entry);
-    resolve(entry.end === COUNTED);
+    resolve(entry.end === COUNTED, entry.committed || undefined);
   }
 
   /** Whether this page is to send it. @param {Waiting} waiting */
-  #wanted({ settled, again, kept }) {
-    return (!settled || again) && (!kept || this.#leading);
+  #wanted({ name, settled, again, kept, own }) {
+    if (settled && !again) return false;
+    return !kept || (this.#leading && (own || (this.#all.at(-1) === this && !this.#isPeers(name))));
   }
 
   #pump() {
     const all = this.#pauses.get("");
     if (this.#closed.signal.aborted || all?.timer || !this.#options.mine()) return;
+    if (this.waiting.length && !this.#leading) this.#all[0].#turn?.hurry();
     for (const waiting of this.#entries.values()) {
       // While nothing gets through, one request finds out when it does again.
       if (this.#flying.size >= (all ? 1 : AT_ONCE)) return;
       const { name, entry: { counter }, parked } = waiting;
-      if (!this.#wanted(waiting) || parked || this.#flying.has(name)) continue;
+      if (!this.#wanted(waiting) || parked || this.#all.some((queue) => queue.#flying.has(name))) continue;
       const pause = this.#pauses.get(counter);
       if (pause && (pause.timer || [...this.#flying.values()].some(({ entry }) => entry.counter === counter))) continue;
       void this.#send(waiting);
@@ -351,7 +449,7 @@ export class Queue {
     this.#flying.delete(name);
     if (outcome && !signal.aborted) this.#answered(waiting, outcome, before, inDoubt, sent);
     else if (this.#entries.get(name) !== waiting) waiting.resolve(false); // another has taken its place meanwhile
-    this.#pump();
+    for (const queue of [this, ...this.#peers]) queue.#pump();
     this.#options.changed();
   }
 
@@ -421,7 +519,7 @@ export class Queue {
     const counted = outcome.counted || (inDoubt && waiting.own);
     const { error } = outcome;
     const end = !error ? (counted ? COUNTED : BEFORE) : inDoubt || error.unknown ? UNKNOWN : REFUSED;
-    const ended = { end, error: error && /** @type {Entry["error"]} */ ([error.message, { ...error, waited: sent - entry.at }]) };
+    const ended = { end, committed: outcome.committed ?? 0, error: error && /** @type {Entry["error"]} */ ([error.message, { ...error, waited: sent - entry.at }]) };
     const settled = waiting.settled;
     if (!("key" in entry)) {
       this.#last.set(name, entry);
@@ -434,7 +532,10 @@ export class Queue {
         if ((!error || settled) && late[+!entry.joined] <= sent) late[+!entry.joined] = 0;
       }
     }
-    if (!settled) this.#tell(waiting, { ...entry, ...ended });
+    if (!settled) {
+      this.#tell(waiting, { ...entry, ...ended });
+      for (const peer of this.#peers) peer.#settled(name, { ...entry, ...ended });
+    }
     if (now !== waiting) {
       if (now) this.#keep(now);
       return;

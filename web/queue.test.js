@@ -54,7 +54,7 @@ function open(t, url, options = {}) {
 
 test("an increment is counted once, whatever becomes of its answers", async (t) => {
   const fates = [["refused"], ["lost"], ["lost", "refused", "lost"], [{ status: 503, headers: { "Retry-After": "0" } }], [{ status: 504 }],
-    [{ status: 502, body: "<html>" }], [{ status: 200, body: "<html>" }, { status: 200, body: "{}" }, { status: 200, body: "[]" }], [{ status: 408 }, { status: 425 }]];
+    [{ status: 502, body: "<html>" }], [{ status: 403, body: "<html>" }, { status: 404, body: "<html>" }, { status: 400, body: `{"message":"Bad Request"}` }], [{ status: 200, body: "<html>" }, { status: 200, body: "{}" }, { status: 200, body: "[]" }], [{ status: 408 }, { status: 425 }]];
   await Promise.all(fates.map(async (fates) => {
     const f = await startFunction(t, (n) => fates[n]);
     const counters = open(t, f.url);
@@ -134,7 +134,7 @@ test("what is older than the function remembers keys is not sent again", async (
 });
 
 test("what is refused is given up at once, in words, and is shown no more", async (t) => {
-  const f = await startFunction(t, (n) => [{ status: 400, body: JSON.stringify({ detail: "want at most 5" }) }, { status: 403, body: "no" }][n]);
+  const f = await startFunction(t, (n) => [{ status: 400, body: JSON.stringify({ status: 400, detail: "want at most 5" }) }, { status: 403, body: JSON.stringify({ status: 403 }) }][n]);
   const counters = open(t, f.url, { source: known(7) });
   const counter = counters.counter("a");
   counter.subscribe(() => {});
@@ -226,7 +226,7 @@ test("a subscriber is told of the state, and of changes until it ends; the last 
 });
 
 test("without the SDK, totals come from the function, and say when it can't be heard", async (t) => {
-  const answers = [[200, { counter: "a&b/c", total: 5, limits: { likes: 9, others: 3 }, left: { likes: 4, others: 0 }, updated_at: "2026-11-21T09:30:12.345Z" }], [503, {}], [204], "broken", [200, {}], [200, null], [200, { counter: "a&b/c", total: 6 }], [503, null], [403, { detail: "no" }]];
+  const answers = [[200, { counter: "a&b/c", total: 5, limits: { likes: 9, others: 3 }, left: { likes: 4, others: 0 }, updated_at: "2026-11-21T09:30:12.345Z" }], [503, {}], [204], "broken", [200, {}], [200, null], [200, { counter: "a&b/c", total: 6 }], [503, null], [403, { status: 403, detail: "no" }]];
   const asked = [];
   const server = createServer((request, response) => {
     asked.push([request.url, request.headers.authorization]);
@@ -244,8 +244,8 @@ test("without the SDK, totals come from the function, and say when it can't be h
   stop();
   const failed = told.pop();
   assert.deepEqual(told, [
-    { exists: true, total: 5, limit: 9, updatedAt: Date.parse("2026-11-21T09:30:12.345Z"), live: true }, null,
-    { exists: false, total: 0, limit: undefined, updatedAt: undefined, live: true }, null, null, null, { exists: true, total: 6, limit: undefined, updatedAt: undefined, live: true }, null,
+    { exists: true, total: 5, limit: 9, updatedAt: Date.parse("2026-11-21T09:30:12.345Z"), asOf: undefined, live: true }, null,
+    { exists: false, total: 0, limit: undefined, updatedAt: undefined, asOf: undefined, live: true }, null, null, null, { exists: true, total: 6, limit: undefined, updatedAt: undefined, asOf: undefined, live: true }, null,
   ]);
   assert.ok(failed instanceof CounterError && failed.status === 403 && /no \(403\)/.test(failed.message));
   assert.ok(asked.every(([url, token]) => url === "/?counter=a%26b%2Fc&field=likes" && token === "Bearer x"));
@@ -268,9 +268,136 @@ test("a double and the average of none come as they are, from the function and f
   let changed;
   const onSnapshot = (_, __, next) => ((changed = (data) => next({ exists: () => data !== undefined, data: () => data, metadata: { fromCache: false } })), () => {});
   fromFirestore({}, { doc: (_, path) => path, onSnapshot })("a", (snapshot) => told.push(snapshot), assert.fail, "rating");
-  for (const data of [undefined, {}, { rating: null }, { rating: 4.5, limits: { rating: 9 }, updated_at: { toMillis: () => 3 } }, { rating: 1, counter_rollup: { limits: { rating: 8 }, updated_at: { toMillis: () => 4 } }, limits: "the app's", updated_at: "the app's" }]) changed(data);
+  for (const data of [undefined, {}, { rating: null }, { rating: 4.5, num_shards: 10, rating_limit: 9, counter_rollup: { as_of: { rating_limit: 1 } }, updated_at: { toMillis: () => 3 } }, { rating: 1, rating_limit: 8, counter_rollup: { as_of: { rating_limit: 1 }, updated_at: { toMillis: () => 4 } }, updated_at: "the app's" }]) changed(data);
   assert.deepEqual(told.map(({ exists, total, limit, updatedAt }) => [exists, total, limit, updatedAt]),
     [[false, 0, undefined, undefined], [true, 0, undefined, undefined], [true, null, undefined, undefined], [true, 4.5, 9, 3], [true, 1, 8, 4]]);
+});
+
+test("what an app's own document has at its top is the app's, and nothing of an odd type is an error", () => {
+  const at = (ms) => ({ toMillis: () => ms });
+  const documents = [
+    [{ likes: 7, likes_limit: 5, updated_at: at(1) }, 7, undefined, undefined], // hosted, and never rolled up
+    [{ likes: 7, likes_limit: 5, updated_at: "yesterday" }, 7, undefined, undefined],
+    [{ likes: 7, updated_at: 1_700_000_000, likes_limit: "5", counter_rollup: { num_shards: 10, as_of: { likes_limit: at(1) } } }, 7, undefined, undefined],
+    [{ likes: 7, updated_at: at(1), likes_limit: 5, counter_rollup: { updated_at: at(2) } }, 7, undefined, 2],
+    [{ likes: 7, updated_at: at(1), likes_limit: 9, num_shards: 10, counter_rollup: { as_of: { likes_limit: at(1) } } }, 7, 9, 1], // ours
+    [{ likes: 7, updated_at: at(1), likes_limit: 9, num_shards: 10, counter_rollup: { as_of: { likes: at(1), likes_limit: at(1) } } }, 7, 9, 1],
+    [{ likes: 7, updated_at: at(1), counter_rollup: { as_of: { likes: at(1) } } }, 7, undefined, 1], // ours, of documents that are counted
+    [{ likes: ["uid-1"], num_shards: 10, updated_at: null, likes_limit: null }, 0, undefined, undefined],
+    [{ likes: "7", num_shards: 10, updated_at: 5, likes_limit: "9" }, 0, undefined, undefined],
+    [{ likes: 7, counter_rollup: "mine" }, 7, undefined, undefined], [{ likes: 7, counter_rollup: null }, 7, undefined, undefined],
+  ];
+  for (const [data, ...want] of documents) {
+    let told;
+    const onSnapshot = (_, __, next) => (next({ exists: () => true, data: () => data, metadata: { fromCache: false } }), () => {});
+    fromFirestore({}, { doc: (_, path) => path, onSnapshot })("a", (snapshot) => { told = snapshot; }, assert.fail, "likes");
+    assert.deepEqual([told.total, told.limit, told.updatedAt], want, JSON.stringify(data));
+  }
+});
+
+test("a click is in the total or it isn't, however old the total is, on every source and in another tab", async (t) => {
+  const at = (micros) => `2026-11-21T09:30:12.${String(micros).padStart(6, "0").replace(/0+$/, "")}Z`.replace(".Z", "Z");
+  const since = Date.parse("2026-11-21T09:30:12Z") * 1_000;
+  const before = globalThis.fetch;
+  t.after(() => { globalThis.fetch = before; });
+  globalThis.fetch = async (url, { method }) => Response.json(method === "POST" ? { counter: "a", by: 1, committed_at: at(345_678) } : { counter: "a", counted: true, committed_at: at(345_679) });
+  const browser = new Browser();
+  let tell;
+  const sources = [];
+  const pages = [0, 1].map((i) => open(t, "http://f", { ...browser.tab(), source: (_, next) => { sources[i] = next; return () => {}; } }));
+  tell = (total, asOf) => sources.forEach((next) => next({ exists: true, total, live: true, asOf: asOf && since + asOf }));
+  const counters = pages.map((page) => page.counter("a"));
+  for (const counter of counters) counter.subscribe(() => {});
+  tell(10, 100);
+  // The first page sends what the second was asked for.
+  await counters[1].add(1);
+  await counters[1].join();
+  const seen = [];
+  const step = (total, asOf) => {
+    tell(total, asOf);
+    seen.push(counters.map(({ value }) => value).join(" "));
+  };
+  step(10, 345_677); // rolled up a moment before
+  step(13, 345_677); // somebody else's three
+  step(14, 345_678); // the first of the two, in the same millisecond
+  step(10, 100); // another instance's memory
+  step(15, 345_679);
+  step(14, 345_800); // somebody else takes one
+  assert.deepEqual(seen, ["12 12", "15 15", "15 15", "15 15", "15 15", "14 14"]);
+
+  const documents = [[{ likes: { seconds: 5, nanoseconds: 345_678_900 } }, 5_345_678], [{ likes: { seconds: 5, nanoseconds: 0 } }, 5_000_000], [{ likes: "5" }], [{ views: {} }], ["x"], [null], [undefined]];
+  for (const [as_of, want] of documents) {
+    for (const own of [{ num_shards: 10 }, {}]) {
+      let told;
+      const onSnapshot = (_, __, next) => (next({ exists: () => true, data: () => ({ likes: 7, ...own, counter_rollup: { as_of } }), metadata: { fromCache: false } }), () => {});
+      fromFirestore({}, { doc: (_, path) => path, onSnapshot })("a", (snapshot) => { told = snapshot; }, assert.fail, "likes");
+      assert.equal(told.asOf, want);
+    }
+  }
+  globalThis.fetch = async () => Response.json({ counter: "a", total: 5, as_of: at(50) });
+  let told;
+  t.after(fromFunction("http://f")("a", (snapshot) => { told = snapshot; }, assert.fail, "total"));
+  await until(() => told);
+  assert.equal(told.asOf, since + 50);
+});
+
+test("a passing refusal ends no polling, nor does one end the listening to a document", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const rest = async () => { for (let i = 0; i < 5; i++) await new Promise((done) => setImmediate(done)); };
+  const before = globalThis.fetch;
+  t.after(() => { globalThis.fetch = before; });
+  const answers = [[401, { status: 401, detail: "expired" }], [403, "<html>"], [404, { message: "Not Found" }], [200, { counter: "a", total: 5 }]];
+  globalThis.fetch = async () => { const [status, body] = answers.shift(); return new Response(typeof body === "string" ? body : JSON.stringify(body), { status }); };
+  const told = [];
+  const stop = fromFunction("http://f", { every: 1 })("a", (snapshot) => told.push(snapshot?.total), ({ status }) => told.push(`refused ${status}`), "total");
+  await rest();
+  assert.deepEqual(told, ["refused 401"]);
+  for (const ms of [30_000, 1, 1]) {
+    t.mock.timers.tick(ms);
+    await rest();
+  }
+  stop();
+  assert.deepEqual(told, ["refused 401", undefined, "refused 403", undefined, "refused 404", 5]);
+
+  // Who signs out, and in again, under rules that ask for that.
+  let user = "ada", changed;
+  const listening = new Set();
+  const onSnapshot = (_, __, next, failed) => {
+    const one = { next, failed };
+    listening.add(one);
+    return () => listening.delete(one);
+  };
+  const tell = () => {
+    for (const one of listening) {
+      if (user) one.next({ exists: () => true, data: () => ({ total: 7 }), metadata: { fromCache: false } });
+      else if (listening.delete(one)) one.failed(new Error("Missing or insufficient permissions."));
+    }
+  };
+  const transport = { send: async () => ({ counted: true }), watch: () => () => {} };
+  const counters = new Counters({ source: fromFirestore({}, { doc: (_, path) => path, onSnapshot }), transport, member: () => user,
+    onUser: (now) => ((changed = now), () => {}), storage: null, page: new Window() });
+  t.after(() => counters.close());
+  const counter = counters.counter("a");
+  counter.subscribe(() => {});
+  tell();
+  assert.deepEqual([counter.value, counter.live, listening.size], [7, true, 1]);
+  user = null;
+  changed();
+  tell();
+  assert.deepEqual([counter.live, listening.size, counter.error?.message], [false, 0, "Missing or insufficient permissions."]);
+  user = "ada";
+  changed();
+  assert.equal(listening.size, 1);
+  tell();
+  assert.deepEqual([counter.live, counter.error], [true, undefined]);
+  // The refusal may come after the next user has signed in.
+  const [late] = listening;
+  listening.delete(late);
+  late.failed(new Error("Missing or insufficient permissions."));
+  t.mock.timers.tick(30_000);
+  assert.equal(listening.size, 1);
+  counter.close();
+  assert.equal(listening.size, 0);
 });
 
 test("a counter's document is where COUNTERS says", () => {

@@ -73,11 +73,13 @@ export class Records {
 }
 
 /**
- * @returns {Storage | undefined} the page's localStorage, unless the browser forbids it or there is none
+ * @param {"localStorage" | "sessionStorage"} name
+ * @param {any} [page] the window
+ * @returns {Storage | undefined} undefined if the browser forbids it or there is none
  */
-export function localStorageOrNone() {
+export function storageOf(name, page = globalThis) {
   try {
-    return globalThis.localStorage;
+    return page[name];
   } catch {
     return undefined;
   }
@@ -94,9 +96,10 @@ export function nameOf(entry) {
 /** @param {Entry} entry */
 function encode(entry) {
   const { at, end, error } = entry;
+  const committed = String(entry.committed ?? 0).padStart(16, "0");
   return JSON.stringify("key" in entry
-    ? { at, end, by: entry.by, tried: +entry.tried, as: entry.as.padEnd(13), error }
-    : { at, end, id: entry.id, joined: +entry.joined, late: entry.late.map((ms) => String(ms).padStart(13, "0")), error });
+    ? { at, end, committed, by: entry.by, tried: +entry.tried, as: entry.as.padEnd(13), error }
+    : { at, end, committed, id: entry.id, joined: +entry.joined, late: entry.late.map((ms) => String(ms).padStart(13, "0")), error });
 }
 
 /**
@@ -108,7 +111,7 @@ function decode(name, text) {
   const [counter, field, of, like] = JSON.parse(name);
   const { late, ...record } = JSON.parse(text);
   /** @type {any} */
-  const entry = { ...record, counter, field };
+  const entry = { ...record, committed: Number(record.committed), counter, field };
   if (like) Object.assign(entry, { member: of, joined: record.joined === 1, late: late.map(Number) });
   else Object.assign(entry, { key: of, tried: record.tried === 1, as: record.as.trimEnd() });
   // What another program has put there is left alone.

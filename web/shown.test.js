@@ -94,6 +94,32 @@ test("while only we add, what we added shows, no more and no less, at any time",
   walks({ ours: [1, -1, 2, -5], refused: 20 }, (now) => assert.equal(now.value, now.ours, now.what));
 });
 
+test("with the times of commits and totals, what is answered shows exactly, whatever others do and however old totals are", () => {
+  for (let seed = 1; seed <= 500; seed++) {
+    const random = dice(seed);
+    const shown = new Shown();
+    const all = []; // {by, own, committed}
+    let now = 1, asOf = 0;
+    const sum = (which) => all.filter(which).reduce((sum, { by }) => sum + by, 0);
+    const snapshot = () => shown.snapshot(sum(({ committed }) => committed <= asOf), now / 1_000, asOf);
+    snapshot();
+    for (let step = 0; step < 150; step++) {
+      now += 1 + random(2_000_000);
+      const ours = all.filter(({ own }) => own), sent = ours.find(({ committed }) => !committed), done = ours.find(({ committed, own }) => committed && own.answered === Infinity);
+      [
+        () => { const by = [1, -1, 3][random(3)]; all.push({ by, own: shown.add(by) }); },
+        () => all.push({ by: [1, -1, 4, -5][random(4)], committed: now }),
+        () => { if (sent) sent.committed = now; },
+        () => { if (done) shown.answer(done.own, now / 1_000, done.committed); },
+        () => { asOf = Math.max(asOf, now - random(9_000_000)); snapshot(); },
+        () => { for (const { own } of ours) if (own.answered < now / 1_000 - 10_000) shown.expire(own, now / 1_000); },
+      ][random(6)]();
+      const waits = ours.some(({ own }) => own.answered === Infinity) || all.at(-1)?.own?.answered === Infinity;
+      if (!waits) assert.equal(shown.value, sum(({ committed, own }) => committed <= asOf || own), `seed ${seed}, step ${step}`);
+    }
+  }
+});
+
 test("doubles and the average of none are shown as they are, and nothing that they were stays", () => {
   const shown = new Shown();
   const seen = [null, 4.5, 4.25, null, null, NaN, 3, null, 0].map((total, i) => {

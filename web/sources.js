@@ -1,6 +1,6 @@
 // Where totals come from.
-import { CounterError } from "./entry.js";
-import { asking, busy, refusal, unreachable } from "./http.js";
+import { CounterError, microsOf } from "./entry.js";
+import { asking, LATER, notOurs, refusal, refuses, unreachable } from "./http.js";
 
 /**
  * What is known of a counter.
@@ -10,6 +10,8 @@ import { asking, busy, refusal, unreachable } from "./http.js";
  *   null for the average of none
  * @property {number} [limit] that the field never exceeds, if it has one
  * @property {number} [updatedAt] when it was last rolled up, in ms since 1970
+ * @property {number} [asOf] as of when the total is, in µs since 1970: it holds what was committed by
+ *   then, and nothing later
  * @property {boolean} live whether the server has it like this now; false for what a cache has
  */
 
@@ -32,14 +34,44 @@ import { asking, busy, refusal, unreachable } from "./http.js";
  * @returns {Source}
  */
 export function fromFirestore(db, { doc, onSnapshot }, counters = "counters/{counter}") {
-  return (id, next, failed, field) =>
-    onSnapshot(doc(db, documentOf(counters, id)), { includeMetadataChanges: true }, (/** @type {any} */ snapshot) => {
-      const data = snapshot.data() ?? {};
-      const { [field]: total = 0 } = data; // null stays
-      // A document of the app's own has these in a map.
-      const { updated_at, limits } = data.counter_rollup ?? data;
-      next({ exists: snapshot.exists(), total, limit: limits?.[field], updatedAt: updated_at?.toMillis(), live: !snapshot.metadata.fromCache });
-    }, failed);
+  return (id, next, failed, field) => {
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let again;
+    let stop = () => {};
+    const listen = () => {
+      stop = onSnapshot(doc(db, documentOf(counters, id)), { includeMetadataChanges: true }, (/** @type {any} */ snapshot) => {
+        next({ exists: snapshot.exists(), ...shownIn(snapshot.data() ?? {}, field), live: !snapshot.metadata.fromCache });
+      }, (/** @type {Error} */ error) => {
+        again = setTimeout(listen, LATER); // The SDK listens no more: the rules may let another user, or the next ones may.
+        failed(error);
+      });
+    };
+    listen();
+    return () => {
+      clearTimeout(again);
+      stop();
+    };
+  };
+}
+
+/**
+ * What a counter's document says of a field. In an app's own document a map has what is ours beside
+ * the totals, and what is at the top is the app's. A document of ours has all at the top, and
+ * num_shards, or a map without that and without updated_at. What is of another type is nothing of ours.
+ * @param {any} data
+ * @param {string} field
+ */
+function shownIn(data, field) {
+  const { [field]: total, [`${field}_limit`]: limit, counter_rollup: map, num_shards = data.numShards } = data;
+  const hosted = map ? map.num_shards ?? map.updated_at : !Number.isInteger(num_shards);
+  const { updated_at } = (hosted ? map : data) ?? {};
+  const { seconds, nanoseconds } = map?.as_of?.[field] ?? {};
+  return {
+    total: typeof total === "number" || total === null ? total : 0,
+    limit: typeof limit === "number" && map?.as_of?.[`${field}_limit`] ? limit : undefined,
+    updatedAt: typeof updated_at?.toMillis === "function" ? updated_at.toMillis() : undefined,
+    asOf: Number.isInteger(seconds) && Number.isInteger(nanoseconds) ? seconds * 1_000_000 + Math.floor(nanoseconds / 1_000) : undefined,
+  };
 }
 
 /**
@@ -65,13 +97,16 @@ export function fromFunction(url, { every = 2_000, headers } = {}) {
   return (id, next, failed, field) => asking(`${url}/?${new URLSearchParams({ counter: id, field })}`, headers, async (_, ended, answer, body) => {
     if (answer?.ok) {
       const { [field]: total = body.total ?? 0 } = { ...body.totals, ...body.doubles };
-      next({ exists: answer.status === 200, total, limit: body.limits?.[field], updatedAt: Date.parse(body.updated_at) || undefined, live: true });
-    } else if (answer && !busy(answer)) return failed(refusal(answer, body));
-    else {
+      next({ exists: answer.status === 200, total, limit: body.limits?.[field], updatedAt: Date.parse(body.updated_at) || undefined, asOf: microsOf(body.as_of), live: true });
+    } else if (answer && refuses(answer, body)) {
+      failed(refusal(answer, body));
+      return LATER;
+    } else {
       const why = answer ? "" : await unreachable(url);
       if (ended.aborted) return;
       next(null);
       if (why.includes("ALLOWED_ORIGINS")) failed(new CounterError(why));
+      else if (answer && answer.status < 500 && body.status !== answer.status) failed(new CounterError(notOurs(answer), { status: answer.status }));
     }
     return every;
   });

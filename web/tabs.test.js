@@ -184,8 +184,8 @@ async function walk(t, seed) {
     tab.counters.close();
   }
   await pass(1_000);
-  // Two pages may have the lease for a moment, and remember longer than they need to.
-  const left = [...browser.stored].filter(([, value]) => locks !== null || value.includes('"end":0'));
+  // Two pages may have the lease for a moment, or one a lock that was taken, and remember longer than they need to.
+  const left = [...browser.stored].filter(([, value]) => (locks !== null && !browser.locks.stolen) || value.includes('"end":0'));
   assert.deepEqual(left, [], `seed ${seed}: what is stored`);
   return clicks;
 }

@@ -6,11 +6,13 @@ const RENEW = 2_000;
 // ms after which this page sees what others had written by the time they gave the turn back, or
 // took it
 const SETTLE = 100;
+const ANSWER = 6_000; // ms in which a page that has the turn has said so, unless it is suspended
 
 /**
  * A turn that one page at a time has, by a Web Lock, which the browser gives to the next when the
- * page is gone; or, on pages that came neither over HTTPS nor from this machine and have no locks,
- * by a lease in the storage.
+ * page is gone; or by a lease in the storage: on pages that came neither over HTTPS nor from this
+ * machine and have no locks, and where each tab has a storage of its own. A page that is suspended
+ * keeps its lock, and doesn't answer: then another takes it.
  */
 export class Turn {
   #name;
@@ -19,8 +21,12 @@ export class Turn {
   #locks;
   /** @type {AbortController | undefined} while it is wanted */
   #wanted;
+  #given = false; // the lock
   #held = false;
   #until = Infinity;
+  #awake = 0; // when this page, which has the lock, was seen to be awake
+  /** @type {ReturnType<typeof setTimeout> | undefined} until the one that has the turn has to have answered */
+  #asked;
   #id = String(Math.random());
 
   /**
@@ -36,38 +42,84 @@ export class Turn {
     this.#locks = locks;
   }
 
-  /** Whether this page has it. A page that slept through its lease doesn't. */
+  /**
+   * Whether this page has it. A page that slept through its lease doesn't. One that has a lock and may
+   * have slept looks first whether it was taken away.
+   */
   get held() {
-    return this.#held && (this.#until === Infinity || (Date.now() < this.#until && this.#lease()?.[0] === this.#id));
+    if (!this.#held) return false;
+    if (this.#until !== Infinity) return Date.now() < this.#until && this.#lease()?.[0] === this.#id;
+    if (this.#locks && Date.now() - this.#awake > LEASE) this.#settle();
+    else this.#awake = Date.now();
+    return this.#held;
   }
 
-  /** Waits for it. */
-  start() {
+  /** Waits for it. @param {boolean} [steal] takes it from whoever has it */
+  start(steal) {
     const wanted = (this.#wanted = new AbortController());
     if (!this.#locks) return this.#ask(wanted.signal);
-    this.#locks.request(this.#name, { signal: wanted.signal }, () => new Promise((release) => {
-      const settled = setTimeout(() => {
-        this.#held = true;
-        this.#taken();
-      }, SETTLE);
-      const end = () => {
-        clearTimeout(settled);
-        release(undefined);
-      };
-      wanted.signal.addEventListener("abort", end);
-      if (wanted.signal.aborted) end();
+    let given = (this.#given = false);
+    this.#locks.request(this.#name, steal ? { steal } : { signal: wanted.signal }, () => new Promise((release) => {
+      given = this.#given = true;
+      wanted.signal.addEventListener("abort", () => release(undefined));
+      if (wanted.signal.aborted) release(undefined);
+      else this.#settle();
     })).catch(() => {
-      // The browser has locks, and forbids them here.
-      if (!wanted.signal.aborted) this.#ask(wanted.signal);
+      if (wanted.signal.aborted) return;
+      this.stop();
+      if (!given) this.#locks = undefined; // The browser has locks, and forbids them here.
+      this.start(); // or else another page has taken it
     });
+  }
+
+  /** Has the lock's turn once this page has heard all there is to hear. */
+  #settle() {
+    this.#held = false;
+    const { signal } = /** @type {AbortController} */ (this.#wanted);
+    const settled = setTimeout(() => {
+      clearTimeout(this.#asked);
+      [this.#asked, this.#held, this.#awake] = [undefined, true, Date.now()];
+      this.#taken();
+    }, SETTLE);
+    signal.addEventListener("abort", () => clearTimeout(settled));
   }
 
   /** Gives it back. */
   stop() {
     this.#wanted?.abort();
+    clearTimeout(this.#asked);
+    this.#asked = undefined;
     if (this.#until !== Infinity && this.held) this.#write(0);
-    this.#held = false;
+    this.#given = this.#held = false;
     this.#until = Infinity;
+  }
+
+  /** Has the page that has the turn say that it isn't suspended, or takes it. */
+  hurry() {
+    if (!this.#locks || this.#asked || this.#given || !this.#wanted || this.#wanted.signal.aborted) return;
+    this.#say("?");
+    this.#asked = setTimeout(() => {
+      this.stop();
+      this.start(true);
+    }, ANSWER);
+  }
+
+  /** @param {string | null} key what another page has written */
+  heard(key) {
+    if (key === `${this.#name}?` && this.#held) this.#say("!");
+    if (key !== `${this.#name}!`) return;
+    clearTimeout(this.#asked);
+    this.#asked = undefined;
+  }
+
+  /** Tells other pages, and leaves nothing behind. @param {string} what */
+  #say(what) {
+    try {
+      this.#storage.setItem(this.#name + what, this.#id);
+      this.#storage.removeItem(this.#name + what);
+    } catch {
+      // The storage is full.
+    }
   }
 
   /** @param {AbortSignal} wanted */

@@ -56,7 +56,7 @@ export function told(total) {
 export class Locks {
   #queues = new Map(); // name → those who wait, the holder first
 
-  request(name, { signal }, held) {
+  request(name, { signal, steal }, held) {
     const waiting = this.#queues.get(name) ?? [];
     this.#queues.set(name, waiting);
     return new Promise((resolve, reject) => {
@@ -66,10 +66,19 @@ export class Locks {
         try {
           resolve(await held());
         } finally {
-          waiting.shift();
-          waiting[0]?.();
+          if (waiting[0] === one) {
+            waiting.shift();
+            waiting[0]?.();
+          }
         }
       };
+      one.stolen = () => reject(new DOMException("stolen", "AbortError"));
+      if (steal) {
+        this.stolen = true;
+        if (waiting[0]?.held) waiting.shift().stolen();
+        waiting.unshift(one);
+        return queueMicrotask(one);
+      }
       signal.addEventListener("abort", () => {
         if (one.held || !waiting.includes(one)) return;
         const i = waiting.indexOf(one);
@@ -109,7 +118,10 @@ export class Browser {
   /** Opens a tab: what `Counters` takes as page and storage, and what may become of it. */
   tab() {
     const browser = this;
-    const page = new Window(this.locks);
+    let awake = Promise.resolve(), resume;
+    const page = new Window(this.locks && { // What becomes of a lock a page hears once it is awake.
+      request: (...asked) => this.locks.request(...asked).then((got) => awake.then(() => got), (error) => awake.then(() => { throw error; })),
+    });
     const unheard = new Map(); // name → how many of this tab's writes the browser hasn't had
     let heard = Promise.resolve(), said = Promise.resolve(), frozen = false;
     class Storage extends MemoryStorage {
@@ -132,7 +144,7 @@ export class Browser {
       page, storage: new Storage(this.stored),
       hear(name, value, own) { // in their order
         const arrives = new Promise((later) => setTimeout(later, browser.delay()));
-        heard = heard.then(() => arrives).then(() => {
+        heard = heard.then(() => arrives).then(() => awake).then(() => {
           if (own) unheard.set(name, unheard.get(name) - 1);
           if (own || frozen) return;
           if (!unheard.get(name)) {
@@ -142,6 +154,8 @@ export class Browser {
           page.dispatchEvent(Object.assign(new Event("storage"), { key: name }));
         });
       },
+      suspend() { awake = new Promise((go) => { resume = go; }); }, // without a word
+      resume() { resume(); },
       freeze() {
         page.dispatchEvent(new Event("pagehide"));
         frozen = true;

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-//go:embed auth.js counter.js entry.js http.js pauses.js queue.js record.js sdk.js shown.js sources.js turn.js
+//go:embed auth.js counter.js entry.js holds.js http.js pauses.js queue.js record.js sdk.js shown.js sources.js turn.js
 var modules embed.FS
 
 //go:embed package.json

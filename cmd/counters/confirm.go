@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -32,7 +33,7 @@ func (t *target) withConfirmed(cmd *cobra.Command, yes bool, verb, id string, do
 			return err
 		}
 		where := t.where(client)
-		if err := confirm(cmd, yes, fmt.Sprintf("%s %s in %s", verb, printable(id), where)); err != nil {
+		if err := confirm(cmd, yes, fmt.Sprintf("%s %s in %s", verb, terminal.Quote(id), where)); err != nil {
 			return err
 		}
 		err = do(cmd.Context(), counter, where)

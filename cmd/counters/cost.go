@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -19,15 +18,15 @@ import (
 
 func newCostCommand() *cobra.Command {
 	var l cost.Load
-	var location, billing string
+	var location, edition, billing, mostPerDay string
 	var asJSON, atLarge, exact bool
-	var perDay float64
+	var load loadFlags
 	cmd := &cobra.Command{
 		Use:   "cost",
 		Short: "Work out what counters cost, and how many shards they need",
 		Long: `Work out on paper what counters cost and how many shards they need: with this project, a blind trigger, a sum() per
-read, or a single document. It also says from which rate on which of them is cheapest. Prices are list prices for
-Firestore's Standard edition, without the free tier. The benchmark, cmd/bench, measures the same on your machine.
+read, or a single document. It also says from which rate on which of them is cheapest. Prices are list prices, without the
+free tier. The benchmark, cmd/bench, measures the same on your machine.
 
 It recommends twice as many shards as the writes need, because shards are picked at random, and at full load some are
 always behind.
@@ -38,30 +37,39 @@ instance exists, up to 15 minutes after its last request. Each function is count
 alternatives; --billing takes one way for all. You set it with --increment-billing and --rollup-billing of counters
 deploy, or increment_billing and rollup_billing in terraform.
 
+Firestore's Standard edition bills documents, its Enterprise edition units of 1 KiB written and 4 KiB read. The output says
+where the other one costs 30 % less. A database's edition never changes.
+
+With --most-per-day it says instead what fits below so much a day, by counters deploy --most-per-day.
+
 Commits are most of a busy counter's bill. With COMMIT_INTERVAL, increments wait and share them: the output says what
 each millisecond saves.`,
-		Example: `  counters cost --rate 1000
-  counters cost --per-day 1000000
+		Example: `  counters cost
+  counters cost --per-day 1000000 --counters 1000
+  counters cost --rate 1000
   counters cost --rate 1000 --billing request
+  counters cost --rate 1000 --edition enterprise
   counters cost --rate 1000 --commit-interval 50ms
   counters cost --rate 1000 --counters 1000 --reads 50 --json
   counters cost --rate 100 --keys 1
   counters cost --rate 5 --location europe-west1 --exact-writes=false
   counters cost --rate 0.1 --documents 500 --reads 10
+  counters cost --most-per-day 5USD
   counters cost --at-large`,
 		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if atLarge {
 				return printLarge(cmd.OutOrStdout(), asJSON)
 			}
+			if !slices.Contains(cost.Editions, cost.Edition(edition)) {
+				return badUsage("--edition %s: want standard or enterprise", edition)
+			}
+			if mostPerDay != "" {
+				return costCeiling(cmd, mostPerDay, location, cost.Edition(edition), cost.Billing(billing), asJSON)
+			}
 			l.InexactWrites = !exact
-			if cmd.Flags().Changed("per-day") {
-				if cmd.Flags().Changed("rate") {
-					return badUsage("--rate or --per-day: want one of them")
-				}
-				if l.Rate = perDay / secondsPerDay; !(perDay > 0 && l.Rate <= 1e6) {
-					return badUsage("--per-day %v: want increments a day, above 0 and up to %.0f", perDay, 1e6*secondsPerDay)
-				}
+			if err := load.set(&l); err != nil {
+				return err
 			}
 			if err := validLoad(l); err != nil {
 				return usageError{err}
@@ -74,7 +82,7 @@ each millisecond saves.`,
 			if by != cost.Cheaper && !slices.Contains(cost.Billings, by) {
 				return badUsage("--billing %s: want request or instance", billing)
 			}
-			sheet := newCostSheet(l, prices, by)
+			sheet := newCostSheet(l, prices.In(cost.Edition(edition)), by)
 			if asJSON {
 				encoder := json.NewEncoder(cmd.OutOrStdout())
 				encoder.SetIndent("", "  ")
@@ -85,13 +93,12 @@ each millisecond saves.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.Float64Var(&l.Rate, "rate", 100, "increments a second, of all counters together")
-	flags.Float64Var(&perDay, "per-day", 0, "increments a day, evenly spread, instead of --rate")
-	flags.IntVar(&l.Counters, "counters", 1, "counters that share the increments evenly")
-	flags.Float64Var(&l.Reads, "reads", 1, "reads of totals a second")
+	load.add(flags)
+	flags.Float64Var(&l.Reads, "reads", 0, "reads of totals a second, which cost the same with each, as long as a sum() has 1,000 shards at most")
 	flags.IntVar(&l.Documents, "documents", 0, "documents that a counter counts; each increment is then a document that your app makes, changes or deletes anyway")
 	flags.IntVar(&l.Shards, "shards", 0, "shards of each counter, 1 to 1000; 0 takes as many as each design needs")
 	flags.StringVar(&location, "location", "us-central1", "where the database is: one of "+strings.Join(cost.Locations(), ", "))
+	flags.StringVar(&edition, "edition", string(cost.Standard), "edition of the database: standard or enterprise")
 	flags.StringVar(&billing, "billing", "", "how all functions are billed: request or instance (default: the cheaper for each)")
 	flags.DurationVar(&l.Commit, "commit", cost.CommitTime, "how long a commit takes")
 	flags.DurationVar(&l.CommitInterval, "commit-interval", 0, "COMMIT_INTERVAL")
@@ -100,6 +107,7 @@ each millisecond saves.`,
 	flags.Float64Var(&l.PerShard, "per-shard", cost.HotRate, "writes a second that one document takes, sustained")
 	flags.BoolVar(&exact, "exact-writes", true, "EXACT_WRITES: a marker with each commit")
 	flags.Float64Var(&l.Keys, "keys", 0, "share of the increments that have an Idempotency-Key, 0 to 1; the web client sends one with each")
+	flags.StringVar(&mostPerDay, "most-per-day", "", "print what fits below US `DOLLARS` a day, such as 5USD, and how counters deploy --most-per-day keeps to it; of the flags above it takes --location, --edition and --billing")
 	flags.BoolVar(&atLarge, "at-large", false, "print which limit a hot counter and a million lukewarm ones reach first, and ignore the other flags")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -163,6 +171,13 @@ type costSheet struct {
 	Recommended cost.Name        `json:"recommended,omitempty"` // the cheapest that holds; none where none does
 	Choices     []cost.Choice    `json:"choices"`
 	Keys        float64          `json:"usd_per_month_of_keys"` // on top, with a key for each increment
+	Other       otherEdition     `json:"other_edition"`
+}
+
+// otherEdition is what this project costs in a database of the other edition.
+type otherEdition struct {
+	Edition cost.Edition `json:"edition"`
+	Month   float64      `json:"usd_per_month"`
 }
 
 type pricedUsage struct {
@@ -232,6 +247,8 @@ func newCostSheet(l cost.Load, prices cost.Prices, by cost.Billing) *costSheet {
 	keyed := l
 	keyed.Keys = 1
 	s.Keys = prices.Bill(keyed.Designs()[0].Usage, by).Total()*secondsPerMonth - s.design(cost.Ours).Month
+	other := prices.In(prices.Edition.Other())
+	s.Other = otherEdition{other.Edition, other.Bill(l.Designs()[0].Usage, by).Total() * secondsPerMonth}
 	if best, ok := l.Cheapest(prices, by); ok {
 		s.Recommended = best.Name
 	}
@@ -268,16 +285,25 @@ func (s *costSheet) design(name cost.Name) pricedUsage {
 }
 
 func (s *costSheet) print(w io.Writer) error {
-	perSecond := s.Load.Rate
-	if perSecond >= 1 { // of --per-day it has many digits
-		perSecond = math.Round(100*perSecond) / 100
+	reads := ""
+	if s.Load.Reads > 0 {
+		reads = fmt.Sprintf(", and %s a second", quantity(s.Load.Reads, "read"))
 	}
-	fmt.Fprintf(w, "%s and %s a second of %s, on paper, by list prices:\n"+
-		"  Firestore in %s, Standard edition: %s\n  Cloud Run in %s, tier %d: %s\n\n",
-		quantity(perSecond, "increment"), quantity(s.Load.Reads, "read"), quantity(s.Load.Counters, "counter"),
-		s.Prices.Location, s.Prices.Source, s.Prices.Run.Region, s.Prices.Tier, cost.RunSource)
+	ours := s.design(cost.Ours)
+	if s.Load.Documents > 0 {
+		ours = s.design(cost.Counted)
+	}
+	fmt.Fprintf(w, "About %s a month, %s a million: %s%s, on paper.\n", about(ours.Month), about(ours.Million), of(s.Load), reads)
+	if best := s.Recommended; best != "" && best != ours.Name {
+		fmt.Fprintf(w, "%s would do, for about %s.\n", map[cost.Name]string{
+			cost.OneDocument: "A plain increment() of one document each", cost.SumOnRead: "A sum() per read", cost.CountOnRead: "A count() per read",
+		}[best], about(s.design(best).Month))
+	}
+	fmt.Fprintf(w, "\nBy list prices:\n  Firestore in %s, %s edition: %s\n  Cloud Run in %s, tier %d: %s\n\n",
+		s.Prices.Location, named(s.Prices.Edition), s.Prices.Source, s.Prices.Run.Region, s.Prices.Tier, cost.RunSource)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "per million:\tshards\treads\twrites\tdeletes\trequests\t$ by request\tby instance\tas billed\t$ a month\tms\t")
+	billed := map[cost.Edition]string{cost.Standard: "reads\twrites", cost.Enterprise: "read units\twrite units"}[s.Prices.Edition]
+	fmt.Fprintf(t, "per million:\tshards\t%s\tdeletes\trequests\t$ by request\tby instance\tas billed\t$ a month\tms\t\n", billed)
 	var remarks []string
 	for _, d := range s.Designs {
 		name, numShards := string(d.Name), "-"
@@ -293,8 +319,9 @@ func (s *costSheet) print(w io.Writer) error {
 			takes = fmt.Sprintf("%.1f", float64(d.Takes)/float64(time.Millisecond))
 		}
 		u := d.PerMillion
+		reads, writes := u.Billed(s.Prices.Edition)
 		fmt.Fprintf(t, "%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.2f\t%s\t\n",
-			name, numShards, u.Reads, u.Writes, u.Deletes, u.Requests(), d.ByRequest, d.ByInstance, d.Million, d.Month, takes)
+			name, numShards, reads, writes, u.Deletes, u.Requests(), d.ByRequest, d.ByInstance, d.Million, d.Month, takes)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -316,10 +343,20 @@ func (s *costSheet) print(w io.Writer) error {
 		fmt.Fprintf(w, "An Idempotency-Key with each increment would add $%.2f a month (--keys 1).\n", s.Keys)
 	}
 	if logs := s.design(cost.Ours).Logs; logs > 0 {
-		fmt.Fprintf(w, "Logging every request would add $%.2f a month; deployments leave out those that succeeded.\n", logs)
+		fmt.Fprintf(w, "Logging every request would add $%.2f a month; deployments leave them out.\n", logs)
+	}
+	if ours := ours.Month; s.Other.Month < muchLess*ours {
+		fmt.Fprintf(w, "In a database of the %s edition it would cost $%s a month, %.0f %% less: --edition %s\n",
+			named(s.Other.Edition), thousands(s.Other.Month), 100*(1-s.Other.Month/ours), s.Other.Edition)
 	}
 	return s.printChoices(w)
 }
+
+// muchLess is how little the other edition costs, of what this one does, where it is named.
+const muchLess = 0.7
+
+// named is an edition as Google calls it.
+func named(e cost.Edition) string { return strings.ToUpper(string(e[:1])) + string(e[1:]) }
 
 // printFunctions says how each function is billed, and from which rate on the other way would be
 // the better one.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
@@ -26,7 +28,7 @@ func TestCostPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(content)
-	for name, table := range map[string]string{"on paper": paperTable(), "ways to pay": waysTable(), "locations": locationsTable(), "commit intervals": intervalsTable()} {
+	for name, table := range map[string]string{"on paper": paperTable(), "ways to pay": waysTable(), "locations": locationsTable(), "commit intervals": intervalsTable(), "editions": editionsTable(), "ceilings": ceilingsTable(t)} {
 		begin, end := "<!-- "+name+": made by go generate ./cmd/counters -->\n", "<!-- end of "+name+" -->\n"
 		before, rest, ok := strings.Cut(text, begin)
 		_, after, there := strings.Cut(rest, end)
@@ -77,12 +79,13 @@ func paperTable() string {
 		return fmt.Sprintf("%s M %s, %s", strings.TrimSuffix(fmt.Sprintf("%.1f", n/1e6), ".0"), what, dollars(n*price/1e5))
 	}
 	row("increments' commits: shard and marker", func(s *costSheet, d pricedUsage) string {
-		return documents(s, d.Usage.Writes-2*d.RollUps, s.Prices.Writes, "writes")
+		return documents(s, d.Usage.Writes-d.RollUps, s.Prices.Writes, "writes")
 	})
 	row("markers deleted by TTL", func(s *costSheet, d pricedUsage) string {
 		return documents(s, d.Usage.Deletes, s.Prices.Deletes, "deletes")
 	})
-	row("roll-ups: total and ledger", func(s *costSheet, d pricedUsage) string { return documents(s, 2*d.RollUps, s.Prices.Writes, "writes") })
+	row("roll-ups: the total", func(s *costSheet, d pricedUsage) string { return documents(s, d.RollUps, s.Prices.Writes, "writes") })
+	row("roll-ups: their questions", func(s *costSheet, d pricedUsage) string { return documents(s, d.Usage.Reads, s.Prices.Reads, "reads") })
 	for i, name := range []string{"`Increment`", "`Rollup`"} {
 		row(name, func(s *costSheet, _ pricedUsage) string { return bothWays(s.Functions[i]) })
 	}
@@ -122,6 +125,49 @@ func waysTable() string {
 		}
 		fmt.Fprintf(&b, "| %s | $%s | $%s | **$%s** | $%s | $%s | $%s |\n", name, thousands(d.ByRequest), thousands(d.ByInstance), thousands(d.Million),
 			thousands(s.design(cost.Blind).Million), thousands(s.design(cost.SumOnRead).Million), thousands(s.design(cost.Floor).Million))
+	}
+	return b.String()
+}
+
+// editionsTable has what a million increments cost in a database of each edition.
+func editionsTable() string {
+	var b strings.Builder
+	b.WriteString("| increments | Standard | Enterprise | |\n| --- | --- | --- | --- |\n")
+	for _, row := range []struct {
+		load     string
+		rate     float64
+		counters int
+	}{
+		{"10 million a month over 10,000 quiet counters", 3.858, 10_000}, {"1 a second of one counter", 1, 1}, {"a million a day of one counter", 11.574, 1},
+		{"100 a second of one counter", 100, 1}, {"1,000 a second of one counter", 1000, 1}, {"5,000 a second over 1,000 counters", 5000, 1000},
+	} {
+		s := sheetOf(paperLoad(row.rate, row.counters), "us-central1")
+		standard, enterprise := s.design(cost.Ours).Month, s.Other.Month
+		each := 1e6 / (row.rate * secondsPerMonth)
+		fmt.Fprintf(&b, "| %s | $%.2f a million | $%.2f a million | %.0f %% less |\n", row.load, standard*each, enterprise*each, 100*(1-enterprise/standard))
+	}
+	return b.String()
+}
+
+// ceilingsTable has what fits below a ceiling, by the way to pay and the edition.
+func ceilingsTable(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("| at most | paid | of one counter, without keys | a commit each | a commit each, Enterprise |\n| --- | --- | --- | --- | --- |\n")
+	for _, c := range []struct {
+		day     string
+		billing cost.Billing
+	}{{"5", cost.ByInstance}, {"10", cost.ByRequest}, {"10", cost.ByInstance}, {"50", cost.ByRequest}, {"50", cost.ByInstance}, {"500", cost.ByInstance}} {
+		of := func(edition cost.Edition) cost.Ceiling {
+			w := deployment.Usual("us-central1")
+			w.MostPerDay, w.Billing, w.RollupBilling = c.day, string(c.billing), string(c.billing)
+			if err := errors.Join(w.Check(), w.Bound(edition)); err != nil {
+				t.Fatal(err)
+			}
+			return *w.Ceiling
+		}
+		standard, enterprise := of(cost.Standard), of(cost.Enterprise)
+		fmt.Fprintf(&b, "| $%s a day | by the %s, %s and %d | %s a second | %s | %s |\n", c.day, c.billing,
+			quantity(standard.Increment.Instances, "instance"), standard.Rollup.Instances, few(standard.Hot), few(standard.Even), few(enterprise.Even))
 	}
 	return b.String()
 }

@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
@@ -56,9 +56,9 @@ func TestCost(t *testing.T) {
 func TestCostOfCompany(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string][]string{
-		"--rate 1000":                        {"0s 100 0.230 15.0 -", "50ms 20 0.078 35.0 $0.0038 a million"},
-		"--rate 1000 --commit-interval 50ms": {"this project 40 1000 42000 20000 1020000 0.498 0.078 0.078", "0s 100 0.230 15.0 -"},
-		"--rate 0.1":                         {"COMMIT_INTERVAL would save nothing"},
+		"--rate 1000 --reads 1":                        {"0s 100 0.232 15.0 -", "50ms 20 0.078 35.0 $0.0038 a million"},
+		"--rate 1000 --reads 1 --commit-interval 50ms": {"this project 40 3253 41000 20000 1020000 0.498 0.078 0.078", "0s 100 0.232 15.0 -"},
+		"--rate 0.1": {"COMMIT_INTERVAL would save nothing"},
 	} {
 		stdout, stderr, code := counters(t, append([]string{"cost"}, strings.Fields(args)...)...)
 		text := strings.Join(strings.Fields(stdout), " ")
@@ -206,6 +206,65 @@ func TestCostBilling(t *testing.T) {
 	}
 }
 
+// Either edition can be asked for, and names the other where that costs 30 % less.
+func TestCostOfEditions(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string][]string{
+		"--rate 1000 --reads 1":                         {"Standard edition: cloud.google.com/firestore/pricing", "In a database of the Enterprise edition it would cost $302.63 a month, 50 % less: --edition enterprise\n"},
+		"--rate 1000 --edition enterprise":              {"Enterprise edition: firebase.google.com/docs/firestore/enterprise/pricing", "shards  read units  write units  deletes"},
+		"--rate 1 --edition enterprise --location eur3": {"estimated by those of us-central1"},
+	} {
+		text, stderr, code := counters(t, append([]string{"cost"}, strings.Fields(args)...)...)
+		for _, want := range want {
+			if code != 0 || !strings.Contains(text, want) {
+				t.Errorf("%s: exit code %d, %s: no %q in\n%s", args, code, stderr, want, text)
+			}
+		}
+		if strings.Contains(args, "enterprise") && strings.Contains(text, "In a database of") {
+			t.Errorf("%s names the dearer edition:\n%s", args, text)
+		}
+	}
+	if _, stderr, code := counters(t, "cost", "--edition", "gold"); code != 2 || !strings.Contains(stderr, "--edition gold: want standard or enterprise") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
+// README.md's table of alternatives has what counters cost says of each, and where one fails.
+func TestCostInReadme(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sheets []costSheet
+	for _, args := range []string{"", "--per-day 1000000 --counters 1000", "--rate 1000"} {
+		stdout, stderr, code := counters(t, append([]string{"cost", "--json"}, strings.Fields(args)...)...)
+		var sheet costSheet
+		if err := json.Unmarshal([]byte(stdout), &sheet); code != 0 || err != nil {
+			t.Fatalf("%s: exit code %d, %v: %s", args, code, err, stderr)
+		}
+		sheets = append(sheets, sheet)
+	}
+	for row, design := range map[string]cost.Name{
+		"one document, `increment()`": cost.OneDocument, "a `sum()` of shards per read": cost.SumOnRead, "a trigger by hand": cost.Blind, "**this**": cost.Ours,
+	} {
+		want := "| " + row + " |"
+		for _, sheet := range sheets {
+			switch d := sheet.design(design); {
+			case d.Unworkable != "":
+				want += " fails |"
+			case design == cost.Ours:
+				want += " **" + about(d.Month) + "** |"
+			default:
+				want += " " + about(d.Month) + " |"
+			}
+		}
+		if !strings.Contains(string(text), want) {
+			t.Errorf("README.md has no row %q", want)
+		}
+	}
+}
+
 // What pages say that it prints is what it prints.
 func TestCostInPages(t *testing.T) {
 	t.Parallel()
@@ -222,9 +281,6 @@ func TestCostInPages(t *testing.T) {
 	}
 	const readme = "../README.md"
 	for _, c := range []struct{ page, args, says string }{
-		{readme, "--reads 0 --per-day 10000 --counters 1000", "`--per-day 10000 --counters 1000` | $%.2f | $%.2f |"},
-		{readme, "--reads 0 --per-day 1000000 --counters 1000", "`--per-day 1000000 --counters 1000` | $%.2f | $%.2f |"},
-		{readme, "--reads 0 --rate 1000", "`--rate 1000` | $%.2f | $%.2f |"},
 		{"cost.md", "--reads 0 --rate 3.858 --counters 10000", "$%.2f a million**"},
 		{"cost.md", "--reads 0 --rate 100", "$%.2f a million**"},
 		{"cost.md", "--reads 0 --rate 1000", "$%.2f a million**"},
@@ -236,23 +292,24 @@ func TestCostInPages(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &sheet); code != 0 || err != nil {
 			t.Fatalf("%s: exit code %d, %v: %s", c.args, code, err, stderr)
 		}
-		figures := []any{sheet.Designs[0].Million}
-		if c.page == readme {
-			figures = []any{sheet.Designs[0].Month, sheet.Designs[0].Million}
-		}
-		if says := fmt.Sprintf(c.says, figures...); !strings.Contains(read(c.page), says) {
+		if says := fmt.Sprintf(c.says, sheet.Designs[0].Million); !strings.Contains(read(c.page), says) {
 			t.Errorf("%s doesn't say %q, as counters cost %s does", c.page, says, c.args)
 		}
 	}
-	for _, args := range []string{"", "--increment-max-instances 1 --rollup-max-instances 1"} {
-		stdout, stderr, code := counters(t, append([]string{"estimate"}, strings.Fields(args)...)...)
-		worst := regexp.MustCompile(`At worst \$([\d,.]+) a day`).FindStringSubmatch(stdout)
-		if code != 0 || worst == nil {
-			t.Fatalf("no worst case (exit code %d):\n%s%s", code, stdout, stderr)
+	// What a flood costs where nothing bounds it, and what bounds it.
+	stdout, err := estimated(t, "--increment-max-instances 1 --rollup-max-instances 1")
+	worst := regexp.MustCompile(`Nothing bounds what a flood costs: some (\$[\d,]+) a day`).FindStringSubmatch(stdout)
+	if err != nil || worst == nil {
+		t.Fatalf("no worst case: %v\n%s", err, stdout)
+	}
+	for _, page := range []string{readme, "cost.md"} {
+		if !strings.Contains(read(page), worst[1]+" a day") {
+			t.Errorf("%s has another worst case than %s", page, worst[1])
 		}
-		dollars, err := strconv.ParseFloat(strings.ReplaceAll(worst[1], ",", ""), 64)
-		if err != nil || !strings.Contains(strings.ReplaceAll(read(readme), ",", ""), fmt.Sprintf("$%.0f", dollars)) {
-			t.Errorf("README.md has another worst case than this (%v):\n%s", err, stdout)
+	}
+	for _, page := range []string{readme, "cost.md", "likes.md"} {
+		if !strings.Contains(read(page), "$"+strings.TrimSuffix(deployment.UsualCeiling, "USD")+" a day") {
+			t.Errorf("%s doesn't say what a day costs at most by default", page)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -44,10 +45,10 @@ A counter that only counts documents (--fields 'users=count(/users)') has no sha
 					if err != nil {
 						return err
 					}
-					return t.print(cmd, s, "created %s: %s", printable(c.ID()), t.totals(s))
+					return t.print(cmd, s, "created %s: %s", terminal.Quote(c.ID()), t.totals(s))
 				}
 				return t.print(cmd, map[string]any{"counter": c.ID(), "num_shards": opts.Shards, "total": opts.Total},
-					"created %s: %s, total %d", printable(c.ID()), quantity(opts.Shards, "shard"), opts.Total)
+					"created %s: %s, total %d", terminal.Quote(c.ID()), quantity(opts.Shards, "shard"), opts.Total)
 			})
 		},
 	}

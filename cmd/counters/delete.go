@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -13,7 +14,7 @@ func newDeleteCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete ID",
 		Short: "Delete a counter",
-		Long: `Delete a counter with its members, its shards and its ledger, even if its document was deleted by hand. Until then
+		Long: `Delete a counter with its members, its shards and its base, even if its document was deleted by hand. Until then
 its counts are kept, and a document that is made again shows them. If this is interrupted, run it again to finish.`,
 		Example: `  counters delete post-123
   counters delete post-123 --yes`,
@@ -23,12 +24,12 @@ its counts are kept, and a document that is made again shows them. If this is in
 				const gone = "documents gone"
 				var end func() int
 				var opts shards.DeleteOptions
-				opts.Progress, end = underWay(cmd, "deleting "+printable(c.ID()), gone)
+				opts.Progress, end = underWay(cmd, "deleting "+terminal.Quote(c.ID()), gone)
 				err := c.Delete(ctx, opts)
 				if err = cutShort(err, end(), gone, "delete"); err != nil {
 					return err
 				}
-				return t.print(cmd, map[string]any{"counter": c.ID(), "deleted": true}, "deleted %s in %s", printable(c.ID()), where)
+				return t.print(cmd, map[string]any{"counter": c.ID(), "deleted": true}, "deleted %s in %s", terminal.Quote(c.ID()), where)
 			})
 		},
 	}

@@ -1,126 +1,133 @@
 package main
 
 import (
-	"context"
+	"bufio"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
-	source "github.com/firestore-counters/counters"
+	"github.com/firestore-counters/counters/cmd/counters/internal/deployment"
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
-// newScriptCommands are the scripts that deploy, try and remove the functions, for those who have
-// no checkout: the program carries them, with the functions' source and all that they read.
-func newScriptCommands() []*cobra.Command {
-	return []*cobra.Command{
-		newScriptCommand("deploy", "Deploy the functions to a project, with gcloud",
-			`  counters deploy --project my-project --location us-central1 --create-database --set AUTO_CREATE=true
-  counters deploy --project my-project --location eur3 --set HOSTED=true --set 'COUNTERS=posts/{post}' --dry-run`),
-		newScriptCommand("destroy", "Remove what deploy made, but no data",
-			`  counters destroy --project my-project --region us-central1`),
-		newScriptCommand("smoke", "Count against a deployment, and check that it answers as it should",
-			`  counters smoke https://counters-increment-abc123-uc.a.run.app --token "$(gcloud auth print-identity-token)"`),
-	}
-}
-
-// scriptVariable tells a script which program runs it: that checks settings for it, and is what its
-// messages name.
-const scriptVariable = "COUNTERS_PROGRAM"
-
-// newScriptCommand returns the command that runs a script. Its flags are the script's, and so is
-// its help.
-func newScriptCommand(name, short, example string) *cobra.Command {
-	script := "scripts/" + name + ".sh"
-	help := scriptHelp(script)
-	use, rest, _ := strings.Cut(strings.ReplaceAll(help, script, "counters "+name), "\n")
+func newDeployCommand() *cobra.Command {
+	var d deployment.Deployer
+	var load loadFlags
+	yes := false
 	cmd := &cobra.Command{
-		Use:                strings.TrimPrefix(use, "Usage: counters "),
-		Short:              short,
-		Long:               strings.TrimSpace(short + ".\n" + rest),
-		Example:            example,
-		DisableFlagParsing: true, DisableFlagsInUseLine: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
-				return cmd.Help()
+		Use:   "deploy --project P --location L",
+		Short: "Deploy the functions to a project, with gcloud",
+		Long: `Deploy the functions to a project, and all that belongs to them. Run it again after any change: it runs the commands of
+what differs, and none where nothing does.
+
+It needs gcloud, logged in with roles/owner or with the roles that docs/deploying.md lists; alpha for alert policies and
+beta for one of Google's accounts, as gcloud has no other commands for them. It checks the settings by the functions' own
+code, prints what it would make or take back, who may call that and what it costs, and asks whether to go on where there is
+a terminal to ask on. It takes five minutes in a new project. Rules that are there are never replaced. To replace them, take
+the Firebase CLI, in the folder firestore: firebase deploy --only firestore:rules. It takes (default), unless firebase.json
+names the database.`,
+		Example: `  counters deploy --project my-project --location us-central1 --create-database --set AUTO_CREATE=true
+  counters deploy --project my-project --location eur3 --set HOSTED=true --set 'COUNTERS=posts/{post}' --dry-run`,
+		Args: arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := load.set(new(cost.Load)); err != nil {
+				return err
 			}
-			return runScript(cmd, script, args)
-		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			var options []string
-			for _, m := range scriptOption.FindAllStringSubmatch(help, -1) {
-				options = append(options, m[1])
+			if err := d.Check(); err != nil {
+				return usageError{err}
 			}
-			return options, cobra.ShellCompDirectiveNoFileComp
+			d.Me, d.Said, d.Out = "deploy", cmd.ErrOrStderr(), cmd.OutOrStdout()
+			d.Estimate = func(w *deployment.Wanted, edition string) (string, error) {
+				return estimateOf(w, cost.Edition(edition), load)
+			}
+			d.Confirm = func() (bool, error) { return goOn(cmd, yes, "Go on") }
+			return d.Deploy(cmd.Context())
 		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.InitDefaultHelpFlag()
-	cmd.Flags().Lookup("help").Hidden = true // It is among the script's.
+	d.Flags(cmd.Flags())
+	load.add(cmd.Flags()) // of the plan's estimate
+	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask whether to go on")
+	cmd.Flags().BoolVar(&d.DryRun, "dry-run", false, "print each command that it would run, to be pasted into bash, and run none but those that ask what is there. "+
+		"Without a login it prints those of a new deployment")
 	return cmd
 }
 
-var (
-	helpText     = regexp.MustCompile(`(?s)<<'HELP'\n(.*?)HELP\n`)
-	scriptOption = regexp.MustCompile(`(?m)^  (--[a-z-]+)`)
-)
+func newDestroyCommand() *cobra.Command {
+	var d deployment.Deployer
+	var r deployment.Removal
+	yes := false
+	cmd := &cobra.Command{
+		Use:   "destroy --project P --region R",
+		Short: "Remove what deploy made, but no data",
+		Long: `Remove what deploy made, except for data and what other deployments may need, and say what is left. It is safe to run
+again.
 
-// scriptHelp is what a script prints when it is asked for help.
-func scriptHelp(script string) string {
-	text, err := source.Source.ReadFile(script)
-	help := helpText.FindSubmatch(text)
-	if err != nil || help == nil {
-		panic(fmt.Sprintf("%s has no help: %v", script, err)) // Not possible: it is ours.
+Without --everything that stays, and is listed at the end, each with the command that removes it. The database and its
+documents stay, unless they are named. The APIs, rules of an app's own, and images in a repository that
+--docker-repository named stay in any case. Counters keep their totals and shards; nothing adds to totals any more. What a
+client still writes to shards is counted when the functions are deployed again, by the first roll-up or Reconcile.`,
+		Example: `  counters destroy --project my-project --region us-central1`,
+		Args:    arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := d.CheckRemoval(r); err != nil {
+				return usageError{err}
+			}
+			d.Me, d.Said, d.Out = "destroy", cmd.ErrOrStderr(), cmd.OutOrStdout()
+			question := fmt.Sprintf("Remove %[1]s-increment, %[1]s-rollup and %[1]s-reconcile from %[2]s", d.Prefix, d.Project)
+			if r.Everything {
+				question += ", and what other deployments of counters there may need"
+			}
+			if r.Database != "" {
+				question += ", and the database " + r.Database + " with all documents in it"
+			}
+			if !yes && !d.DryRun {
+				if goes, err := goOn(cmd, false, question); err != nil || !goes || !atTerminal(cmd) {
+					return errors.Join(err, errors.New("nothing was removed; say --yes where there is no terminal to ask on"))
+				}
+			}
+			return d.Destroy(cmd.Context(), r)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	return string(help[1])
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&d.Project, "project", "", "project `P` that was deployed to")
+	flags.StringVar(&d.Region, "region", "", "region `R` of the functions")
+	flags.StringVar(&d.Prefix, "prefix", "counters", "`NAME` that was given to deploy")
+	flags.BoolVar(&r.Everything, "everything", false, "remove what other deployments may need, too: the TTL policy, index exemptions and composite indexes, security rules that deploy released, and the role of Eventarc's agent")
+	flags.StringVar(&r.Database, "delete-database", "", "with --everything: the database `ID` as well, with all documents in it, yours included")
+	flags.StringArrayVar(&d.Set, "set", nil, "a setting that deploy was given, `NAME=VALUE`, such as DATABASE, COUNTERS or FIELDS, where the functions are gone already: as long as they are there, they say it; "+
+		"may be repeated. Without it, nothing of a database is then removed or listed")
+	flags.BoolVar(&yes, "yes", false, "don't ask")
+	flags.BoolVar(&d.DryRun, "dry-run", false, "print each command, to be pasted into bash, and run none but those that ask what is there")
+	return cmd
 }
 
-// scriptFailed says that a script failed, and has said why.
-type scriptFailed struct{ code int }
+func atTerminal(cmd *cobra.Command) bool {
+	f, ok := cmd.InOrStdin().(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
 
-func (e scriptFailed) Error() string { return fmt.Sprintf("exit code %d", e.code) }
-
-// runScript unpacks what the program carries, and runs a script of it.
-func runScript(cmd *cobra.Command, script string, args []string) error {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		return fmt.Errorf("%s runs a script, which needs bash; on Windows, install Git, which has it (https://git-scm.com): %w", cmd.CommandPath(), err)
+// goOn asks on a terminal whether to go on. Where there is none, or it was answered before, it goes on.
+func goOn(cmd *cobra.Command, yes bool, question string) (bool, error) {
+	if yes || !atTerminal(cmd) {
+		return true, nil
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program, which checks the settings: %w", err)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s? [y/N] ", question)
+	answers := make(chan string, 1)
+	go func() {
+		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+		answers <- answer
+	}()
+	select {
+	case answer := <-answers:
+		return strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y"), nil
+	case <-cmd.Context().Done():
+		return false, cmd.Context().Err()
 	}
-	dir, err := os.MkdirTemp("", "counters-")
-	if err != nil {
-		return fmt.Errorf("make a folder for the functions' source: %w", err)
-	}
-	if script != "scripts/deploy.sh" || !slices.Contains(args, "--dry-run") { // which prints commands that read what is there
-		defer func() { _ = os.RemoveAll(dir) }()
-	}
-	if err := os.CopyFS(dir, source.Source); err != nil {
-		return fmt.Errorf("unpack the functions' source: %w", err)
-	}
-
-	c := exec.CommandContext(cmd.Context(), bash, append([]string{filepath.Join(dir, filepath.FromSlash(script))}, args...)...)
-	c.Env = append(os.Environ(), scriptVariable+"="+self)
-	c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	// Ctrl-C reaches the script by itself, and kill only this program. Either way the script
-	// removes what it made to work with, and gcloud what it was about.
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-	c.WaitDelay = 10 * time.Second
-	err = c.Run()
-	if cmd.Context().Err() != nil {
-		return fmt.Errorf("%s was interrupted; you may run it again: %w", cmd.CommandPath(), context.Cause(cmd.Context()))
-	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return scriptFailed{exit.ExitCode()}
-	}
-	return err
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -174,6 +175,7 @@ func describe(cmd *cobra.Command, s *dev.System, faults string, set settings.Set
 	fmt.Fprintf(w, "\nexport FIRESTORE_EMULATOR_HOST=%s\n", s.Firestore)
 	fmt.Fprintf(w, "export GOOGLE_CLOUD_PROJECT=%s\n", s.Project)
 	for _, v := range []struct{ name, value, standard string }{
+		{"DATABASE", set.Database, firestore.DefaultDatabaseID},
 		{"COUNTERS", set.Counters.String(), layout.DefaultPath},
 		{"SHARDS", set.Shards, layout.DefaultShards},
 		{"FIELDS", set.Fields.String(), layout.DefaultFields},

@@ -136,6 +136,20 @@ func (p *program) waitForTotal(t *testing.T, counter string, want int) {
 	}
 }
 
+// waitFor waits until something holds, and fails with what there is after two minutes.
+func waitFor(t *testing.T, holds func() (bool, string)) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		ok, what := holds()
+		if ok {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it never came to that:\n%s", what)
+		}
+	}
+}
+
 func TestDevCounts(t *testing.T) {
 	t.Parallel()
 	p := startProgram(t)
@@ -176,6 +190,57 @@ func TestDevStartsAgainWhereItsExportIsLeft(t *testing.T) {
 		if !strings.Contains(again.banner, want) {
 			t.Errorf("%q is not in\n%s", want, again.banner)
 		}
+	}
+}
+
+// A database with a name is exported like the rest, so that other commands work on it.
+func TestDevExportsItsDatabase(t *testing.T) {
+	t.Parallel()
+	shell, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash to paste what is printed into")
+	}
+	p := startProgramIn(t, []string{"DATABASE=eu-data"})
+	answer, err := http.Post(p.gateway+"/increment/post-123", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	p.waitForTotal(t, "post-123", 1)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exports := strings.Join(regexp.MustCompile(`(?m)^export .*$`).FindAllString(p.banner, -1), "\n")
+	get := exec.Command(shell, "-ec", exports+"\nexec \"$0\" get post-123", self)
+	get.Env = append(os.Environ(), programVariable+"=1", "DATABASE=")
+	if text, err := get.CombinedOutput(); err != nil || !strings.HasPrefix(string(text), "1\n") {
+		t.Errorf("with\n%s\nthe counter is\n%s%v", exports, text, err)
+	}
+}
+
+// A client of another project, or of another database, would wait for a total that never comes. That is said once for
+// each, also of one that only reads.
+func TestDevNamesClientsElsewhere(t *testing.T) {
+	t.Parallel()
+	p := startProgramIn(t, []string{"DATABASE=eu-data"})
+	firestore := regexp.MustCompile(`FIRESTORE_EMULATOR_HOST=(\S+)`).FindStringSubmatch(p.banner)[1]
+	databases := []string{"projects/my-project/databases/(default)", "projects/demo-counters/databases/(default)", "projects/demo-counters/databases/eu-data"}
+	for range 3 {
+		for _, database := range databases {
+			answer, err := http.Get("http://" + firestore + "/v1/" + database + "/documents/counters/post-123")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+		}
+	}
+	said := func(database string) int {
+		return strings.Count(p.logs.String(), "WARN a client uses another project or database, where nothing is rolled up used="+database+" ")
+	}
+	waitFor(t, func() (bool, string) { return said(databases[0]) > 0 && said(databases[1]) > 0, p.logs.String() })
+	if said(databases[0]) != 1 || said(databases[1]) != 1 || said(databases[2]) != 0 {
+		t.Errorf("each is named once, and its own is not:\n%s", p.logs)
 	}
 }
 

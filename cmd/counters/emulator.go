@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,10 +15,12 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/cmd/internal/dev"
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
 // emulatorConfig is what the flags of counters emulator say.
@@ -30,6 +33,8 @@ type emulatorConfig struct {
 	events map[string]string // pattern → URL
 	push   eventarc.Push
 	faults emulator.Faults
+
+	edition string
 }
 
 func newEmulatorCommand() *cobra.Command {
@@ -58,6 +63,7 @@ There are no security rules: whoever reaches the port may do anything. Web pages
 	flags.StringVar(&c.host, "host", "127.0.0.1", "address to listen on; whoever reaches it may do anything")
 	flags.StringSliceVar(&c.hosts, "allow-host", nil, "further names by which HTTP requests may call it, such as a container's")
 	addAllowOrigin(flags, &c.pages)
+	flags.StringVar(&c.edition, "edition", "standard", "edition that it plays: enterprise transactions lock nothing, and fail at their commit; a sum of nothing is null there")
 	flags.StringToStringVar(&c.ttl, "ttl", map[string]string{layout.Requests: layout.ExpireAt}, "collection=field: documents of the collection expire at the time in the field; may be repeated")
 	flags.StringToStringVar(&c.events, "events", nil, "pattern=URL: post changes of documents that match the pattern to the URL; may be repeated")
 	addPush(flags, &c.push)
@@ -70,6 +76,9 @@ There are no security rules: whoever reaches the port may do anything. Web pages
 func runEmulator(cmd *cobra.Command, c emulatorConfig) error {
 	if err := c.faults.Check(); err != nil {
 		return usageError{err}
+	}
+	if !slices.Contains(cost.Editions, cost.Edition(c.edition)) {
+		return badUsage("--edition %s: want standard or enterprise", c.edition)
 	}
 	if c.port < 0 || c.port > 65535 {
 		return badUsage("--port %d: want a port, 1 to 65535, or 0 for any free one", c.port)
@@ -104,7 +113,7 @@ func runEmulator(cmd *cobra.Command, c emulatorConfig) error {
 		return fmt.Errorf("%w; choose another with %s", err, flag)
 	}
 	server := emulator.New(emulator.Options{
-		Faults: c.faults, Logger: logger, TTL: c.ttl, Hosts: append(c.hosts, c.host), Origins: c.pages,
+		Faults: c.faults, Logger: logger, TTL: c.ttl, Hosts: append(c.hosts, c.host), Origins: c.pages, Enterprise: c.edition == string(cost.Enterprise),
 	})
 	for _, d := range deliverers {
 		server.OnChange(d.Deliver)
@@ -133,11 +142,12 @@ func addAllowOrigin(flags *pflag.FlagSet, origins *[]string) {
 	flags.StringSliceVar(origins, "allow-origin", nil, "origin, such as https://app.example, of web pages that may call the embedded Firestore, as well as pages of this machine; * is any")
 }
 
-// checkOrigins says which origin can't be one.
+// checkOrigins writes origins as browsers do, and says which can't be one.
 func checkOrigins(origins []string) error {
-	for _, origin := range origins {
-		if u, err := url.Parse(origin); origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host) {
-			return badUsage("--allow-origin %s: want an origin such as https://app.example, without a path, or *", origin)
+	for i, origin := range origins {
+		var want string
+		if origins[i], want = settings.Origin(origin); want != "" {
+			return badUsage("--allow-origin %s: want %s", origin, want)
 		}
 	}
 	return nil

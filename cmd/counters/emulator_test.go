@@ -68,6 +68,7 @@ func TestEmulatorCommandRefuses(t *testing.T) {
 		"--events a/{b}=nowhere":         "--events a/{b}=nowhere: want a URL",
 		"--events a/{b}/c=http://x.test": "--events: pattern",
 		"--port 99999":                   "--port",
+		"--edition gold":                 "--edition gold: want standard or enterprise",
 		"extra":                          "1 argument, want: counters emulator",
 	} {
 		var stderr strings.Builder
@@ -81,7 +82,7 @@ func TestEmulatorCommandRefuses(t *testing.T) {
 func TestAllowOrigin(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"emulator", "dev"} {
-		for _, origin := range []string{"app.example", "https://app.example/", "https://", "null"} {
+		for _, origin := range []string{"app.example", "https://app.example/", "https://", "null", "https://app.example?x", "https://user@app.example"} {
 			_, errOut, code := counters(t, command, "--allow-origin", origin)
 			if code != exitUsage || !strings.Contains(errOut, "--allow-origin "+origin+": want an origin") {
 				t.Errorf("%s --allow-origin %s: exit code %d, %q", command, origin, code, errOut)

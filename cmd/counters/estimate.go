@@ -3,93 +3,87 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
+	"github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
-// newEstimateCommand is what deploy prints of a deployment's costs.
-func newEstimateCommand() *cobra.Command {
-	var location, memory string
-	d := cost.Deployment{Load: cost.Load{Counters: 1, PerShard: cost.HotRate, Commit: cost.CommitTime, Instances: 1}}
-	cmd := &cobra.Command{
-		Use:   "estimate [NAME=VALUE...]",
-		Short: "Work out what a deployment costs a month, for the plan of deploy",
-		Long: `Work out on paper what a deployment costs a month at a rate of increments of one counter, with its settings, instances
-and ways to pay. It also says the worst case, a day in which a flood keeps all instances busy, and how to lower it.`,
-		Example: `  counters estimate --rate 100 --location us-central1 --increment-billing instance ROLLUP_INTERVAL=5s`,
-		Hidden:  true,
-		RunE: func(cmd *cobra.Command, given []string) error {
-			deployed, err := settings.ForDeployment(given)
-			if err != nil {
-				return usageError{err}
-			}
-			s, err := settings.Parse(deployed.Environment)
-			if err != nil {
-				return usageError{err}
-			}
-			d.Interval, d.CommitInterval, d.InexactWrites = s.RollupInterval, s.CommitInterval, !s.ExactWrites
-			if err := validLoad(d.Load); err != nil {
-				return usageError{err}
-			}
-			for flag, way := range map[string]cost.Billing{"--increment-billing": d.IncrementBilling, "--rollup-billing": d.RollupBilling} {
-				if !slices.Contains(cost.Billings, way) {
-					return badUsage("%s %s: want request or instance", flag, way)
-				}
-			}
-			if d.Size, err = cost.SizeOf("1", memory); err != nil {
-				return badUsage("--memory: %w", err)
-			}
-			prices, err := cost.PricesOf(location)
-			if err != nil {
-				return badUsage("--location: %w", err)
-			}
-			return printEstimate(cmd.OutOrStdout(), d, prices)
-		},
-		ValidArgsFunction: cobra.NoFileCompletions,
+// estimateOf is what a deployment costs.
+func estimateOf(w *deployment.Wanted, edition cost.Edition, load loadFlags) (string, error) {
+	s, err := settings.Parse(append([]string{"PROJECT_NUMBER=1"}, w.Settings.Environment...))
+	if err != nil {
+		return "", err
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.Float64Var(&d.Rate, "rate", 100, "increments a second")
-	flags.StringVar(&location, "location", "us-central1", "of the database")
-	flags.StringVar(&memory, "memory", "512Mi", "of an instance")
-	flags.StringVar((*string)(&d.IncrementBilling), "increment-billing", "request", "request or instance")
-	flags.StringVar((*string)(&d.RollupBilling), "rollup-billing", "request", "request or instance")
-	flags.IntVar(&d.Increment.Min, "increment-min-instances", 0, "kept warm")
-	flags.IntVar(&d.Increment.Max, "increment-max-instances", 10, "at most")
-	flags.IntVar(&d.Rollup.Min, "rollup-min-instances", 0, "kept warm")
-	flags.IntVar(&d.Rollup.Max, "rollup-max-instances", 2, "at most")
-	return cmd
+	d := cost.Deployment{
+		Load: cost.Load{PerShard: cost.HotRate, Commit: cost.CommitTime, Instances: 1,
+			Interval: s.RollupInterval, CommitInterval: s.CommitInterval, InexactWrites: !s.ExactWrites},
+		IncrementBilling: cost.Billing(w.Billing), RollupBilling: cost.Billing(w.RollupBilling), Flushes: s.RollupFlushes,
+	}
+	d.OfUsers = s.Auth != "none"
+	d.Increment.Min, d.Increment.Max, d.Rollup.Min, d.Rollup.Max = w.Least, w.Most, w.RollupLeast, w.RollupMost
+	if err := load.set(&d.Load); err != nil {
+		return "", err
+	}
+	if err := validLoad(d.Load); err != nil {
+		return "", err
+	}
+	if d.Size, err = cost.SizeOf("1", w.Memory); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if prices, err := cost.PricesOf(w.Location); err == nil {
+		printEstimate(&b, d, prices.In(edition))
+	} else if w.Ceiling == nil {
+		return "", err
+	} else {
+		fmt.Fprintf(&b, "%v\nSo there is no estimate, and the ceiling is by the dearest.\n", err)
+	}
+	if w.Ceiling == nil {
+		prices := w.Prices(edition)
+		printWorst(&b, d, prices)
+		return b.String(), nil
+	}
+	asked := "--most-per-day " + w.MostPerDay
+	if !w.Asked() {
+		asked += ", as nothing else was asked for: --most-per-day none bounds nothing"
+	}
+	fmt.Fprintf(&b, "At most $%s a day, whatever anybody sends (%s): %s.\n", thousands(w.Ceiling.Day), asked, fits(*w.Ceiling))
+	err = printCeiling(&b, *w.Ceiling)
+	b.WriteString(ceilingLines(*w.Ceiling))
+	return b.String(), err
 }
 
-func printEstimate(w io.Writer, d cost.Deployment, p cost.Prices) error {
-	month := func(perSecond float64) string { return "$" + thousands(perSecond*secondsPerMonth) }
+// printEstimate says what the load costs that is expected.
+func printEstimate(w io.Writer, d cost.Deployment, p cost.Prices) {
 	said := func(d cost.Deployment) string {
 		e := d.Expected(p)
-		return fmt.Sprintf("%s a month: documents %s, Increment %s by the %s, Rollup %s by the %s",
-			month(e.Total()), month(e.Documents), month(e.Increment), d.IncrementBilling, month(e.Rollup), d.RollupBilling)
+		month := func(perSecond float64) string { return "$" + thousands(perSecond*secondsPerMonth) }
+		return fmt.Sprintf("about %s a month: documents %s, Increment %s by the %s, Rollup %s by the %s",
+			about(e.Total()*secondsPerMonth), month(e.Documents), month(e.Increment), d.IncrementBilling, month(e.Rollup), d.RollupBilling)
 	}
-	fmt.Fprintf(w, "At %s a second of one counter, on paper, by list prices of %s (Firestore: %s):\n  %s\n",
-		quantity(d.Rate, "increment"), p.Location, p.Source, said(d))
+	fmt.Fprintf(w, "At %s, on paper, by list prices of %s (Firestore: %s):\n  %s\n", of(d.Load), p.Location, p.Source, said(d))
+	if other := p.In(p.Edition.Other()); d.Expected(other).Total() < muchLess*d.Expected(p).Total() {
+		fmt.Fprintf(w, "Less in a database of the %s edition, about %s a month; an edition never changes.\n", named(other.Edition), about(d.Expected(other).Total()*secondsPerMonth))
+	}
 	if better := d.Better(p); better.Expected(p).Total() < 0.9*d.Expected(p).Total() {
 		fmt.Fprintf(w, "Less with --increment-billing %s --rollup-billing %s:\n  %s\n", better.IncrementBilling, better.RollupBilling, said(better))
 	}
+}
+
+// printWorst says what a flood costs where nothing bounds it.
+func printWorst(w io.Writer, d cost.Deployment, p cost.Prices) {
 	day := func(perSecond float64) string { return "$" + thousands(perSecond*secondsPerDay) }
 	worst := d.Worst(p)
-	fmt.Fprintf(w, "At worst %s a day: those who may call it keep all instances busy, %d of Increment and %d of Rollup, with some\n"+
-		"  %s increments a second, each with a key and of another counter: documents %s, Increment %s, Rollup %s.\n",
-		day(worst.Total()), d.Increment.Max, d.Rollup.Max, thousandsOf(worst.Rate), day(worst.Documents), day(worst.Increment), day(worst.Rollup))
-	lower := ""
-	if d.Increment.Max > 1 {
-		d.Increment.Max, d.Rollup.Max = 1, 1
-		lower = fmt.Sprintf("--increment-max-instances 1 --rollup-max-instances 1 lower that to %s a day.\n  ", day(d.Worst(p).Total()))
+	counters := cost.FloodCounters
+	if d.OfUsers {
+		counters = cost.FloodCountersOfUser
 	}
-	_, err := fmt.Fprintf(w, "  %sRATE_LIMIT slows each caller down, and --budget AMOUNT tells you: it stops nothing.\n", lower)
-	return err
+	fmt.Fprintf(w, "Nothing bounds what a flood costs: some %s a day, where requests of POST / with %d counters each keep all instances busy,\n"+
+		"  %d of Increment and %d of Rollup: %s writes a second, measured. Documents %s, Increment %s, Rollup %s, answers and events %s.\n",
+		about(worst.Total()*secondsPerDay), counters, d.Increment.Max, d.Rollup.Max, thousandsOf(worst.Rate), day(worst.Documents), day(worst.Increment), day(worst.Rollup), day(worst.Network))
+	fmt.Fprintf(w, "  --most-per-day %s bounds it. RATE_LIMIT slows each caller down, and --budget AMOUNT tells you: it stops nothing.\n", deployment.UsualCeiling)
 }
 
 // thousands is an amount with cents, and with commas between thousands.

@@ -17,13 +17,15 @@ func addEventFaults(flags *pflag.FlagSet, f *eventarc.Faults) {
 	flags.Float64Var(&f.Reorder, "reorder", 0, "probability that an event is overtaken by later ones")
 }
 
-// addCommitFaults adds the flags of what may go wrong with commits.
+// addCommitFaults adds the flags of what may go wrong with commits, and of how long requests take.
 func addCommitFaults(flags *pflag.FlagSet, f *emulator.Faults) {
 	flags.Float64Var(&f.Abort, "abort", 0, "probability that a commit fails with ABORTED")
 	flags.Float64Var(&f.Unavailable, "unavailable", 0, "probability that a commit fails with UNAVAILABLE before it is applied")
 	flags.Float64Var(&f.LoseAnswers, "lose-answers", 0, "probability that a commit is applied and its answer lost as UNAVAILABLE")
 	flags.Float64Var(&f.DocWriteRate, "doc-write-rate", 0, "commits a second that one document takes before they queue and fail; 0 takes any number")
 	flags.DurationVar(&f.CommitLatency, "commit-latency", 0, "how long a commit takes at least, such as 30ms, and its documents take no other")
+	flags.DurationVar(&f.QueryLatency, "query-latency", 0, "how long a query takes at least, such as 20ms")
+	flags.DurationVar(&f.IndexTombstones, "index-tombstones", 0, "how long a query takes for each 10,000 index entries that were replaced within an hour, such as 20ms")
 }
 
 // faultsSet lists the faults that are asked for, with the seed that makes the same happen again; it

@@ -7,21 +7,19 @@ import (
 	"os"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/shards"
 )
 
-// newImportCommand returns the import from the one source that there is, and by its name as well.
+// newImportCommand returns the import from the extension, also by its name, and that of lists.
 func newImportCommand(t *target) *cobra.Command {
 	cmd := newImportExtensionCommand(t, "import")
-	cmd.AddCommand(newImportExtensionCommand(t, "firestore-counter"))
+	cmd.AddCommand(newImportExtensionCommand(t, "firestore-counter"), newImportMembersCommand(t))
 	return cmd
 }
 
@@ -34,9 +32,9 @@ func newImportExtensionCommand(t *target, name string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name + " --path DOCUMENT --field FIELD",
 		Short: "Take over counters of Firebase's Distributed Counter extension",
-		Long: `Take over a counter of Firebase's Distributed Counter extension (firestore-counter), which shuts down on 2027-03-31,
-or of its successor, the function kit @firebase-function-kits/firestore-counter: what its document holds, and what waits
-in _counter_shards_ beside it, with partial sums.
+		Long: `Take over a counter of Firebase's Distributed Counter extension (firestore-counter), or of its successor, the function kit
+@firebase-function-kits/firestore-counter: what its document holds, and what waits in _counter_shards_ beside it, with
+partial sums.
 
 Into a counter of its own: nothing of the extension's changes, and its clients may go on. Each run adds what has come
 since the last one. So run it now, move the clients, and run it again when the last one has moved: then the counter is
@@ -44,7 +42,8 @@ exact. A field that nothing has counted is refused.
 
 In place, when the document itself becomes the counter (--counter-path 'pages/{page}' --hosted --fields visits): its
 number stays, and takes over what waits in _counter_shards_, so no reader sees another number. First uninstall the
-extension, or the kit's functions, or both write the field. Its clients may go on: each run takes what they added.
+extension (from 2027-03-31 on, as with the kit, delete its functions), or both write the field. Its clients may go on:
+each run takes what they added.
 
 With --all, all documents of a path such as pages/{page}, in place. --dry-run says what it would do. You may end it
 anywhere and run it again: it goes on where it was.`,
@@ -92,11 +91,8 @@ anywhere and run it again: it goes on where it was.`,
 			defer db.Close()
 			return t.withCounterFor(ctx, id, func(ctx context.Context, c shards.Counter) error {
 				var imported extension.Imported
-				large := func(shards int, about time.Duration) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s: %s\n", printable(source.Path), takesLong(shards, about))
-				}
 				run := func() (err error) {
-					imported, err = extension.ImportWith(ctx, db, id, source, extension.Options{Large: large})
+					imported, err = extension.Import(ctx, db, id, source)
 					return err
 				}
 				err := run()
@@ -116,9 +112,9 @@ anywhere and run it again: it goes on where it was.`,
 					extension.Imported
 				}{id, imported}
 				if imported.InPlace {
-					return t.print(cmd, result, "%s: %s is %d, %d of it from _counter_shards_", printable(id), source.Field, imported.Value, imported.Added)
+					return t.print(cmd, result, "%s: %s is %d, %d of it from _counter_shards_", terminal.Quote(id), source.Field, imported.Value, imported.Added)
 				}
-				return t.print(cmd, result, "%s %+d, of %d in %s", printable(id), imported.Added, imported.Value, source.Path)
+				return t.print(cmd, result, "%s %+d, of %d in %s", terminal.Quote(id), imported.Added, imported.Value, source.Path)
 			})
 		},
 	}
@@ -171,28 +167,8 @@ func (a *importedAll) add(d extension.Document) {
 
 // importAll imports one field of all documents of a path, in place.
 func (t *target) importAll(cmd *cobra.Command, source extension.Source, opts extension.ImportAllOptions) error {
-	flags := cmd.Flags()
-	if !t.given(flags.Changed("counter-path"), "COUNTERS") {
-		t.Counters = source.Path
-	}
-	if t.Counters != source.Path {
-		return badUsage("--path %s: want %s, where counters are (COUNTERS, --counter-path)", source.Path, t.Counters)
-	}
-	fields := t.given(flags.Changed("fields"), "FIELDS")
-	if source.Field == "" && fields && len(t.fieldNames()) == 1 {
-		source.Field = t.fieldNames()[0]
-	}
-	switch {
-	case source.Field == "":
-		return badUsage("--field is missing: the field that the extension counts")
-	case strings.Contains(source.Field, "."):
-		return badUsage("--field %s: want one that is in no map; import the others one by one, into counters beside their documents", source.Field)
-	case !fields:
-		t.Fields = source.Field
-	}
-	t.Hosted = true
-	if opts.Parallel < 1 || opts.Parallel > 500 {
-		return badUsage("--parallel %d: want 1 to 500", opts.Parallel)
+	if err := t.inPlace(cmd, source.Path, &source.Field, opts.Parallel); err != nil {
+		return err
 	}
 	db, err := t.connect(cmd.Context())
 	if err != nil {
@@ -205,19 +181,13 @@ func (t *target) importAll(cmd *cobra.Command, source extension.Source, opts ext
 		doing = "looking"
 	}
 	progress := newProgress(cmd.ErrOrStderr(), doing)
-	note := func(path, text string) {
-		_ = progress.Clear()
-		fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s: %s\n", printable(path), terminal.Escape(text))
-	}
 	result := importedAll{Path: source.Path, Field: source.Field, DryRun: opts.DryRun, Documents: []extension.Document{}}
 	opts.Report = func(d extension.Document) {
 		_ = progress.Add(1)
 		if result.add(d); d.Outcome == extension.Failed {
-			note(d.Path, d.Error)
+			_ = progress.Clear()
+			fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s: %s\n", terminal.Quote(d.Path), terminal.Line(d.Error))
 		}
-	}
-	opts.Large = func(path string, shards int, about time.Duration) {
-		note(path, takesLong(shards, about))
 	}
 	err = extension.ImportAll(cmd.Context(), db, source.Field, opts)
 	_ = progress.Finish()
@@ -236,9 +206,32 @@ func (t *target) importAll(cmd *cobra.Command, source extension.Source, opts ext
 	return nil
 }
 
-// takesLong says how long an import takes that waits for its counter's ledger to have room again.
-func takesLong(shards int, about time.Duration) string {
-	return fmt.Sprintf("moving %s of the extension takes up to %v, because no more than 300000 are moved in %v. You may end it, and import again later", quantity(shards, "shard"), about, ledger.InDoubt)
+// inPlace makes the documents of a path the counters of the command, in which a field is taken over in place.
+func (t *target) inPlace(cmd *cobra.Command, path string, field *string, parallel int) error {
+	flags := cmd.Flags()
+	if !t.given(flags.Changed("counter-path"), "COUNTERS") {
+		t.Counters = path
+	}
+	if t.Counters != path {
+		return badUsage("--path %s: want %s, where counters are (COUNTERS, --counter-path)", path, t.Counters)
+	}
+	fields := t.given(flags.Changed("fields"), "FIELDS")
+	if *field == "" && fields && len(t.fieldNames()) == 1 {
+		*field = t.fieldNames()[0]
+	}
+	switch {
+	case *field == "":
+		return badUsage("--field is missing: the field that is taken over")
+	case strings.Contains(*field, "."):
+		return badUsage("--field %s: want one that is in no map; import the others one by one, into counters beside their documents", *field)
+	case !fields:
+		t.Fields = *field
+	}
+	t.Hosted = true
+	if parallel < 1 || parallel > 500 {
+		return badUsage("--parallel %d: want 1 to 500", parallel)
+	}
+	return nil
 }
 
 // given reports whether a flag, or the variable that it stands for, is set.

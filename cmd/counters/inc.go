@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -71,7 +72,7 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 				if replayed {
 					note = " (counted before, under the same key)"
 				}
-				return t.print(cmd, map[string]any{"counter": c.ID(), "by": asked, "replayed": replayed}, "%s %s%s", printable(c.ID()), said, note)
+				return t.print(cmd, map[string]any{"counter": c.ID(), "by": asked, "replayed": replayed}, "%s %s%s", terminal.Quote(c.ID()), said, note)
 			})
 		},
 	}

@@ -1,17 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/book"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
@@ -26,7 +25,7 @@ func newLagCommand(t *target) *cobra.Command {
 waited for its roll-up. A second or two is healthy while a counter is incremented, and nothing when it is quiet. If a
 counter is behind for minutes, an event was lost: "counters reconcile ID" counts what it would have brought.
 
-It reads each counter's ledger and shards, as of one moment. With --all it prints only counters that are behind.`,
+It reads each counter's document and shards, as of one moment. With --all it prints only counters that are behind.`,
 		Example: `  counters lag post-123
   counters lag --all --json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -51,7 +50,7 @@ It reads each counter's ledger and shards, as of one moment. With --all it print
 			for _, id := range args {
 				l, err := t.lagOf(cmd.Context(), db, id)
 				switch {
-				case errors.Is(err, shards.ErrNotFound), errors.Is(err, rollup.ErrDamagedLedger): // which says nothing of the others
+				case errors.Is(err, shards.ErrNotFound), errors.Is(err, rollup.ErrDamagedBase): // which says nothing of the others
 					failed = append(failed, t.unlessFound(fmt.Sprintf("project %s, database %s", db.Project(), t.Database), id, err))
 				case err != nil:
 					return errors.Join(append(failed, err)...)
@@ -72,20 +71,23 @@ It reads each counter's ledger and shards, as of one moment. With --all it print
 type lag struct {
 	Counter string           `json:"counter"`
 	Shards  int              `json:"shards"`         // that there are
-	Waiting int              `json:"waiting"`        // of these, written since they were counted
+	Waiting int              `json:"waiting"`        // of these, written after what a total that is behind shows
 	Behind  map[string]int64 `json:"behind"`         // :: field → what is in the shards and not in its total
-	Oldest  float64          `json:"oldest_seconds"` // since the first of those was written
+	Oldest  float64          `json:"oldest_seconds"` // since the first of those was written; without one, since the total was
 }
 
 func (l lag) String() string {
-	if l.Waiting == 0 {
-		return printable(l.Counter) + "  up to date"
+	oldest := (time.Duration(l.Oldest * float64(time.Second))).Round(10 * time.Millisecond)
+	switch {
+	case len(l.Behind) == 0:
+		return terminal.Quote(l.Counter) + "  up to date"
+	case l.Waiting == 0: // a shard was deleted, or something else wrote the document or its base
+		return fmt.Sprintf("%s  %s behind, for %v at most", terminal.Quote(l.Counter), list(l.Behind), oldest)
 	}
-	return fmt.Sprintf("%s  %s behind, the oldest of %s for %v", printable(l.Counter), list(l.Behind), quantity(l.Waiting, "shard"),
-		(time.Duration(l.Oldest * float64(time.Second))).Round(10*time.Millisecond))
+	return fmt.Sprintf("%s  %s behind, the oldest of %s for %v", terminal.Quote(l.Counter), list(l.Behind), quantity(l.Waiting, "shard"), oldest)
 }
 
-// lagOf compares a counter's ledger with its shards, as of one moment.
+// lagOf compares what a counter's document shows with its base and its shards, as of one moment.
 func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error) {
 	books, _, err := book.Of(db).Get(ctx, db, []string{id})
 	if err == nil {
@@ -94,42 +96,38 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 	if err != nil {
 		return lag{}, fmt.Errorf("read counter %q: %w", id, err)
 	}
-	k, known := books[0], ledger.New(nil) // of a counter that no event has come of: nothing is counted yet
-	if k.Ledger != nil {
-		known = k.Ledger
-	}
-	there, err := db.Documents(ctx, store.Query{Collection: db.Layout.ShardsOf(id), At: k.At})
+	k := books[0]
+	there, err := book.Of(db).Shards(ctx, db, id, k.At)
 	if err != nil {
-		return lag{}, fmt.Errorf("read the shards of counter %q: %w", id, err)
+		return lag{}, fmt.Errorf("read counter %q: %w", id, err)
 	}
-	if k.Doc == nil && k.Ledger == nil && len(there) == 0 {
+	if k.Doc == nil && !k.HasBase() && len(there) == 0 {
 		return lag{}, fmt.Errorf("read counter %q: %w", id, shards.ErrNotFound)
 	}
 	l := lag{Counter: id, Shards: len(there), Behind: map[string]int64{}}
-	for _, shard := range there {
-		// Whatever the times say: of a database that was restored, a shard may be older than its ledger.
-		if t.differ(db, shard, known.States[ledger.Key(store.IDOf(shard.GetName()))], l.Behind) {
-			l.Waiting++
-			l.Oldest = max(l.Oldest, k.At.Sub(shard.GetUpdateTime().AsTime()).Seconds())
-		}
-	}
-	return l, nil
-}
-
-// differ adds to behind what a shard holds beyond what was counted of it, and reports whether that
-// is anything. What is no integer is not behind: the last one counts on.
-func (t *target) differ(db *store.DB, shard *firestorepb.Document, entry ledger.Entry, behind map[string]int64) (differs bool) {
+	waiting := map[string]bool{}
 	for _, field := range db.Layout.Fields {
-		n, whole := store.Integer(shard.GetFields()[field.Shard])
-		if !whole {
+		total, ok := k.Base.Total(field, there.Add(field))
+		shown, _ := store.Integer(k.Doc.GetFields()[field.Name])
+		if !ok || total == shown || !k.MayShow(field) { // doctor names what can't be shown
 			continue
 		}
-		if d := ledger.Sub(n, entry.Counts[field.Shard]); d != 0 {
-			differs = true
-			behind[field.Name] = ledger.Add(behind[field.Name], d)
+		l.Behind[field.Name] = store.Sub(total, shown)
+		asOf, oldest := k.AsOf(field), time.Duration(0)
+		for _, shard := range there {
+			at := shard.GetUpdateTime().AsTime()
+			if n, _ := store.Float(shard.GetFields()[field.Shard]); at.After(asOf) && (n != 0 || !asOf.IsZero()) {
+				waiting[shard.GetName()] = true
+				oldest = max(oldest, k.At.Sub(at))
+			}
 		}
+		if oldest == 0 {
+			oldest = k.At.Sub(cmp.Or(asOf, k.At))
+		}
+		l.Oldest = max(l.Oldest, oldest.Seconds())
 	}
-	return differs
+	l.Waiting = len(waiting)
+	return l, nil
 }
 
 // lagOfAll prints those counters that are behind, and how many there are.
@@ -149,10 +147,10 @@ func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
 			switch {
 			case errors.Is(err, shards.ErrNotFound):
 				continue // it has been deleted
-			case errors.Is(err, rollup.ErrDamagedLedger):
+			case errors.Is(err, rollup.ErrDamagedBase):
 				damaged++
 				_ = progress.Clear()
-				fmt.Fprintln(cmd.ErrOrStderr(), "counters:", terminal.Escape(err.Error()))
+				fmt.Fprintln(cmd.ErrOrStderr(), "counters:", terminal.Error(err))
 				continue
 			case err != nil:
 				_ = progress.Finish()
@@ -160,7 +158,7 @@ func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
 			}
 			seen++
 			oldest = max(oldest, l.Oldest)
-			if l.Waiting == 0 {
+			if len(l.Behind) == 0 {
 				continue
 			}
 			late++

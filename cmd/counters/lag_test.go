@@ -49,11 +49,11 @@ func TestLag(t *testing.T) {
 		t.Errorf("as JSON: %s, %v", out, err)
 	}
 
-	// As in a database that was restored, where the ledger came last.
+	// As in a database that was restored, where the document came last.
 	if out, errOut, code := counters(t, "inc", "quiet", "--by", "likes=3"); code != 0 {
 		t.Fatal(out, errOut)
 	}
-	made := firestore.Client(t, "demo-counters").Doc("counters/quiet/counter_rollup/ledger")
+	made := firestore.Client(t, "demo-counters").Doc("counters/quiet")
 	doc, err := made.Get(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -65,12 +65,30 @@ func TestLag(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, _, _ := counters(t, "lag", "quiet"); !strings.Contains(out, "quiet  likes +3 behind, the oldest of 1 shard") {
-		t.Errorf("a shard that is older than its ledger: %s", out)
+		t.Errorf("shards that are older than their counter's document: %s", out)
+	}
+	// Of a shard that was deleted nobody knows since when.
+	if out, errOut, code := counters(t, "reconcile", "quiet"); code != 0 {
+		t.Fatal(out, errOut)
+	}
+	shards, err := made.Collection("shards").Documents(t.Context()).GetAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shard := range shards {
+		if _, err := shard.Ref.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range []string{"lag quiet", "lag --all"} {
+		if out, _, _ := counters(t, strings.Fields(args)...); !strings.Contains(out, "quiet  likes -3 behind, for ") || !strings.Contains(out, " at most\n") {
+			t.Errorf("%s: shards that are gone: %s", args, out)
+		}
 	}
 }
 
-// A ledger that can't be used hides no other counter: that is what is looked for at an alert.
-func TestLagBesideADamagedLedger(t *testing.T) {
+// A base that can't be used hides no other counter: that is what is looked for at an alert.
+func TestLagBesideADamagedBase(t *testing.T) {
 	firestore := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
@@ -79,8 +97,8 @@ func TestLagBesideADamagedLedger(t *testing.T) {
 			t.Fatal(args, errOut)
 		}
 	}
-	spoilt := firestore.Client(t, "demo-counters").Doc("counters/a/counter_rollup/ledger")
-	if _, err := spoilt.Update(t.Context(), []fs.Update{{Path: "states", Value: "none"}}); err != nil {
+	spoilt := firestore.Client(t, "demo-counters").Doc("counters/a/counter_rollup/base")
+	if _, err := spoilt.Update(t.Context(), []fs.Update{{Path: "base", Value: "none"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ args, out, err string }{
@@ -89,7 +107,7 @@ func TestLagBesideADamagedLedger(t *testing.T) {
 		{"lag a nobody b", "b  total +1 behind, the oldest of 1 shard for ", "counter not found at counters/nobody"},
 	} {
 		out, errOut, code := counters(t, strings.Fields(c.args)...)
-		if code != exitFailed || !strings.Contains(out, c.out) || !strings.Contains(errOut, c.err) || !strings.Contains(errOut, `read counter "a": ledger is damaged`) {
+		if code != exitFailed || !strings.Contains(out, c.out) || !strings.Contains(errOut, c.err) || !strings.Contains(errOut, `read counter "a": base is damaged`) {
 			t.Errorf("%s: exit code %d, %q, %q; want %q, error %q", c.args, code, out, errOut, c.out, c.err)
 		}
 	}

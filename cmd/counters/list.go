@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -31,7 +32,7 @@ func newListCommand(t *target) *cobra.Command {
 					if n++; n == 1 && !t.json {
 						fmt.Fprintln(rows, "COUNTER\tTOTAL\tSHARDS")
 					}
-					if err := t.printTo(rows, s, "%s\t%s\t%d", printable(s.Counter), t.totals(s), s.NumShards); err != nil {
+					if err := t.printTo(rows, s, "%s\t%s\t%d", terminal.Quote(s.Counter), t.totals(s), s.NumShards); err != nil {
 						return err
 					}
 					if n%rowsAligned == 0 {

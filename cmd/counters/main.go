@@ -58,9 +58,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = cmp.Or(unknownCommand(root, args), err)
 	}
 	code := exitFailed
-	if failed, ok := errors.AsType[scriptFailed](err); ok {
-		return failed.code
-	}
 	switch {
 	case err == nil:
 		return 0
@@ -75,6 +72,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	default:
 		err = forbidden(err)
 	}
-	fmt.Fprintln(stderr, "counters:", terminal.Escape(err.Error()))
+	fmt.Fprintln(stderr, "counters:", terminal.Error(err))
 	return code
 }

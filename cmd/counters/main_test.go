@@ -13,9 +13,7 @@ const programVariable = "COUNTERS_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	dev.ServeIfChild()
-	// A script that the program runs has it check settings: that would run all these tests, and
-	// they the script again.
-	if os.Getenv(programVariable) != "" || os.Getenv(scriptVariable) != "" {
+	if os.Getenv(programVariable) != "" {
 		_ = os.Unsetenv(programVariable) // Its own processes are functions.
 		main()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -71,7 +72,7 @@ func newToggleCommand(t *target, cmd *cobra.Command, toggle func(ctx context.Con
 			if !until.IsZero() {
 				printed["until"] = until
 			}
-			return t.print(cmd, printed, "%s %s, %s of %s%s", printable(args[2]), said, args[1], printable(c.ID()), held(until))
+			return t.print(cmd, printed, "%s %s, %s of %s%s", terminal.Quote(args[2]), said, args[1], terminal.Quote(c.ID()), held(until))
 		})
 	}
 	return cmd
@@ -110,7 +111,7 @@ per 1,000.`,
 						return err
 					}
 					none = false
-					if err := t.print(cmd, m, "%s\t%s%s", printable(m.Member), m.At.Format(time.RFC3339), held(m.Until)); err != nil {
+					if err := t.print(cmd, m, "%s\t%s%s", terminal.Quote(m.Member), m.At.Format(time.RFC3339), held(m.Until)); err != nil {
 						return err
 					}
 				}
@@ -145,8 +146,8 @@ func newAuditCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit ID",
 		Short: "Compare a counter's sums with its members",
-		Long: `Compare the sum of a counter's shards with its members, for each field and all at one time. What the members
-don't explain are other increments, such as those by "inc". The server adds up and counts, for a read
+		Long: `Compare what a counter counts, the sum of its shards and its base, with its members, for each field and all at
+one time. What the members don't explain are other increments, such as those by "inc", and what it was set to. The server adds up and counts, for a read
 per 1,000 shards or members.
 
 If a field should hold members only, say --otherwise 0: then anything else in it is an error.`,
@@ -183,9 +184,9 @@ If a field should hold members only, say --otherwise 0: then anything else in it
 
 // agreement says in a line what a field is made of, and whether its total shows that.
 func agreement(a shards.Audit) string {
-	line := fmt.Sprintf("%d = %s + %d of other increments", a.Shards, quantity(a.Members, "member"), a.Otherwise)
+	line := fmt.Sprintf("%d = %s + %d of other increments", a.Exact, quantity(a.Members, "member"), a.Otherwise)
 	if a.Base != 0 {
-		line += fmt.Sprintf("; with a base of %d it is %d", a.Base, a.Exact)
+		line += fmt.Sprintf("; the shards hold %d, and the base is %d", a.Shards, a.Base)
 	}
 	if a.Total == a.Exact {
 		return line + "; the total shown matches"

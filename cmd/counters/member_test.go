@@ -47,7 +47,7 @@ func TestMemberCommands(t *testing.T) {
 		{args: "reset post --yes --members=keep", err: "--members=keep: want refuse or remove"},
 		{args: "audit post --otherwise 3", out: "1 member + 3 of other increments"},
 		{args: "reset post --yes --members=remove", out: "post is 0 in "},
-		{args: "audit post --otherwise 0", out: "0 members + 0 of other increments"},
+		{args: "audit post --otherwise 0", out: "total: 0 = 0 members + 0 of other increments; the shards hold 4, and the base is -4; the total shown matches\n"},
 		{args: "join post total bob", out: "bob joined"},
 		{args: "delete post --yes", out: "deleted post"},
 		{args: "create post --shards 4"},

@@ -96,6 +96,54 @@ func TestDevEvaluatesRules(t *testing.T) {
 	}
 }
 
+// Google's emulator has rules for each database: those of the file hold in the counters' as in the default one. In
+// others it would let everybody do everything.
+func TestDevEvaluatesRulesInItsDatabase(t *testing.T) {
+	t.Parallel()
+	needOfficialEmulator(t)
+	file := filepath.Join(t.TempDir(), "my.rules")
+	text := "rules_version = '2';\nservice cloud.firestore { match /databases/{db}/documents { match /{all=**} { allow read, write: if false; } } }\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startProgramIn(t, []string{"DATABASE=eu-data"}, "--functions-port", "0", "--rules", file)
+	if want := "Security rules in the databases (default) and eu-data are those of " + file; !strings.Contains(p.banner, want) {
+		t.Errorf("%q is not in\n%s", want, p.banner)
+	}
+	firestore := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(p.banner)
+	for database, want := range map[string]int{"(default)": http.StatusForbidden, "eu-data": http.StatusForbidden, "third": http.StatusNotFound} {
+		answer, err := http.Get("http://" + firestore + "/v1/projects/demo-counters/databases/" + database + "/documents/counters/ruled")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("a client's read in %s is answered %s, want %d", database, answer.Status, want)
+		}
+	}
+	answer, err := http.Post(p.gateway+"/increment/ruled", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	p.waitForTotal(t, "ruled", 1)
+
+	for range 3 { // of another project it is said once
+		answer, err := http.Get("http://" + firestore + "/v1/projects/my-project/databases/(default)/documents/counters/ruled")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+	}
+	said := func() int {
+		return strings.Count(p.logs.String(), "where nothing is rolled up used=projects/my-project want=projects/demo-counters/databases/eu-data")
+	}
+	waitFor(t, func() (bool, string) { return said() > 0, p.logs.String() })
+	if said() != 1 || strings.Count(p.logs.String(), "where nothing is rolled up") != 1 {
+		t.Errorf("it is not said once:\n%s", p.logs)
+	}
+}
+
 func TestDevRefusesRules(t *testing.T) {
 	t.Setenv("FIRESTORE_EMULATOR_HOST", "")
 	refuses(t, []string{"--rules", "no-such.rules"}, "--rules: open no-such.rules: no such file")

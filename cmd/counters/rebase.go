@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -36,7 +37,7 @@ shards are read at the same moment, so only increments that are committed later 
 				} else {
 					result["totals"] = totals
 				}
-				return t.print(cmd, result, "%s is %s in %s", printable(c.ID()), amount, where)
+				return t.print(cmd, result, "%s is %s in %s", terminal.Quote(c.ID()), amount, where)
 			})
 		},
 	}

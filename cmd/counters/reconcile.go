@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/cmd/internal/terminal"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -22,8 +23,8 @@ func newReconcileCommand(t *target) *cobra.Command {
 		Use:   "reconcile ID... | --all",
 		Short: "Compare totals with their shards, and correct them",
 		Long: `Compare the total of each counter with the sum of its shards, and correct it if they differ. That counts what lost
-events would have brought. If something else has written a total, that is reported as drift. A counter without a
-ledger, such as one of Google's snippets, gets one. Fields that count documents, such as comments=count(comments), are
+events would have brought. If something else has written a total, that is reported as drift. A counter that
+was never rolled up, such as one of Google's snippets, is from now on. Fields that count documents, such as comments=count(comments), are
 counted again; on counters that you name, at once.
 
 A counter that you name takes a read per shard. Most others take about 3 reads, because one sum of the shards shows
@@ -80,7 +81,6 @@ You may run it at any moment, beside increments, events and another reconcile.`,
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "reconcile all counters")
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "only say what would be done")
-	cmd.Flags().BoolVar(&opts.Rebuild, "rebuild-ledgers", false, "make ledgers that cannot be used anew from the shards")
 	cmd.Flags().DurationVar(&opts.CleanupAfter, "cleanup-after", 24*time.Hour, "with --hosted: how long a document must be gone before what was counted below it is removed")
 	cmd.Flags().DurationVar(&opts.RecountAge, "recount-age", 24*time.Hour, "with --all: repeat queries such as comments=count(comments) that had no answer for this long")
 	cmd.Flags().Int64Var(&opts.RecountReads, "recount-reads", 10_000, "with --all: reads that these queries may take, one per 1,000 documents; -1 for none")
@@ -98,12 +98,13 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	progress := newProgress(cmd.ErrOrStderr(), "reconciling")
 	result, damaged := reconciled{Counters: []rollup.Report{}}, false
+	var others *book.SettingError
 	opts.Report = func(r rollup.Report, err error) {
 		_ = progress.Add(1)
 		if err != nil {
-			damaged = damaged || errors.Is(err, rollup.ErrDamagedLedger)
+			damaged = damaged || !errors.As(err, &others) && errors.Is(err, rollup.ErrDamagedBase)
 			_ = progress.Clear()
-			fmt.Fprintln(cmd.ErrOrStderr(), "counters:", terminal.Escape(err.Error()))
+			fmt.Fprintln(cmd.ErrOrStderr(), "counters:", terminal.Error(err))
 			return
 		}
 		if len(ids) == 0 && r.Right() {
@@ -136,8 +137,10 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *
 		return err
 	case !s.Done: // there is no deadline: somebody interrupted it
 		return fmt.Errorf("stopped before the last counter: %w", ctx.Err())
+	case others != nil && s.Failed == s.Seen: // nothing was done
+		return fmt.Errorf("%s could not be reconciled: %w", quantity(s.Failed, "counter"), others)
 	case damaged:
-		return fmt.Errorf("%s could not be reconciled; with --rebuild-ledgers, ledgers that can't be used are made again from the shards", quantity(s.Failed, "counter"))
+		return fmt.Errorf("%s could not be reconciled: counters doctor says what to do", quantity(s.Failed, "counter"))
 	case s.Failed > 0:
 		return fmt.Errorf("%s could not be reconciled", quantity(s.Failed, "counter"))
 	case s.Problems > 0:
@@ -191,7 +194,7 @@ func why(field rollup.FieldReport) string {
 
 // finding says in a line what was found of a counter. fields are the names of what is counted.
 func finding(r rollup.Report, fields []string, dryRun bool) string {
-	line := printable(r.Counter) + "  "
+	line := terminal.Quote(r.Counter) + "  "
 	if r.Gone {
 		return line + "no such counter"
 	}
@@ -223,17 +226,12 @@ func finding(r rollup.Report, fields []string, dryRun bool) string {
 	case r.Right():
 		return line + "  correct"
 	case r.Deleted:
-		line = fmt.Sprintf("%s  the rest of it is deleted: its document is gone", printable(r.Counter))
+		line = fmt.Sprintf("%s  the rest of it is deleted: its document is gone", terminal.Quote(r.Counter))
 	case r.Adopted:
-		line += "  adopted: it had no ledger"
-	case r.Rebuilt:
-		line += "  rebuilt: its ledger could not be used"
-	}
-	if r.Limits {
-		line += "  shares of its limit are given out anew"
+		line += "  adopted: it was never rolled up before"
 	}
 	if r.Problem != "" {
-		line += "  problem: " + terminal.Escape(r.Problem)
+		line += "  problem: " + terminal.Line(r.Problem)
 	}
 	if dryRun {
 		line += "  (dry run)"

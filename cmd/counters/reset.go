@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -33,7 +34,7 @@ A counter with members is refused, because they would still be members, but no l
 			return t.withConfirmed(cmd, yes, "reset", args[0], func(ctx context.Context, c shards.Counter, where string) error {
 				const off = "members off"
 				var end func() int
-				opts.Progress, end = underWay(cmd, "setting "+printable(c.ID())+" to 0", off)
+				opts.Progress, end = underWay(cmd, "setting "+terminal.Quote(c.ID())+" to 0", off)
 				err := c.Reset(ctx, opts)
 				if n := end(); opts.RemoveMembers {
 					err = cutShort(err, n, off, "reset")
@@ -44,7 +45,7 @@ A counter with members is refused, because they would still be members, but no l
 				if err != nil {
 					return err
 				}
-				return t.print(cmd, map[string]any{"counter": c.ID(), "total": 0}, "%s is 0 in %s", printable(c.ID()), where)
+				return t.print(cmd, map[string]any{"counter": c.ID(), "total": 0}, "%s is 0 in %s", terminal.Quote(c.ID()), where)
 			})
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -43,7 +44,7 @@ still waits on a phone may name one of them, and would be lost with it.
 					return err
 				}
 				return t.print(cmd, map[string]any{"counter": c.ID(), "num_shards": n, "moved": moved},
-					"%s has %s, %d moved", printable(c.ID()), quantity(n, "shard"), moved)
+					"%s has %s, %d moved", terminal.Quote(c.ID()), quantity(n, "shard"), moved)
 			})
 		},
 	}

@@ -23,11 +23,11 @@ const restored = "restored"
 
 // A backup in another database: all documents are there again, at other times and in any order, and
 // one by one beside increments. Rollup hears of it by events that come twice, late, or not at all.
-// After one reconcile totals, shards and ledgers agree, and whoever comes again with a key or as a
+// After one reconcile totals, shards and bases agree, and whoever comes again with a key or as a
 // member is known.
 //
 // A backup is also imported over what has come since, all of it or in parts, beside the roll-up. After one
-// reconcile totals are again what the shards hold beyond the ledger's base; of a whole backup that is
+// reconcile totals are again what the shards hold beyond the base; of a whole backup that is
 // what they were, and one of parts leaves nothing that a second reconcile would find.
 func TestRestore(t *testing.T) {
 	firestore := emulator.Start(t)
@@ -118,7 +118,7 @@ func testRestore(t *testing.T, firestore *emulator.Instance, project string, liv
 	if out := must("reconcile", "--all", "--database", restored, "--json"); json.Unmarshal([]byte(out), &again) != nil || again.Seen != len(want) || again.Repaired+again.Drift+again.Failed+again.Problems != 0 {
 		t.Errorf("a second reconcile finds %s", out)
 	}
-	must("doctor", "--database", restored) // looks at ledgers and shards, too
+	must("doctor", "--database", restored) // looks at bases and shards, too
 
 	// From now on it goes on as ever.
 	events.SetFaults(eventarc.Faults{})

@@ -33,9 +33,10 @@ after Ctrl-C.`,
 		{"Counters:", t.addTo(
 			newCreateCommand(&t), newIncCommand(&t), newDecCommand(&t), newGetCommand(&t), newWatchCommand(&t), newListCommand(&t),
 			newLimitCommand(&t), newRebaseCommand(&t), newResetCommand(&t), newResizeCommand(&t), newDeleteCommand(&t))},
-		{"Members, who count once each:", t.addTo(newJoinCommand(&t), newLeaveCommand(&t), newMembersCommand(&t), newAuditCommand(&t))},
-		{"Before a deployment:", []*cobra.Command{newCostCommand(), newSettingsCommand(), newEstimateCommand(), newVerifyCommand()}},
-		{"A deployment:", append(newScriptCommands(), t.addTo(newDoctorCommand(&t), newLagCommand(&t), newReconcileCommand(&t))...)},
+		{"Members, who count once each:", t.addTo(newJoinCommand(&t), newLeaveCommand(&t), newMembersCommand(&t), newForgetCommand(&t), newAuditCommand(&t))},
+		{"Amounts that are held:", t.addTo(newHoldCommand(&t), newSettleCommand(&t), newReleaseCommand(&t), newHeldCommand(&t))},
+		{"Before a deployment:", []*cobra.Command{newCostCommand(), newSettingsCommand(), newVerifyCommand()}},
+		{"A deployment:", append([]*cobra.Command{newDeployCommand(), newDestroyCommand(), newSmokeCommand()}, t.addTo(newDoctorCommand(&t), newLagCommand(&t), newReconcileCommand(&t))...)},
 		{"From elsewhere:", []*cobra.Command{newImportCommand(&t)}}, // its flags are its own
 		{otherGroup, []*cobra.Command{newVersionCommand()}},
 	} {

@@ -11,7 +11,7 @@ import (
 )
 
 func newSettingsCommand() *cobra.Command {
-	var check, shell, asJSON bool
+	var check, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "settings [NAME=VALUE...]",
 		Short: "Print the functions' settings, or check those of a deployment",
@@ -19,21 +19,16 @@ func newSettingsCommand() *cobra.Command {
 value, the error says what is allowed.
 
 With --check, print what a deployment makes of them: the functions' environment, the fields whose indexes matter, and the
-collections whose documents are counted. counters deploy uses this, with --shell, before it makes anything.`,
+collections whose documents are counted.`,
 		Example: `  counters settings
   counters settings --check HOSTED=true 'COUNTERS=posts/{post}' 'FIELDS=likes,comments=count(comments)'`,
 		RunE: func(cmd *cobra.Command, given []string) error {
-			if shell && asJSON {
-				return badUsage("--shell, or --json: want one of them")
-			}
 			d, err := settings.ForDeployment(given)
 			if err != nil {
 				return usageError{err}
 			}
 			out := cmd.OutOrStdout()
 			switch {
-			case shell:
-				_, err = fmt.Fprint(out, d.Shell())
 			case asJSON:
 				err = json.NewEncoder(out).Encode(d)
 			case check:
@@ -47,7 +42,6 @@ collections whose documents are counted. counters deploy uses this, with --shell
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "say what a deployment makes of them, instead of printing them")
-	cmd.Flags().BoolVar(&shell, "shell", false, "print what a deployment makes of them as assignments of a shell")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what a deployment makes of them as JSON")
 	return cmd
 }

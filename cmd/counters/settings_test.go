@@ -16,10 +16,6 @@ func TestSettings(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "\nHOSTED=true\n") || !strings.Contains(out, "\nNUM_SHARDS=10\n") {
 		t.Errorf("exit code %d, %q", code, out)
 	}
-	out, _, code = counters(t, "settings", "--check", "--shell", "FIELDS=n=count(a where b=='c'),d")
-	if code != 0 || !strings.Contains(out, "\nshard_fields=('d')\n") || !strings.Contains(out, `'FIELDS=n=count(a where b=='\''c'\''),d'`) {
-		t.Errorf("exit code %d, %q", code, out)
-	}
 	out, _, code = counters(t, "settings", "--check", "--json", "NUM_SHARDS=7")
 	var value struct{ Environment []string }
 	if err := json.Unmarshal([]byte(out), &value); err != nil || code != 0 || len(value.Environment) < 30 {
@@ -28,7 +24,6 @@ func TestSettings(t *testing.T) {
 	for args, want := range map[string]string{
 		"--check NUM_SHARDS=0 MAX_BATCH=0": "MAX_BATCH=0: want 1 to 500",
 		"--check COUNTERS=counters":        "COUNTERS=counters: want collections and wildcards in turn",
-		"--shell --json":                   "want one of them",
 		"--check nonsense":                 "nonsense: there is no such setting",
 	} {
 		out, errOut, code := counters(t, append([]string{"settings"}, strings.Fields(args)...)...)

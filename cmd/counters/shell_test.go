@@ -57,22 +57,22 @@ func TestDeployWithoutACheckout(t *testing.T) {
 	}
 }
 
-func TestScriptsSayWhatIsWrong(t *testing.T) {
+func TestCommandsSayWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args, want string
 		code       int
 	}{
-		{"deploy", "counters deploy: --project is missing", exitUsage},
-		{"deploy --project a-project --location us-central1 --frob", "counters deploy: --frob: unknown option", exitUsage},
+		{"deploy", "counters: --project is missing", exitUsage},
+		{"deploy --project a-project --location us-central1 --frob", "counters: no flag --frob", exitUsage},
 		{"deploy --project a-project --location us-central1 --set NUM_SHARDS=0", "NUM_SHARDS=0: want 1 to 1000", exitUsage},
-		{"deploy --project a-project --location us-central1 --source nowhere", "--source nowhere: want a folder with function.go", exitUsage},
-		{"destroy", "counters destroy: --project is missing", exitUsage},
-		{"destroy --project a-project --region us-central1", "counters destroy: nothing was removed", exitFailed},
-		{"smoke", "counters smoke: want the URL of Increment", exitUsage},
-		{"smoke http://127.0.0.1:1", "counters smoke: no answer", exitFailed},
+		{"deploy --project a-project --location us-central1 --source nowhere", "--source nowhere: want a folder with function.go", exitFailed},
+		{"destroy", "counters: --project is missing", exitUsage},
+		{"destroy --project a-project --region us-central1", "counters: nothing was removed", exitFailed},
+		{"smoke", "want: counters smoke URL", exitUsage},
+		{"smoke http://127.0.0.1:1", "no answer: Post", exitFailed},
 	} {
-		if out, errOut, code := command(t, strings.Fields(c.args)...); code != c.code || !strings.Contains(errOut, c.want) {
+		if out, errOut, code := command(t, strings.Fields(c.args)...); code != c.code || !strings.Contains(out+errOut, c.want) {
 			t.Errorf("counters %s: exit code %d, %s%s\nwant %d, %s", c.args, code, out, errOut, c.code, c.want)
 		}
 	}
@@ -83,7 +83,7 @@ func TestInterruptedDeployment(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	var out, errOut bytes.Buffer
-	if code := run(ctx, []string{"deploy", "--project", "p", "--location", "nam5", "--dry-run"}, &out, &errOut); code != exitInterrupted || !strings.Contains(errOut.String(), "may run it again") {
+	if code := run(ctx, []string{"deploy", "--project", "a-project", "--location", "nam5", "--dry-run"}, &out, &errOut); code != exitInterrupted || !strings.Contains(errOut.String(), "nothing was made") {
 		t.Errorf("exit code %d, %s%s", code, &out, &errOut)
 	}
 }

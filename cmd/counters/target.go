@@ -29,8 +29,8 @@ import (
 // root command's.
 type target struct {
 	layout.Place
-	json          bool
-	hostedIsWrong bool // HOSTED in the environment
+	json  bool
+	wrong string // a variable in the environment that is neither true nor false
 }
 
 // addFlags adds the flags. Their defaults are the variables that the functions read, so that a
@@ -48,16 +48,24 @@ func (t *target) addLayoutFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.Counters, "counter-path", cmp.Or(os.Getenv("COUNTERS"), "counters/{counter}"), "path of the documents that are counters, such as teams/{team}/posts/{post}")
 	flags.StringVar(&t.Shards, "shards-name", cmp.Or(os.Getenv("SHARDS"), "shards"), "collection of the shards below a counter")
 	flags.StringVar(&t.Fields, "fields", cmp.Or(os.Getenv("FIELDS"), "total=count"), "what is counted, such as likes,views")
-	hosted, err := strconv.ParseBool(cmp.Or(os.Getenv("HOSTED"), "false"))
-	t.hostedIsWrong = err != nil
-	flags.BoolVar(&t.Hosted, "hosted", hosted, "the documents are the app's own: none is made or deleted")
+	t.yesNo(flags, &t.Hosted, "hosted", "the documents are the app's own: none is made or deleted")
+	t.yesNo(flags, &t.Extension, "extension", "with --hosted: take over what clients of Firebase's Distributed Counter extension count")
+}
+
+func (t *target) yesNo(flags *pflag.FlagSet, value *bool, flag, usage string) {
+	variable := strings.ToUpper(flag)
+	yes, err := strconv.ParseBool(cmp.Or(os.Getenv(variable), "false"))
+	if err != nil {
+		t.wrong = variable
+	}
+	flags.BoolVar(value, flag, yes, usage)
 }
 
 // variables are the settings that the layout's flags give, as variables of an environment: those
 // that were set.
 func (t *target) variables(flags *pflag.FlagSet) (environ []string) {
 	for _, v := range []struct{ flag, variable string }{
-		{"counter-path", "COUNTERS"}, {"shards-name", "SHARDS"}, {"fields", "FIELDS"}, {"hosted", "HOSTED"},
+		{"counter-path", "COUNTERS"}, {"shards-name", "SHARDS"}, {"fields", "FIELDS"}, {"hosted", "HOSTED"}, {"extension", "EXTENSION"},
 	} {
 		if f := flags.Lookup(v.flag); f.Changed {
 			environ = append(environ, v.variable+"="+f.Value.String())
@@ -102,8 +110,8 @@ func (t *target) place() layout.Place {
 // check says what is wrong with the flags that say where the counters are, and with ids of
 // counters, before anything is sent.
 func (t *target) check(ids ...string) error {
-	if t.hostedIsWrong {
-		return badUsage("HOSTED=%s: want true or false", os.Getenv("HOSTED"))
+	if t.wrong != "" {
+		return badUsage("%s=%s: want true or false", t.wrong, os.Getenv(t.wrong))
 	}
 	for flag, name := range map[string]string{"project": t.Project, "database": t.Database} {
 		if strings.Contains(name, "/") {
@@ -243,7 +251,7 @@ func (t *target) withCounterFor(ctx context.Context, id string, do func(context.
 func (t *target) unlessFound(where, id string, err error) error {
 	names, _ := t.place().Layout() // which has been read before
 	switch err = t.notFoundAt(where, id, err); {
-	case errors.Is(err, shards.ErrHosted):
+	case errors.Is(err, shards.ErrHosted) && t.Hosted:
 		return fmt.Errorf("%w; the first increment of a document makes its shards, and reconcile removes them once it is gone", err)
 	case !errors.Is(err, shards.ErrNotFound):
 		return err
@@ -267,7 +275,7 @@ func (t *target) notFoundAt(where, id string, err error) error {
 	if names, invalid := t.place().Layout(); invalid == nil && names.Path.Validate(id) == nil {
 		at = names.Path.Document(id)
 	}
-	return fmt.Errorf("%w at %s in %s", err, printable(at), where)
+	return fmt.Errorf("%w at %s in %s", err, terminal.Quote(at), where)
 }
 
 // adding is an error of a command that adds to a counter, as requests do which may make it.
@@ -298,7 +306,7 @@ func (t *target) sums() error {
 // fieldNames are the names of the fields that shards are summed up in, in the order of --fields.
 func (t *target) fieldNames() []string {
 	names, _ := t.place().Layout() // a wrong list is noticed where the counters are opened
-	return names.Fields.Names()
+	return names.Fields.Asked()
 }
 
 // counts reports that a counter hasn't these fields, or without any the first: what is added to
@@ -330,16 +338,23 @@ func (t *target) countedNames() []string {
 // totals is a counter's total, or where several fields are counted all of them, such as "likes 3,
 // views 9".
 func (t *target) totals(s shards.Snapshot) string {
+	names := t.fieldNames()
 	if s.Totals == nil && s.NotCounted == nil {
+		for _, number := range s.Doubles { // which somebody has written over the total
+			return numberText(number)
+		}
 		return strconv.FormatInt(s.Total, 10)
 	}
-	names := t.fieldNames()
 	for _, name := range slices.Sorted(maps.Keys(s.Totals)) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
-	names = append(names, slices.Sorted(maps.Keys(s.Doubles))...)
+	for _, name := range slices.Sorted(maps.Keys(s.Doubles)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	for i, name := range names {
 		if slices.Contains(s.NotCounted, name) {
 			names[i] = name + " not counted here"

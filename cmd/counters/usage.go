@@ -30,7 +30,8 @@ func wrongUsage(err error) bool {
 	var usage usageError
 	return errors.As(err, &usage) || errors.Is(err, shards.ErrInvalidID) || errors.Is(err, shards.ErrInvalidShards) ||
 		errors.Is(err, shards.ErrInvalidIncrement) || errors.Is(err, shards.ErrInvalidKey) ||
-		errors.Is(err, shards.ErrInvalidField) || errors.Is(err, shards.ErrInvalidMember) || errors.Is(err, shards.ErrInvalidHold)
+		errors.Is(err, shards.ErrInvalidField) || errors.Is(err, shards.ErrInvalidMember) || errors.Is(err, shards.ErrInvalidHold) ||
+		errors.Is(err, shards.ErrOthers)
 }
 
 // argumentsOr is arguments where what is one too many may be meant for a flag.

@@ -16,6 +16,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/cmd/counters/internal/doctor"
 	"github.com/firestore-counters/counters/cmd/counters/internal/verify"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
@@ -31,7 +32,7 @@ func newVerifyCommand() *cobra.Command {
 		Use:   "verify",
 		Short: "Try a whole deployment in a project of yours, and take it away again",
 		Long: `Deploy under a prefix of its own, count, compare, measure, write a report, and take everything away: the functions,
-their accounts and the documents. It takes some 15 minutes, most of them for building and deleting functions.
+their accounts and the documents. It takes some 20 minutes, most of them for building and deleting functions.
 
 The deployment is private, and has at most two instances of Increment and one of Rollup. Its counters are the documents
 of a collection verify_XXXXXX, which is deleted. Whatever happens, also after Ctrl-C, all is taken away; what a crash
@@ -54,7 +55,10 @@ deploy needs, and a Firestore database. The exit code is 1 when a check fails or
 				return badUsage("--location is missing: that of the database; see: gcloud firestore databases list")
 			}
 			if trial.Most <= 0 {
-				return badUsage("--most %v: want US dollars, such as 0.05", trial.Most)
+				return badUsage("--most %v: want US dollars, such as 0.12", trial.Most)
+			}
+			if trial.Hot < time.Second || trial.Hot > time.Minute {
+				return badUsage("--hot %v: want 1s to 1m", trial.Hot)
 			}
 			var err error
 			if trial.Prices, err = cost.PricesOf(trial.Location); err != nil {
@@ -69,8 +73,9 @@ deploy needs, and a Firestore database. The exit code is 1 when a check fails or
 	flags.StringVar(&trial.Project, "project", os.Getenv("GOOGLE_CLOUD_PROJECT"), "project to try it in")
 	flags.StringVar(&trial.Location, "location", "", "location of its Firestore database, such as us-central1 or nam5")
 	flags.StringVar(&trial.Region, "region", "", "region of the functions (default: the location, or the region next to a multi-region)")
-	flags.StringVar(&trial.Database, "database", "(default)", "Firestore database")
-	flags.Float64Var(&trial.Most, "most", 0.05, "US dollars that documents and requests may cost at most: it stops before that")
+	flags.StringVar(&trial.Database, "database", cmp.Or(os.Getenv("DATABASE"), "(default)"), "Firestore database")
+	flags.DurationVar(&trial.Hot, "hot", time.Minute, "for how long one document is written at each of four rates: 1s to 1m; less rewrites fewer documents, too")
+	flags.Float64Var(&trial.Most, "most", 0.12, "US dollars that documents and requests may cost at most: it stops before that")
 	flags.StringVar(&report, "report", "verify-report.md", "where the report is written")
 	flags.BoolVar(&clean, "clean", false, "take away what earlier trials left, and try nothing")
 	flags.BoolVar(&asJSON, "json", false, "print the report as JSON, too")
@@ -134,6 +139,10 @@ func runVerify(cmd *cobra.Command, trial *verify.Trial, yes, clean, asJSON bool,
 	}
 	defer trial.Firestore.Close()
 	trial.Resources = cmp.Or(os.Getenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER"), "https://cloudresourcemanager.googleapis.com/")
+	edition, err := trial.Gcloud(ctx, "firestore", "databases", "describe", "--database="+trial.Database, "--project="+trial.Project, "--format=value(databaseEdition)")
+	if trial.Edition = cost.Edition(strings.ToLower(edition)); err == nil && slices.Contains(cost.Editions, trial.Edition) {
+		trial.Prices = trial.Prices.In(trial.Edition)
+	}
 	off, err := preflight(ctx, trial)
 	if err != nil {
 		return err
@@ -152,7 +161,7 @@ func runVerify(cmd *cobra.Command, trial *verify.Trial, yes, clean, asJSON bool,
   three functions %s-increment, -rollup and -reconcile, their six accounts and grants, two triggers, a job of Scheduler,
   log metrics and a dashboard; at most some 500 documents in a collection of their own.
 It costs at most $%.2f for documents and requests, without the free tier (--most $%.2f), and some minutes of Cloud Build.
-`, trial.Project, trial.Prefix, verify.Bound(trial.Prices), trial.Most)
+`, trial.Project, trial.Prefix, verify.Bound(trial.Prices, trial.Hot), trial.Most)
 	if len(off) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "These APIs are turned on, and stay on: %s.\n", strings.Join(off, ", "))
 	}
@@ -198,7 +207,7 @@ func preflight(ctx context.Context, trial *verify.Trial) (off []string, err erro
 	if err != nil {
 		return nil, fmt.Errorf("the project can't be read; log in with gcloud auth login, and see gcloud projects list: %w", err)
 	}
-	for _, api := range doctor.APIs() {
+	for _, api := range deployment.APIs() {
 		if !slices.Contains(strings.Fields(enabled), api) {
 			off = append(off, api)
 		}

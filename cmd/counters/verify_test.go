@@ -39,3 +39,11 @@ func TestCleanGoesOnBehindATrialThatStays(t *testing.T) {
 		t.Errorf("%v\n%s", err, said.String())
 	}
 }
+
+// A trial goes where the environment says that the deployment is, as all commands do.
+func TestVerifyTakesTheDatabaseOfTheEnvironment(t *testing.T) {
+	t.Setenv("DATABASE", "social")
+	if got := newVerifyCommand().Flags().Lookup("database").DefValue; got != "social" {
+		t.Errorf("the database is %q", got)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -126,7 +127,7 @@ func printVersion(cmd *cobra.Command, check, asJSON bool, latest string) error {
 	case b.Version:
 		text += "\nThat is the newest."
 	default:
-		text += "\nThe newest is " + b.Newest + ": go install github.com/firestore-counters/counters/cmd/counters@" + b.Newest
+		text += fmt.Sprintf("\nThe newest is %s: npm install -g @firestore-counters/cli@%s, or go install github.com/firestore-counters/counters/cmd/counters@%[1]s", b.Newest, strings.TrimPrefix(b.Newest, "v"))
 	}
 	_, err := fmt.Fprintln(out, text)
 	return err

@@ -19,7 +19,7 @@ func TestVersionCheck(t *testing.T) {
 		body      string
 		want, err string
 	}{
-		{status: 200, body: `{"Version":"v9.8.7","Time":"2026-11-22T10:00:00Z"}`, want: "The newest is v9.8.7: go install github.com/firestore-counters/counters/cmd/counters@v9.8.7"},
+		{status: 200, body: `{"Version":"v9.8.7","Time":"2026-11-22T10:00:00Z"}`, want: "The newest is v9.8.7: npm install -g @firestore-counters/cli@9.8.7, or go install github.com/firestore-counters/counters/cmd/counters@v9.8.7"},
 		{status: 200, body: fmt.Sprintf(`{"Version":%q}`, readBuild().Version), want: "That is the newest."},
 		{status: 404, body: "not found", err: "knows of no version"},
 		{status: 503, err: "answers 503"},

@@ -138,7 +138,7 @@ func TestDeliverOnlyWhatMatches(t *testing.T) {
 	d := newDeliverer(t, eventarc.Options{Project: "p", Database: "(default)"}, r.URL)
 	for _, name := range []string{
 		"projects/p/databases/(default)/documents/counters/c",
-		"projects/p/databases/(default)/documents/counters/c/counter_rollup/ledger",
+		"projects/p/databases/(default)/documents/counters/c/counter_rollup/base",
 		"projects/q/databases/(default)/documents/counters/c/shards/0",
 		"projects/p/databases/other/documents/counters/c/shards/0",
 		"not a name",

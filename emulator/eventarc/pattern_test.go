@@ -18,7 +18,7 @@ func TestPattern(t *testing.T) {
 		{"counters/{counter}/shards/{shard}", "counters/c/shards", false},
 		{"counters/{counter}/shards/{shard}", "counters/c/shards/", false},
 		{"counters/{counter}/shards/{shard}", "counters/c/shards/0/more/1", false},
-		{"counters/{counter}/shards/{shard}", "counters/c/counter_rollup/ledger", false},
+		{"counters/{counter}/shards/{shard}", "counters/c/counter_rollup/base", false},
 		{"counters/{counter}/shards/{shard}", "other/c/shards/0", false},
 		{"counters/{counter}/shards/{shard}", "", false},
 		{"counters/c", "counters/c", true},

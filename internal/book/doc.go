@@ -1,24 +1,21 @@
-// Package book is the one owner of a counter's ledger and of its document: no other code reads or
-// writes them, or knows the condition on which they were read.
+// Package book is the one owner of a counter's document and of its base: no other code knows the versions on
+// which the two are written.
 //
-// A [Book] is both as of one time, and what is changed in them since. Its methods change the ledger
-// where one can see it: states and answers are merged into it, all shards correct it, a base is set.
-// What the document is to show follows from that. [Books.Update], [Books.Command] and
-// [Book.WriteTo] commit a book, on condition that nothing else has written its ledger meanwhile. One
-// function emits the writes of both, and refuses to where the document would show another total than
-// the ledger that is written adds up to.
+// A total is an answer: what its source held at a time, as Firestore's own sum() or count() says, and the base.
+// The document shows, beside each field, as of when its number is, in the map counter_rollup. [Book.Show] writes
+// a newer answer, on condition that the document is still the version that was read. Who meets another version
+// reads again. So whatever comes twice, late or in another order, the document shows one answer after another,
+// each whole.
 //
-// A counter that has no ledger gets one by [Books.Adopt], from its shards. One whose ledger can't be
-// used is made again by [Books.Rebuild].
+// The base is a small document beside the counter: what each field holds beyond its source, because of a start
+// value, a rebase or an import. [Books.Edit] changes it together with the document, on condition of both
+// versions, and leaves a marker by which it knows its own commit.
 //
-//	command.go   what must not be applied twice: a reset, a rebase, an import
+//	edit.go      what must not be applied twice: a reset, a rebase, an import
 //	life.go      a counter is made, and how its life ends
-//	adopt.go     a ledger for a counter that has none, or none that can be used
-//	write.go     how a book is written: both documents, in one commit, and how they are checked
-//	shares.go    shares of a limit that don't add up, and how they are given out anew
-//	book.go      a book: how it is read, and what changes it
-//	limit.go     a field gets a limit, or loses it
-//	held.go      what a shard holds of such a field
+//	show.go      answers, and the commit that shows them
+//	book.go      a book: document and base as they were read
+//	whose.go     whether a counter's document is the app's own, and whether the settings say so
 //	document.go  the counter's document
-//	ledger.go    the ledger's document
+//	base.go      the base's document
 package book

@@ -2,13 +2,11 @@ package book
 
 import (
 	"cmp"
-	"maps"
+	"fmt"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -32,91 +30,56 @@ func NumShards(names layout.Layout, counter *firestorepb.Document) int {
 	return int(min(max(number, 1), layout.MaxShards))
 }
 
-// Deleting reports whether a counter's deletion is under way, or was cut short.
-func Deleting(names layout.Layout, counter *firestorepb.Document) bool {
-	return Own(names, counter)[layout.Deleting].GetBooleanValue()
-}
-
-// ValueOf is what the ledger says a field of the document should hold; nil if it doesn't know.
-func ValueOf(field layout.Field, l *ledger.Ledger) *firestorepb.Value {
-	if field.Counted == nil {
-		total, _ := l.Total(field)
-		return store.Int(total)
+// Overwritable reports whether a total may take the place of a value in a counter's document: of a number, of null,
+// or of nothing. Everything else, such as a list of user ids, is the app's, and stays.
+func Overwritable(value *firestorepb.Value) bool {
+	switch value.GetValueType().(type) {
+	case nil, *firestorepb.Value_NullValue, *firestorepb.Value_IntegerValue, *firestorepb.Value_DoubleValue:
+		return true
 	}
-	return valueOf(l.Answers[field.Key()])
+	return false
 }
 
-// view is what the document's shown fields should hold by the ledger, whose totals are given.
-func view(names layout.Layout, l *ledger.Ledger, totals map[string]int64) map[string]*firestorepb.Value {
-	fields := make(map[string]*firestorepb.Value, len(names.Fields)+len(names.Counted))
+// unkept reports whether a field holds a number of the extension's that is not whole, so that no total can go on from
+// it.
+func unkept(names layout.Layout, counter *firestorepb.Document, field layout.Field) bool {
+	value := counter.GetFields()[field.Name]
+	_, number := store.Float(value)
+	_, whole := store.Integer(value)
+	return names.Extension && field.Counted == nil && number && !whole && rollupOf(counter)[layout.LastShown].GetMapValue().GetFields()[field.Name] == nil
+}
+
+// Kept are the shown fields of a counter's document that are not [Overwritable], and what is to be said of each.
+func Kept(names layout.Layout, counter *firestorepb.Document) (fields, problems []string) {
 	for _, field := range names.Shown() {
-		if total, ok := totals[field.Name]; ok {
-			fields[field.Name] = store.Int(total)
-		} else if value := valueOf(l.Answers[field.Key()]); value != nil {
-			fields[field.Name] = value
+		value := counter.GetFields()[field.Name]
+		if unkept(names, counter, field) {
+			fields = append(fields, field.Name)
+			problems = append(problems, fmt.Sprintf("%q is no whole number in its document, so no total can go on from what the extension has counted: set it to a whole number", field.Name))
+			continue
 		}
-	}
-	return fields
-}
-
-// LimitsOf are the limits that a document shows, by field names; nil if it shows none.
-func LimitsOf(names layout.Layout, counter *firestorepb.Document) map[string]int64 {
-	var limits map[string]int64
-	for name, value := range Own(names, counter)[layout.Limits].GetMapValue().GetFields() {
-		if n, ok := store.Integer(value); ok {
-			ledger.Put(&limits, name, n)
+		if Overwritable(value) {
+			continue
 		}
-	}
-	return limits
-}
-
-// shownLimits are what the document should show of the ledger's limits. A field that isn't shown has the
-// shards' name there, unless a shown one has that name.
-func shownLimits(names layout.Layout, limits ledger.Counts) map[string]int64 {
-	shown := map[string]int64(maps.Clone(limits))
-	for _, field := range names.Fields {
-		delete(shown, field.Shard)
-		delete(shown, field.Name)
-	}
-	for _, field := range names.Fields {
-		if n, has := limits[field.Shard]; has {
-			shown[field.Name] = n
+		is, helps := "no number", ""
+		if value.GetArrayValue() != nil {
+			is, helps = "a list", "if it lists user ids, run counters import members; otherwise "
 		}
+		fields = append(fields, field.Name)
+		problems = append(problems, fmt.Sprintf("%q is %s in its document, and no total replaces that; what is counted is in the shards: %sdelete the field, or show the total in another (FIELDS)", field.Name, is, helps))
 	}
-	return shown
+	return fields, problems
 }
 
-// ownsLimits reports whether [layout.Limits] of the document is ours to set, or to take away: a counter
-// that never had a limit may have a field of the user's there.
-func ownsLimits(names layout.Layout, limits ledger.Counts) bool {
-	return names.Hosted || len(limits) > 0
+// rollupOf is the map that says what this module has written in a counter's document.
+func rollupOf(counter *firestorepb.Document) map[string]*firestorepb.Value {
+	return counter.GetFields()[layout.Rollup].GetMapValue().GetFields()
 }
 
-// showLimits has a write of the document set the limits that it shows, all of them at once: it may show
-// what another one's ledger has, which the app has copied.
-func showLimits(names layout.Layout, w *firestorepb.Write, limits ledger.Counts) {
-	own := map[string]*firestorepb.Value{}
-	setIntegers(own, layout.Limits, shownLimits(names, limits))
-	if names.Hosted {
-		own = map[string]*firestorepb.Value{layout.Rollup: store.Map(own)}
+// put sets an entry of a map, which it makes if there is none.
+func put[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = map[K]V{}
 	}
-	fields := w.GetUpdate()
-	if fields.Fields == nil {
-		fields.Fields = map[string]*firestorepb.Value{}
-	}
-	maps.Copy(fields.Fields, own)
-	w.UpdateMask.FieldPaths = append(w.UpdateMask.FieldPaths, names.OwnPath(layout.Limits))
-}
-
-// agrees reports whether the shown fields of a counter's document are what its ledger has, and its limits.
-func agrees(names layout.Layout, counter *firestorepb.Document, l *ledger.Ledger) bool {
-	if ownsLimits(names, l.Limits) && !maps.Equal(LimitsOf(names, counter), shownLimits(names, l.Limits)) {
-		return false
-	}
-	for name, value := range view(names, l, l.Totals(names.Shown()...)) {
-		if !proto.Equal(counter.GetFields()[name], value) { // of which NaN equals itself
-			return false
-		}
-	}
-	return true
+	(*m)[key] = value
 }

@@ -1,28 +1,13 @@
 package book
 
 import (
-	"maps"
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
-
-// A field that isn't shown has the shards' name for its limit, unless a shown field has that name.
-func TestShownLimits(t *testing.T) {
-	t.Parallel()
-	names := layout.Layout{Fields: layout.Fields{{Name: "count", Shard: "likes"}, {Name: "views", Shard: "views"}}}
-	got := shownLimits(names, ledger.Counts{"count": 1, "likes": 2, "seats": 3})
-	if want := map[string]int64{"count": 2, "seats": 3}; !maps.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	if got := shownLimits(names, ledger.Counts{"count": 1}); len(got) > 0 {
-		t.Errorf("%v is the limit of a field that isn't shown", got)
-	}
-}
 
 // What public snippets write of the number of shards, what else may be there, and where an app's
 // own document has it.

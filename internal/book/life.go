@@ -11,32 +11,34 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Make gives the counter n shards in a transaction that has read the book. It also makes the document
-// and the ledger if they are missing: with a total unless that is 0, and with a floor unless that is
-// zero. Errors: [ErrLedgerFull], [ErrDamaged], and those of reading.
-func (k *Book) Make(ctx context.Context, tx *store.Tx, n int, total int64, floor time.Time) (err error) {
-	names, doc := k.names(), k.Doc
-	var fields map[string]*firestorepb.Value
-	if doc == nil || names.Hosted && k.raw == nil { // by which the next reconcile finds one whose every event gets lost
-		if k, err = k.begin(ctx, tx, total, floor); err != nil {
-			return err
-		}
-		totals := k.Ledger.Totals(names.Shown()...)
-		if err := k.balances(totals); err != nil {
-			return err
-		}
-		tx.Write(k.writeLedger())
-		fields = view(names, k.Ledger, totals)
+// Make gives the counter n shards in a transaction that has read the book. It also makes the document and the
+// base if they are missing, with a total unless that is 0. What its path has counted goes on. Errors: [ErrDamaged],
+// and those of reading.
+func (b *Book) Make(ctx context.Context, tx *store.Tx, n int, total int64) error {
+	names := b.names()
+	name := names.Counter(b.Counter)
+	if err := b.CheckSettings(); err != nil {
+		return err
 	}
-	switch name := names.Counter(k.Counter); {
-	case doc == nil:
+	switch {
+	case b.Doc == nil:
+		fields, err := b.begin(ctx, tx, total)
+		if err != nil {
+			return err
+		}
 		if n > 0 { // or else none is summed up; should one be, later, the client's number holds
 			fields[layout.NumShards] = store.Int(int64(n))
 		}
 		tx.Write(store.Create(name, fields, store.ServerTime(layout.CreatedAt), store.ServerTime(layout.UpdatedAt)))
-	case n != NumShards(names, doc):
+		return nil
+	case b.Unusable != nil:
+		return b.Unusable
+	case names.Hosted && !b.HasBase(): // by which the next walk finds it, if every event gets lost
+		tx.Write(b.writeBase(changes{}))
+	}
+	if n != NumShards(names, b.Doc) {
 		own := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n))}
-		if Own(names, doc)[layout.NumShardsLegacy] != nil { // its clients read that one
+		if Own(names, b.Doc)[layout.NumShardsLegacy] != nil { // its clients read that one
 			own[layout.NumShardsLegacy] = store.Int(int64(n))
 		}
 		if names.Hosted {
@@ -47,101 +49,150 @@ func (k *Book) Make(ctx context.Context, tx *store.Tx, n int, total int64, floor
 	return nil
 }
 
-// begin is the book with the ledger of a counter that is made: what its path has counted goes on.
-func (k *Book) begin(ctx context.Context, tx *store.Tx, total int64, floor time.Time) (_ *Book, err error) {
-	names := k.names()
-	var shards Shards
-	switch {
-	case k.Unusable != nil:
-		return nil, k.Unusable
-	case k.raw == nil:
-		if k, _, err = k.books.adopt(ctx, tx, k.Counter, k.Doc); err != nil {
-			return nil, err
+// begin has a transaction make the base of a counter whose document is missing, or change it, and returns what the
+// document is to show. It doesn't say as of when: the first roll-up asks for all fields.
+func (b *Book) begin(ctx context.Context, tx *store.Tx, total int64) (map[string]*firestorepb.Value, error) {
+	if b.Unusable != nil {
+		return nil, b.Unusable
+	}
+	shards, err := b.books.Shards(ctx, tx, b.Counter, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	c := changes{}
+	fields := map[string]*firestorepb.Value{}
+	for i, field := range b.names().Fields {
+		base := b.Base.Counts[field.Shard]
+		sum, ok := shards.Sum(field)
+		if !ok {
+			return nil, fmt.Errorf("%w: the shards' sum of %s: set right what they hold", store.ErrNotInteger, field.Shard)
 		}
-		k.Ledger.Floor = floor
-	default:
-		k.diff.Back = true
-		if total == 0 {
-			break
+		if i == 0 && total != 0 {
+			base = store.Sub(total, sum)
 		}
-		if _, k.At, err = tx.Get(ctx, k.raw.GetName()); err != nil {
-			return nil, err
-		}
-		if shards, err = k.books.Shards(ctx, tx, k.Counter, time.Time{}); err != nil {
-			return nil, err
-		}
-		if err := k.Enter(shards); err != nil {
-			return nil, err
+		c.set(BaseCounts, field.Shard, base)
+		c.set(BaseReplaced, field.Name, b.Base.Replaced[field.Name])
+		fields[field.Name] = store.Int(store.Add(base, sum))
+	}
+	if b.HasBase() { // its documents were counted before
+		for _, field := range b.names().Counted {
+			a, err := b.books.db.Aggregate(ctx, b.Counter, field.Counted, time.Time{})
+			if err != nil { // the next roll-up says why
+				continue
+			}
+			if total, err := b.Total(field, Answer{Value: a.Value}); err == nil {
+				fields[field.Name] = total
+			}
 		}
 	}
-	switch { // no shard is made beside those that have one
-	case !k.Limited():
-	case k.Doc == nil:
-		return nil, fmt.Errorf("%w; its document is gone: delete what is left of it, and make it again", ErrLimited)
-	default:
-		return nil, ErrLimited
+	if !b.Base.Gone.IsZero() {
+		c.remove(baseGone)
 	}
-	if total != 0 {
-		first := names.Fields[0].Shard
-		k.SetBase(first, k.Ledger.BaseFor(first, total))
-	}
-	return k, nil
+	tx.Write(b.writeBase(c))
+	return fields, nil
 }
 
 // Life tells one life of a path from the next, by the create times of its documents; zero if there are
 // none.
-type Life struct{ ledger, doc time.Time }
+type Life struct{ base, doc time.Time }
 
 // Life is the one that the book is of.
-func (k *Book) Life() (l Life) {
-	if k.raw != nil {
-		l.ledger = k.raw.GetCreateTime().AsTime()
+func (b *Book) Life() (l Life) {
+	if b.rawBase != nil {
+		l.base = b.rawBase.GetCreateTime().AsTime()
 	}
-	if k.Doc != nil {
-		l.doc = k.Doc.GetCreateTime().AsTime()
+	if b.Doc != nil {
+		l.doc = b.Doc.GetCreateTime().AsTime()
 	}
 	return l
 }
 
-// Over reports whether a life has ended. A life without a ledger may get one at any moment, and doesn't
+// Over reports whether a life has ended. A life without a base may get one at any moment, and doesn't
 // end if somebody deletes its document.
 func (l Life) Over(now Life) bool {
-	if l.ledger.IsZero() {
+	if l.base.IsZero() {
 		return !l.doc.IsZero() && !now.doc.IsZero() && !now.doc.Equal(l.doc)
 	}
-	return !now.ledger.Equal(l.ledger)
+	return !now.base.Equal(l.base)
 }
 
-// HasLedger reports whether there is a ledger, even one that can't be used.
-func (k *Book) HasLedger() bool { return k.raw != nil }
-
-// Version is the update time of the ledger's document.
-func (k *Book) Version() time.Time { return k.raw.GetUpdateTime().AsTime() }
-
-// Ending reports whether the ledger says that everything below the path is being removed.
-func (k *Book) Ending() bool { return k.raw.GetFields()[LedgerEnding].GetBooleanValue() }
-
-// End says in the ledger that everything below the path is being removed, and that the document is
-// missing.
-func (k *Book) End(tx *store.Tx) {
-	tx.Write(store.Update(k.raw.GetName(), store.Exists(true), map[string]*firestorepb.Value{LedgerEnding: store.Bool(true)},
-		[]string{LedgerSums}, store.ServerTime(LedgerGone)))
-}
-
-// Stay takes back what [Book.End] says about what is below the path.
-func (k *Book) Stay(tx *store.Tx) {
-	tx.Write(store.Update(k.raw.GetName(), store.Exists(true), nil, []string{LedgerEnding}))
-}
-
-// Mark says in the document that it is being deleted: from then on nobody adds to it.
-func (k *Book) Mark(tx *store.Tx) {
-	tx.Write(store.Update(k.names().Counter(k.Counter), store.Exists(true), map[string]*firestorepb.Value{layout.Deleting: store.Bool(true)}, nil))
-}
-
-// Uneven says in the ledger, if there is one, that the transaction takes something off shards: see
-// [ledger.Ledger.Uneven].
-func (k *Book) Uneven(tx *store.Tx) {
-	if k.raw != nil {
-		tx.Write(store.Update(k.raw.GetName(), store.Exists(true), nil, nil, store.ServerTime(LedgerUneven)))
+// End marks the counter as being deleted, in a transaction that has read its book: the base says so, and nothing else
+// but the names of fields that may have members below it, and a document of ours goes. From then on the counter isn't
+// found, whoever makes its document again, and nobody makes a shard or a document of it: who does reads the base in
+// the same transaction.
+func (b *Book) End(tx *store.Tx, fields layout.Fields) {
+	c := changes{fields: map[string]*firestorepb.Value{baseEnding: store.Bool(true)}}
+	for _, field := range fields {
+		c.set(BaseCounts, field.Shard, 0)
 	}
+	made := *b
+	made.baseVersion = time.Time{}
+	mark := made.writeBase(c)
+	mark.CurrentDocument = nil
+	tx.Write(mark)
+	if b.Doc != nil {
+		tx.Write(store.Delete(b.Doc.GetName()))
+	}
+}
+
+// Clear is a step of a marked counter's deletion: these documents below it go, in which fields of those names were
+// found. Once there are none, the mark goes. The step is on condition of the mark's version, and changes it: a step
+// that arrives late, when others have gone on, or the counter was made again, does nothing.
+func (b *Book) Clear(below []*firestorepb.Document, fields layout.Fields) (writes []*firestorepb.Write) {
+	if len(below) == 0 {
+		return []*firestorepb.Write{store.DeleteIf(b.names().BaseOf(b.Counter), store.UpdatedAtTime(b.baseVersion))}
+	}
+	c := changes{fields: map[string]*firestorepb.Value{baseEnding: store.Time(b.Base.Ending)}, transforms: []*firestorepb.DocumentTransform_FieldTransform{store.Increment("steps", 1)}}
+	for _, field := range fields {
+		c.set(BaseCounts, field.Shard, 0)
+	}
+	writes = append(writes, b.writeBase(c))
+	for _, doc := range below {
+		writes = append(writes, store.Delete(doc.GetName()))
+	}
+	return writes
+}
+
+// Miss notes in the base since when the counter's document is missing.
+func (b *Book) Miss() Shown {
+	return Shown{Writes: []*firestorepb.Write{store.Update(b.names().BaseOf(b.Counter), store.UpdatedAtTime(b.baseVersion), nil, nil, store.ServerTime(baseGone))}}
+}
+
+// Appear is for a counter that has neither a document nor a base, below which something was counted. It makes the
+// document of one that has shards: a snippet, or a client that writes shards itself, has made them. Where the app makes
+// documents, and where only documents are counted, it makes the base alone, by which walks find what is below.
+// It reports whether there is a document now. Errors are those of [Book.Make] and [store.DB.Transact].
+func (books Books) Appear(ctx context.Context, counter string, documents bool) (there bool, err error) {
+	names := books.db.Layout
+	// Late events of a deleted counter come here. They look without a transaction, which would wait for the locks of
+	// a killed process, for up to a minute.
+	any := store.Query{Collection: names.ShardsOf(counter), Limit: 1, Names: true}
+	shards, err := books.db.Documents(ctx, any)
+	if err != nil || len(shards) == 0 && !documents {
+		return false, err
+	}
+	err = books.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+		found, _, err := books.Get(ctx, tx, []string{counter})
+		if err != nil {
+			return err
+		}
+		b := found[0]
+		if there = b.Doc != nil; there || b.HasBase() { // somebody was faster, or this was, and its answer is lost
+			return nil
+		}
+		shards, err := tx.Documents(ctx, any)
+		switch {
+		case err != nil:
+			return err
+		case len(shards) > 0 && !names.Hosted:
+			there = true
+			return b.Make(ctx, tx, 0, 0)
+		case len(shards) > 0 || documents:
+			c := changes{}
+			c.transforms = []*firestorepb.DocumentTransform_FieldTransform{store.ServerTime(baseGone)}
+			tx.Write(b.writeBase(c))
+		}
+		return nil
+	})
+	return there, err
 }

@@ -17,31 +17,39 @@ import (
 type Held struct {
 	Count   int64 // what is taken
 	Members int64 // the part of Count that members took, one each: nobody else gives it back
+	Holds   int64 // the part of Count that open holds have: it is given back with their records, and otherwise by nobody
 	Share   int64 // how much may be taken
 }
 
-// Valid reports whether a shard holds what one can: 0 <= Members <= Count <= Share.
-func (h Held) Valid() bool { return 0 <= h.Members && h.Members <= h.Count && h.Count <= h.Share }
+// Valid reports whether a shard holds what one can: what members and holds took is in Count, which Share bounds.
+func (h Held) Valid() bool {
+	return h.Members >= 0 && h.Holds >= 0 && h.Members <= h.Count && h.Holds <= h.Count-h.Members && h.Count <= h.Share
+}
 
 // Room is what is left.
 func (h Held) Room() int64 { return h.Share - h.Count }
 
 // Own is what callers took, and may give back.
-func (h Held) Own() int64 { return h.Count - h.Members }
+func (h Held) Own() int64 { return h.Count - h.Members - h.Holds }
+
+// Plus adds up what two hold, or what one holds and what is added to it.
+func (h Held) Plus(more Held) Held {
+	return Held{Count: h.Count + more.Count, Members: h.Members + more.Members, Holds: h.Holds + more.Holds, Share: h.Share + more.Share}
+}
 
 // Sum is what shards hold together.
 func Sum(shards ...Held) (sum Held) {
 	for _, s := range shards {
-		sum.Count, sum.Members, sum.Share = sum.Count+s.Count, sum.Members+s.Members, sum.Share+s.Share
+		sum = sum.Plus(s)
 	}
 	return sum
 }
 
-// Net is what requests take and give back together. Each number is 0 or more. What is given back makes
-// room for what is taken by the same commit.
+// Net is what requests take or give back together, and never both: see [Decide]. Each number is 0 or more.
 type Net struct {
 	Take, Give  int64 // by callers
 	Join, Leave int64 // by members
+	Hold        int64 // until a time, or until it is settled: see package hold
 }
 
 // By is what one request asks: to take, or to give back where by is below 0.
@@ -57,18 +65,21 @@ func By(by int64, member bool) Net {
 	return Net{Give: -by}
 }
 
+// By is the inverse of the function, but for who asks.
+func (n Net) By() int64 { return n.Take + n.Join + n.Hold - n.Give - n.Leave }
+
 func (n Net) plus(m Net) Net {
-	return Net{Take: n.Take + m.Take, Give: n.Give + m.Give, Join: n.Join + m.Join, Leave: n.Leave + m.Leave}
+	return Net{Take: n.Take + m.Take, Give: n.Give + m.Give, Join: n.Join + m.Join, Leave: n.Leave + m.Leave, Hold: n.Hold + m.Hold}
 }
 
 // Fits reports whether shards that hold this together have room for it, and hold what is given back. A
 // sum beyond an int64 doesn't fit.
 func (h Held) Fits(n Net) bool {
-	if n.Take < 0 || n.Give < 0 || n.Join < 0 || n.Leave < 0 { // a sum has wrapped, or -math.MinInt64 has
+	if n.Take < 0 || n.Give < 0 || n.Join < 0 || n.Leave < 0 || n.Hold < 0 { // a sum has wrapped, or -math.MinInt64 has
 		return false
 	}
-	taken := n.Take + n.Join
-	return n.Give <= h.Own() && n.Leave <= h.Members && taken >= 0 && taken <= h.Room()+n.Give+n.Leave
+	room := h.Room()
+	return n.Give <= h.Own() && n.Leave <= h.Members && n.Take <= room && n.Join <= room-n.Take && n.Hold <= room-n.Take-n.Join
 }
 
 // Request is what one call asks of places, such as the fields of counters: all of it, or nothing.
@@ -84,28 +95,30 @@ func (r Request[P]) fits(held map[P]Held, beside Request[P]) bool {
 	return true
 }
 
-// gives reports whether the request takes nothing.
-func (r Request[P]) gives() bool {
-	for _, n := range r {
-		if n.Take > 0 || n.Join > 0 {
-			return false
+// takes reports whether something is taken.
+func (n Net) takes() bool { return n.Take > 0 || n.Join > 0 || n.Hold > 0 }
+
+// mixes reports whether the request takes where others give back, or the other way round.
+func (r Request[P]) mixes(beside Request[P]) bool {
+	for place, n := range r {
+		if others, is := beside[place]; is && others.takes() != n.takes() {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
-// Change is what a commit adds to a shard, on condition that the shard is as it was known. Both may be 0:
-// what is taken there was given back by the same commit.
+// Change is what a commit adds to a shard, on condition that the shard is as it was known.
 type Change struct {
-	Shard          int // its index
-	Count, Members int64
+	Shard                 int // its index
+	Count, Members, Holds int64
 }
 
 // Of is what a shard holds after the change.
-func (c Change) Of(h Held) Held {
-	h.Count, h.Members = h.Count+c.Count, h.Members+c.Members
-	return h
-}
+func (c Change) Of(h Held) Held { return h.Plus(c.By()) }
+
+// By is what the change adds.
+func (c Change) By() Held { return Held{Count: c.Count, Members: c.Members, Holds: c.Holds} }
 
 // Decision is what follows for requests from what is known of the shards.
 type Decision[P comparable] struct {
@@ -120,6 +133,9 @@ type Decision[P comparable] struct {
 // room at that time is refused. One for which others of the same commit leave no room waits, because what
 // there was may not go to them. Pick is a random number below n, by which commits that are sent side by
 // side go to different shards.
+//
+// No commit takes where it gives back. So a commit that takes of a place fails once all its shards together have less
+// room than it takes: what was sent before such a look, and hasn't landed, never will, and a refusal is the last word.
 func Decide[P comparable](known map[P][]Held, looked bool, requests []Request[P], pick func(n int) int) (d Decision[P]) {
 	held := make(map[P]Held, len(known))
 	for place, shards := range known {
@@ -136,11 +152,11 @@ func Decide[P comparable](known map[P][]Held, looked bool, requests []Request[P]
 			return Decision[P]{Look: true}
 		}
 	}
-	slices.SortStableFunc(fit, func(a, b int) int { // what is given back makes room
-		return cmp.Compare(order(requests[a]), order(requests[b]))
-	})
 	all := Request[P]{}
 	for _, i := range fit {
+		if requests[i].mixes(all) {
+			continue
+		}
 		if !requests[i].fits(held, all) {
 			if !looked { // there may be more elsewhere
 				return Decision[P]{Look: true}
@@ -159,14 +175,6 @@ func Decide[P comparable](known map[P][]Held, looked bool, requests []Request[P]
 	return d
 }
 
-// order has what only gives back come first.
-func order[P comparable](r Request[P]) int {
-	if r.gives() {
-		return 0
-	}
-	return 1
-}
-
 // Spread distributes what fits into shards together: to a random one where it fits into one, or else to as
 // few as it takes. It panics where it doesn't fit.
 func Spread(shards []Held, n Net, pick func(n int) int) (changes []Change) {
@@ -177,7 +185,7 @@ func Spread(shards []Held, n Net, pick func(n int) int) (changes []Change) {
 	for i := range shards {
 		at := (first + i) % len(shards)
 		if shards[at].Fits(n) {
-			return []Change{{Shard: at, Count: n.Take + n.Join - n.Give - n.Leave, Members: n.Join - n.Leave}}
+			return []Change{{Shard: at, Count: n.By(), Members: n.Join - n.Leave, Holds: n.Hold}}
 		}
 	}
 	left := slices.Clone(shards)
@@ -199,10 +207,8 @@ func Spread(shards []Held, n Net, pick func(n int) int) (changes []Change) {
 				changes = append(changes, Change{Shard: at})
 			}
 			c := &changes[index[at]]
-			before := *c
 			apply(c, some)
-			left[at].Count += c.Count - before.Count
-			left[at].Members += c.Members - before.Members
+			left[at] = c.Of(shards[at])
 			n -= some
 		}
 		if n > 0 {
@@ -213,7 +219,32 @@ func Spread(shards []Held, n Net, pick func(n int) int) (changes []Change) {
 	part(n.Leave, func(h Held) int64 { return h.Members }, func(c *Change, n int64) { c.Count -= n; c.Members -= n })
 	part(n.Take, Held.Room, func(c *Change, n int64) { c.Count += n })
 	part(n.Join, Held.Room, func(c *Change, n int64) { c.Count += n; c.Members += n })
+	part(n.Hold, Held.Room, func(c *Change, n int64) { c.Count += n; c.Holds += n })
 	return changes
+}
+
+// Parts says where each of several holds has its amount, by the changes of a commit that takes all of them: by the
+// shard's index, how much. Together they are what the changes add to holds.
+func Parts(changes []Change, amounts []int64) []map[int]int64 {
+	parts := make([]map[int]int64, len(amounts))
+	left := slices.Clone(changes)
+	for i, n := range amounts {
+		parts[i] = map[int]int64{}
+		for n > 0 {
+			if len(left) == 0 {
+				panic("escrow: holds have more than a commit takes for them")
+			}
+			some := min(n, left[0].Holds)
+			if some > 0 {
+				parts[i][left[0].Shard] += some
+			}
+			n, left[0].Holds = n-some, left[0].Holds-some
+			if left[0].Holds == 0 {
+				left = left[1:]
+			}
+		}
+	}
+	return parts
 }
 
 // Limit is by how much each share changes for a new limit, of all shards: it goes evenly to shards, or

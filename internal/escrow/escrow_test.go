@@ -29,25 +29,25 @@ func TestDecide(t *testing.T) {
 		want     Decision[string]
 	}{
 		{"nothing is known", nil, false, []request{take(1)}, Decision[string]{Look: true}},
-		{"a shard has room", shards(Held{Share: 2}), false, []request{take(2)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, 2, 0})}},
+		{"a shard has room", shards(Held{Share: 2}), false, []request{take(2)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, 2, 0, 0})}},
 		{"there may be more elsewhere", shards(Held{Share: 2}), false, []request{take(3)}, Decision[string]{Look: true}},
 		{"there is no more", shards(Held{Share: 2}), true, []request{take(3)}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"another shard has room", shards(Held{Count: 1, Share: 1}, Held{Share: 1}), false, []request{take(1)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, 1, 0})}},
-		{"shards have room together", shards(Held{Share: 1}, Held{Count: 1, Share: 3}), true, []request{take(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, 2, 0}, Change{0, 1, 0})}},
-		{"who finds no room beside others waits", shards(Held{Share: 1}), true, []request{take(1), take(1), take(2)}, Decision[string]{Refused: []int{2}, Taken: []int{0}, Plan: plan(Change{0, 1, 0})}},
+		{"another shard has room", shards(Held{Count: 1, Share: 1}, Held{Share: 1}), false, []request{take(1)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, 1, 0, 0})}},
+		{"shards have room together", shards(Held{Share: 1}, Held{Count: 1, Share: 3}), true, []request{take(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, 2, 0, 0}, Change{0, 1, 0, 0})}},
+		{"who finds no room beside others waits", shards(Held{Share: 1}), true, []request{take(1), take(1), take(2)}, Decision[string]{Refused: []int{2}, Taken: []int{0}, Plan: plan(Change{0, 1, 0, 0})}},
 		{"who finds none beside others looks first", shards(Held{Share: 1}), false, []request{take(1), take(1)}, Decision[string]{Look: true}},
-		{"a smaller one fits", shards(Held{Share: 3}), true, []request{take(2), take(2), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, 3, 0})}},
-		{"what is given back makes room", shards(Held{Count: 2, Share: 3}), true, []request{take(1), take(1), give(1)}, Decision[string]{Taken: []int{2, 0, 1}, Plan: plan(Change{0, 1, 0})}},
-		{"what is taken where it is given back is on a condition too", shards(Held{Count: 1, Share: 2}), true, []request{take(1), give(1)}, Decision[string]{Taken: []int{1, 0}, Plan: plan(Change{0, 0, 0})}},
-		{"what was full at the time of the look is refused", shards(Held{Count: 1, Share: 1}), true, []request{take(1), give(1)}, Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Change{0, -1, 0})}},
+		{"a smaller one fits", shards(Held{Share: 3}), true, []request{take(2), take(2), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, 3, 0, 0})}},
+		{"what is given back comes after what is taken", shards(Held{Count: 1, Share: 3}), true, []request{take(1), give(1), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, 2, 0, 0})}},
+		{"and what is taken after what is given back", shards(Held{Count: 2, Share: 3}), false, []request{give(1), take(1), give(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, -2, 0, 0})}},
+		{"what was full at the time of the look is refused", shards(Held{Count: 1, Share: 1}), true, []request{take(1), give(1)}, Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Change{0, -1, 0, 0})}},
 		{"never below 0", shards(Held{Count: 1, Share: 5}), true, []request{give(2)}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"shards give back together", shards(Held{Count: 1, Share: 5}, Held{Count: 2, Share: 2}), true, []request{give(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, -2, 0}, Change{0, -1, 0})}},
+		{"shards give back together", shards(Held{Count: 1, Share: 5}, Held{Count: 2, Share: 2}), true, []request{give(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, -2, 0, 0}, Change{0, -1, 0, 0})}},
 		{"a member's is not a caller's to give back", shards(Held{Count: 1, Members: 1, Share: 5}), true, []request{give(1)}, Decision[string]{Refused: []int{0}, Plan: none}},
 		{"a caller's is not a member's", shards(Held{Count: 1, Share: 5}), true, []request{leave}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"a member leaves as another joins", shards(Held{Count: 2, Members: 1, Share: 3}), true, []request{join, leave}, Decision[string]{Taken: []int{1, 0}, Plan: plan(Change{0, 0, 0})}},
-		{"a member joins", shards(Held{Share: 1}), false, []request{join}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, 1, 1})}},
+		{"a member leaves after another joins", shards(Held{Count: 2, Members: 1, Share: 3}), true, []request{join, leave}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, 1, 1, 0})}},
+		{"a member joins", shards(Held{Share: 1}), false, []request{join}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, 1, 1, 0})}},
 		{"all places or none", map[string][]Held{"a": {{Share: 1}}, "b": {{Count: 1, Share: 1}}}, true, []request{{"a": {Take: 1}, "b": {Take: 1}}, take(1)},
-			Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Change{0, 1, 0})}},
+			Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Change{0, 1, 0, 0})}},
 		{"beyond an int64", shards(Held{Count: 1, Share: math.MaxInt64}), true, []request{take(math.MaxInt64), give(math.MinInt64), {"a": {Take: math.MaxInt64, Join: 1}}},
 			Decision[string]{Refused: []int{0, 1, 2}, Plan: none}},
 	} {
@@ -89,7 +89,8 @@ func TestLimit(t *testing.T) {
 var held = rapid.Custom(func(t *rapid.T) Held {
 	share := rapid.Int64Range(0, 6).Draw(t, "share")
 	count := rapid.Int64Range(0, share).Draw(t, "count")
-	return Held{Count: count, Members: rapid.Int64Range(0, count).Draw(t, "members"), Share: share}
+	members := rapid.Int64Range(0, count).Draw(t, "members")
+	return Held{Count: count, Members: members, Holds: rapid.Int64Range(0, count-members).Draw(t, "holds"), Share: share}
 })
 
 // asked is a request of some of the places 0, 1 and 2.
@@ -98,7 +99,10 @@ var asked = rapid.Custom(func(t *rapid.T) Request[int] {
 	for range rapid.IntRange(1, 3).Draw(t, "places") {
 		member := rapid.Bool().Draw(t, "member")
 		by := rapid.Int64Range(-4, 4).Filter(func(n int64) bool { return n != 0 }).Draw(t, "by")
-		r[rapid.IntRange(0, 2).Draw(t, "place")] = By(by, member)
+		place := rapid.IntRange(0, 2).Draw(t, "place")
+		if r[place] = By(by, member); rapid.IntRange(0, 2).Draw(t, "hold") == 0 {
+			r[place] = Net{Hold: max(by, -by)}
+		}
 	}
 	return r
 })
@@ -125,11 +129,17 @@ func TestDecideProperties(t *testing.T) {
 				looked = true
 				d = Decide(known, looked, requests, pick)
 			}
-			if !looked && len(d.Taken) < len(requests) {
-				t.Fatalf("without a look, not all are taken: %+v", d)
-			}
 			if len(d.Taken)+len(d.Refused) == 0 {
 				t.Fatalf("nothing is decided: %+v", d)
+			}
+			takes := map[int]bool{}
+			for _, i := range d.Taken {
+				for place, n := range requests[i] {
+					if before, is := takes[place]; is && before != n.takes() {
+						t.Fatalf("a commit takes and gives back: %v of %v", d.Taken, requests)
+					}
+					takes[place] = n.takes()
+				}
 			}
 			want := map[int]Held{}
 			for place, shards := range known {
@@ -147,8 +157,9 @@ func TestDecideProperties(t *testing.T) {
 			for _, i := range d.Taken {
 				for place, n := range requests[i] {
 					sum := want[place]
-					sum.Count += n.Take + n.Join - n.Give - n.Leave
+					sum.Count += n.Take + n.Join + n.Hold - n.Give - n.Leave
 					sum.Members += n.Join - n.Leave
+					sum.Holds += n.Hold
 					want[place] = sum
 				}
 			}
@@ -159,8 +170,28 @@ func TestDecideProperties(t *testing.T) {
 						t.Fatalf("a shard is changed twice: %v", changes)
 					}
 					seen[c.Shard] = true
-					known[place][c.Shard].Count += c.Count
-					known[place][c.Shard].Members += c.Members
+					known[place][c.Shard] = c.Of(known[place][c.Shard])
+				}
+				var amounts []int64
+				for _, i := range d.Taken {
+					if n := requests[i][place].Hold; n > 0 {
+						amounts = append(amounts, n)
+					}
+				}
+				left := map[int]int64{}
+				for i, parts := range Parts(changes, amounts) {
+					n := int64(0)
+					for shard, part := range parts {
+						n, left[shard] = n+part, left[shard]+part
+					}
+					if n != amounts[i] {
+						t.Fatalf("a hold of %d has %v", amounts[i], parts)
+					}
+				}
+				for _, c := range changes {
+					if left[c.Shard] != c.Holds {
+						t.Fatalf("holds have %v, and a commit does %v", left, changes)
+					}
 				}
 			}
 			for place, shards := range known {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
@@ -25,9 +24,6 @@ type ImportAllOptions struct {
 	Parallel int  // documents at a time; at least 1
 	// Report is called with each document that is looked at, one call at a time; may be nil.
 	Report func(Document)
-	// Large is called before a document is imported whose shards don't fit into one go: with how many
-	// it has, and about how long it takes. Calls may come at the same time; may be nil.
-	Large func(path string, shards int, about time.Duration)
 }
 
 // Document is what [ImportAll] found and did on one document.
@@ -64,7 +60,7 @@ func ImportAll(ctx context.Context, db *store.DB, field string, opts ImportAllOp
 		return fmt.Errorf("%w: %s is imported in place where it is counted (FIELDS) in documents of the app's own (HOSTED=true)", ErrInvalidSource, field)
 	}
 	if !opts.DryRun {
-		if err := stopped(ctx, db); err != nil {
+		if err := Stopped(ctx, db); err != nil {
 			return err
 		}
 	}
@@ -114,6 +110,9 @@ func ImportAll(ctx context.Context, db *store.DB, field string, opts ImportAllOp
 
 // take imports a document, unless there is nothing to import.
 func (d *Document) take(ctx context.Context, db *store.DB, id string, source Source, doc *firestorepb.Document, opts ImportAllOptions) error {
+	if err := (importer{db: db}).keeps(source, doc); err != nil {
+		return err
+	}
 	shown := fieldSum{field: []string{source.Field}}
 	if shown.add(doc.GetFields()); shown.err != nil {
 		return shown.err
@@ -123,7 +122,7 @@ func (d *Document) take(ctx context.Context, db *store.DB, id string, source Sou
 		d.Outcome = Nothing
 		return nil
 	}
-	// The map says that it is counted by us, and only the ledger whether that began with an import.
+	// The map says that it is counted by us, and only the base whether that began with an import.
 	before := false
 	if _, ours := doc.GetFields()[layout.Rollup]; ours {
 		var err error
@@ -139,12 +138,7 @@ func (d *Document) take(ctx context.Context, db *store.DB, id string, source Sou
 	if opts.DryRun {
 		return nil
 	}
-	large := func(shards int, about time.Duration) {
-		if opts.Large != nil {
-			opts.Large(d.Path, shards, about)
-		}
-	}
-	c := importer{db: db, books: book.Of(db), counter: id, options: Options{Large: large}}
+	c := importer{db: db, books: book.Of(db), counter: id}
 	done, err := c.run(ctx, source)
 	if errors.Is(err, book.ErrNotFound) {
 		d.Outcome = Nothing // It was deleted meanwhile.

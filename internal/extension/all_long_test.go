@@ -4,19 +4,15 @@ package extension_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"pgregory.net/rapid"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/extension"
-	"github.com/firestore-counters/counters/internal/ledger"
 )
 
 // An import of all that ends anywhere, and some of whose commits are applied though their answers
@@ -73,39 +69,4 @@ func TestImportAllEndsAnywhere(t *testing.T) {
 			rt.Errorf("once more: %v, %v", got, err)
 		}
 	})
-}
-
-// An import that has more commits than a ledger has room for says how long that takes at most, waits,
-// and goes on. One that is ended while it waits says that, and has moved nothing.
-func TestLargeImportWaitsForRoom(t *testing.T) {
-	t.Parallel()
-	p := newPages(t)
-	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
-	p.wantImport(visits, 1000, 0)
-	p.set(p.inbox.Doc("a"), map[string]any{"visits": 5})
-	// As after so many commits at that time.
-	full := func(at time.Time) {
-		ids := map[string]time.Time{}
-		for n := range ledger.MaxOps {
-			ids[fmt.Sprint(n)] = at
-		}
-		p.set(p.fs.Doc("pages/hello/counter_rollup/ledger"), map[string]any{"ops": ids})
-	}
-	full(time.Now())
-	told := map[int]time.Duration{}
-	ctx, end := context.WithCancel(t.Context())
-	_, err := extension.ImportWith(ctx, p.db, "hello", visits, extension.Options{Large: func(shards int, about time.Duration) {
-		told[shards] += about
-		end()
-	}})
-	if !errors.Is(err, context.Canceled) || !maps.Equal(told, map[int]time.Duration{1: ledger.InDoubt}) {
-		t.Errorf("an import that is ended while it waits: %v, and it told %v", err, told)
-	}
-	p.wantPage(1000, 0)
-	if held := p.waiting("visits"); held != 5 {
-		t.Errorf("the extension's shards hold %d, want 5", held)
-	}
-	full(time.Now().Add(3*time.Second - ledger.InDoubt)) // half an hour ago but for a moment
-	p.wantImport(visits, 1005, 5)
-	p.wantPage(1005, 0)
 }

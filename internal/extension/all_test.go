@@ -135,12 +135,3 @@ func (p *pages) wantPage2(visits int64) {
 		p.t.Errorf("the page is %v, %v", snap.Data(), err)
 	}
 }
-
-func TestHowLongALargeImportTakes(t *testing.T) {
-	t.Parallel()
-	for shards, want := range map[int]time.Duration{0: 0, 1: 0, 300_000: 0, 300_001: 30 * time.Minute, 600_000: 30 * time.Minute, 600_001: time.Hour} {
-		if got := extension.Takes(shards); got != want {
-			t.Errorf("%d shards: %v, want %v", shards, got, want)
-		}
-	}
-}

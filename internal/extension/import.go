@@ -1,10 +1,11 @@
 // Package extension takes over what Firebase's Distributed Counter extension (firestore-counter)
 // has counted, and its successor, the function kit @firebase-function-kits/firestore-counter: into
 // a counter of ours that is somewhere else, again and again until its clients have moved, or in
-// place, on the very document that it has kept.
+// place, on the very document that it has kept. What its clients go on to count, [Take] takes off
+// their shards, as part of a roll-up.
 //
 // Either way an import may end anywhere and run again at any time: what was imported is in the
-// counter's ledger, and each step is a command.
+// counter's base, and each step is a command.
 package extension
 
 import (
@@ -17,13 +18,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -31,13 +30,13 @@ import (
 // @firebase-function-kits/firestore-counter, keep what they have not yet added to a
 // counter's document.
 const (
-	shardsID   = "_counter_shards_"
+	shardsID   = layout.ExtensionShards
 	updatesID  = "_updates_" // of a partial sum, whose id begins with a tab: an array of maps
 	updateID   = "_id_"      // of an update, which makes it another than all others
 	updateData = "_data_"    // of an update: fields as in the counter's document
 )
 
-// Errors of this package; others are those of [book.Books.Command].
+// Errors of this package; others are those of [book.Books.Edit].
 var (
 	// ErrInvalidSource says that there can be no counter to import from there.
 	ErrInvalidSource = errors.New("invalid source of an import")
@@ -55,10 +54,10 @@ type Source struct {
 	Field string // that counts; dots lead into maps, as in stats.views
 }
 
-// key is what a ledger calls it.
+// key is what a base calls it.
 func (s Source) key() string { return s.keyOf("firestore-counter") }
 
-// copyKey is what the ledger calls it of the very document that it is in, where it was copied into another
+// copyKey is what the base calls it of the very document that it is in, where it was copied into another
 // field. In place, it is what the field holds: whatever was imported by one of the two must not be by the
 // other.
 func (s Source) copyKey() string { return s.keyOf("firestore-counter, copied") }
@@ -81,15 +80,6 @@ type Imported struct {
 	InPlace bool `json:"in_place,omitempty"`
 }
 
-// Options of an import.
-type Options struct {
-	// Large is called once if an import in place must wait until its counter's ledger has room again:
-	// with how many of the extension's shards hold something, and how long it takes at most. It is
-	// called before the import begins, or if an earlier import took the room, at the first wait. It may
-	// be nil.
-	Large func(shards int, about time.Duration)
-}
-
 // last is what the field is called where it leads into maps.
 func (s Source) last() string { return s.Field[strings.LastIndexByte(s.Field, '.')+1:] }
 
@@ -98,7 +88,6 @@ type importer struct {
 	db      *store.DB
 	books   book.Books
 	counter string
-	options Options
 }
 
 // Import adds what the extension's counter has counted since it was last imported into a counter
@@ -114,16 +103,11 @@ type importer struct {
 // the next import. The extension itself has to be uninstalled first.
 //
 // Errors: [ErrInvalidSource], [ErrRuns], [ErrCounted], [store.ErrNotInteger], and those
-// of [book.Books.Command].
+// of [book.Books.Edit].
 func Import(ctx context.Context, db *store.DB, counter string, source Source) (Imported, error) {
-	return ImportWith(ctx, db, counter, source, Options{})
-}
-
-// ImportWith is [Import] with options.
-func ImportWith(ctx context.Context, db *store.DB, counter string, source Source, options Options) (Imported, error) {
-	c := importer{db: db, books: book.Of(db), counter: counter, options: options}
+	c := importer{db: db, books: book.Of(db), counter: counter}
 	if c.inPlace(source) {
-		if err := stopped(ctx, db); err != nil {
+		if err := Stopped(ctx, db); err != nil {
 			return Imported{}, c.failed(source, err)
 		}
 	}
@@ -140,7 +124,7 @@ func (c importer) run(ctx context.Context, source Source) (Imported, error) {
 		done, err = c.takeOver(ctx, source)
 		done.InPlace = true
 	default:
-		// First, since a typo is neither to make a counter nor to adopt one.
+		// First, so that a typo changes nothing.
 		if _, err = c.value(ctx, source); err == nil {
 			done, err = c.copyFrom(ctx, source)
 		}
@@ -159,7 +143,7 @@ func (c importer) failed(source Source, err error) error {
 // since the last time.
 func (c importer) copyFrom(ctx context.Context, source Source) (Imported, error) {
 	var done Imported
-	into, key := c.db.Layout.Fields[0], source.key()
+	into, key := c.db.Layout.Plain()[0], source.key()
 	own := c.db.Layout.Document(source.Path) == c.db.Layout.Counter(c.counter)
 	if own {
 		key = source.copyKey()
@@ -167,27 +151,27 @@ func (c importer) copyFrom(ctx context.Context, source Source) (Imported, error)
 	if field, shown := c.db.Layout.Field(source.last()); shown {
 		into = field
 	}
-	err := c.books.Command(ctx, c.counter, func(ctx context.Context, k *book.Book) (bool, error) {
-		// After the ledger: whoever imports at the same time has read an older value, or
+	err := c.books.Edit(ctx, c.counter, func(ctx context.Context, e *book.Edit) (bool, error) {
+		// After the base: whoever imports at the same time has read an older value, or
 		// loses the condition.
 		value, err := c.value(ctx, source)
 		if err != nil {
 			return false, err
 		}
-		if _, ours := k.Ledger.Imported[source.key()]; own && ours {
+		if _, ours := e.Base.Imported[source.key()]; own && ours {
 			return false, fmt.Errorf("%w: %s was taken over in place before, and holds what this counter has counted: show it in FIELDS by that name to import what has come since", ErrInvalidSource, source.Field)
 		}
-		before, again := k.Ledger.Imported[key]
-		found := Imported{Value: value, Added: ledger.Sub(value, before)}
+		before, again := e.Base.Imported[key]
+		found := Imported{Value: value, Added: store.Sub(value, before)}
 		if again && found.Added == 0 {
 			done = found
 			return false, nil
 		}
-		if ledger.Add(before, found.Added) != value {
+		if store.Add(before, found.Added) != value {
 			return false, fmt.Errorf("%w: it had %d when it was imported last, and has %d", book.ErrBeyond, before, value)
 		}
-		k.Applied = func() { done = found }
-		return true, k.Import(key, value, into, found.Added)
+		e.Applied = func() { done = found }
+		return true, e.Import(key, value, into, found.Added)
 	})
 	return done, err
 }
@@ -210,6 +194,8 @@ func (c importer) checkSource(source Source) error {
 		return err
 	case len(c.db.Layout.Fields) == 0:
 		return fmt.Errorf("%w: %w", ErrInvalidSource, c.db.Layout.CheckSums())
+	case len(c.db.Layout.Plain()) == 0, slices.ContainsFunc(c.db.Layout.Limited(), func(f layout.Field) bool { return f.Name == source.last() }):
+		return fmt.Errorf("%w: what has a limit is not imported (FIELDS is %s)", ErrInvalidSource, c.db.Layout.Fields)
 	case slices.ContainsFunc(c.db.Layout.Counted, func(f layout.Field) bool { return f.Name == source.last() }):
 		// Taken for a field that isn't shown here, it would be added to the first one.
 		return fmt.Errorf("%w: %w", ErrInvalidSource, c.db.Layout.CheckField(source.last()))
@@ -269,7 +255,7 @@ type fieldSum struct {
 	err     error
 }
 
-func (s *fieldSum) total() int64 { return ledger.Add(s.terms...) }
+func (s *fieldSum) total() int64 { return store.Add(s.terms...) }
 
 // add adds the field of a document. As for the extension, what is missing or no number
 // counts nothing.

@@ -3,8 +3,8 @@ package extension
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -12,11 +12,10 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/googleapis/gax-go/v2"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -32,9 +31,6 @@ const (
 	movedAtOnce = 200
 )
 
-// pause is how long an import waits for a ledger to have room again.
-var pause = time.Minute
-
 // takeOver makes the field that the extension has kept so far a counted field of the same document.
 // What the document holds stays, as the sum's base; what waits in the extension's shards is moved
 // to it, as the extension would have done: in commits that add to the one what they take off the
@@ -48,44 +44,22 @@ func (c importer) takeOver(ctx context.Context, source Source) (Imported, error)
 	if err := c.keepTotals(ctx); err != nil {
 		return Imported{}, err
 	}
-	told := c.options.Large == nil
-	tell := func(about time.Duration) {
-		if about > 0 && !told {
-			told = true
-			c.options.Large(len(waiting), about)
-		}
-	}
-	tell(takes(len(waiting)))
 	var done Imported
 	for first := true; first || len(waiting) > 0; first = false {
 		n := min(len(waiting), movedAtOnce)
 		moved, err := c.moveToBase(ctx, source, waiting[:n])
-		for errors.Is(err, book.ErrMany) { // earlier imports have left no room for another one
-			tell(ledger.InDoubt + takes(len(waiting)))
-			if err := gax.Sleep(ctx, pause); err != nil {
-				return Imported{}, err
-			}
-			moved, err = c.moveToBase(ctx, source, waiting[:n])
-		}
 		if err != nil {
 			return Imported{}, err
 		}
-		done.Value, done.Added = moved.Value, ledger.Add(done.Added, moved.Added)
+		done.Value, done.Added = moved.Value, store.Add(done.Added, moved.Added)
 		waiting = waiting[n:]
 	}
 	return done, nil
 }
 
-// takes is about how long the move of so many shards waits for a ledger to have room for more
-// commands: each commit is one, and a ledger forgets them after a while.
-func takes(shards int) time.Duration {
-	commits := (shards + movedAtOnce - 1) / movedAtOnce
-	return time.Duration(max(0, commits-1)/ledger.MaxOps) * ledger.InDoubt
-}
-
-// stopped reports, as [ErrRuns], that the extension still runs, or may: that it has been quiet for no longer than it was
-// between its last two runs. Firestore knows of these for an hour.
-func stopped(ctx context.Context, db *store.DB) error {
+// Stopped reports, as [ErrRuns], that the extension still runs, or may: that it has been quiet for no longer than it
+// was between its last two runs. Firestore knows of these for an hour.
+func Stopped(ctx context.Context, db *store.DB) error {
 	name := db.Layout.Document(stateDocument)
 	docs, now, err := db.Get(ctx, name)
 	if err != nil {
@@ -138,10 +112,13 @@ func (c importer) waiting(ctx context.Context, source Source) ([]string, error) 
 	if docs[0] == nil {
 		return nil, book.ErrNotFound
 	}
+	if err := c.keeps(source, docs[0]); err != nil {
+		return nil, err
+	}
 	if err := runs(docs[1], now); err != nil {
 		return nil, err
 	}
-	shards, err := db.Documents(ctx, store.Query{Collection: db.Layout.Counter(c.counter) + "/" + shardsID})
+	shards, err := db.Documents(ctx, store.Query{Collection: db.Layout.ExtensionShardsOf(c.counter)})
 	if err != nil {
 		return nil, err
 	}
@@ -158,49 +135,61 @@ func (c importer) waiting(ctx context.Context, source Source) ([]string, error) 
 	return names, nil
 }
 
-// keepTotals makes a ledger for a document that has never been counted, with the numbers in its
-// counted fields as they are. Adoption by the roll-up would take them for what a trigger had got
-// wrong, and set them to what the shards hold. Where there are shards of ours already, that is what
-// has to happen all the same: [ErrCounted].
+// keeps is an error if the field holds something else than a number in its document: no total replaces that, so nothing
+// would show what is imported.
+func (c importer) keeps(source Source, doc *firestorepb.Document) error {
+	fields, problems := book.Kept(c.db.Layout, doc)
+	if i := slices.Index(fields, source.Field); i >= 0 {
+		return fmt.Errorf("%w: %s", ErrInvalidSource, problems[i])
+	}
+	return nil
+}
+
+// keepTotals makes a base for a document that has never been counted, of the numbers in its counted fields: they go on
+// from there. The roll-up would take them for what a trigger had got wrong, and set them to what the shards hold. Where
+// there are shards of ours already, that is what has to happen all the same: [ErrCounted].
 func (c importer) keepTotals(ctx context.Context) error {
-	return c.books.Keep(ctx, c.counter, func(ctx context.Context, tx *store.Tx, doc map[string]*firestorepb.Value) (map[string]int64, error) {
-		shards, err := tx.Documents(ctx, store.Query{Collection: c.db.Layout.ShardsOf(c.counter), Limit: 1, Names: true})
+	return c.books.Edit(ctx, c.counter, func(ctx context.Context, e *book.Edit) (bool, error) {
+		if e.HasBase() {
+			return false, nil
+		}
+		shards, err := c.db.Documents(ctx, store.Query{Collection: c.db.Layout.ShardsOf(c.counter), Limit: 1, Names: true, At: e.At})
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		if len(shards) > 0 {
-			return nil, ErrCounted
+			return false, ErrCounted
 		}
-		totals := map[string]int64{}
-		for _, field := range c.db.Layout.Fields {
+		for _, field := range c.db.Layout.Plain() {
 			kept := fieldSum{field: []string{field.Name}}
-			if kept.add(doc); kept.err != nil {
-				return nil, fmt.Errorf("field %s: %w", field.Name, kept.err)
+			if kept.add(e.Doc.GetFields()); kept.err != nil {
+				return false, fmt.Errorf("field %s: %w", field.Name, kept.err)
 			}
-			totals[field.Shard] = kept.total()
+			e.SetBase(field, kept.total())
 		}
-		return totals, nil
+		return true, nil
 	})
 }
 
 // moveToBase moves what some of the extension's shards hold of a counter to its base, in one
-// commit. The first time it also takes the number that adoption has replaced, where the document
-// was adopted before it was imported.
+// commit. The first time it also takes the number that the total has replaced, or is about to.
 func (c importer) moveToBase(ctx context.Context, source Source, names []string) (Imported, error) {
 	var done Imported
 	field, _ := c.db.Layout.Field(source.Field)
 	key := source.key()
-	err := c.books.Command(ctx, c.counter, func(ctx context.Context, k *book.Book) (bool, error) {
-		if _, copied := k.Ledger.Imported[source.copyKey()]; copied {
+	err := c.books.Edit(ctx, c.counter, func(ctx context.Context, e *book.Edit) (bool, error) {
+		if _, copied := e.Base.Imported[source.copyKey()]; copied {
 			return false, fmt.Errorf("%w: %s was imported into another field of this counter before: import it there again", ErrInvalidSource, source.Field)
 		}
-		total, _ := k.Ledger.Total(field)
-		found := Imported{Value: total}
-		// After the ledger: whoever imports at the same time has moved them, or
+		sum, err := e.Sum(ctx, field)
+		if err != nil {
+			return false, err
+		}
+		found := Imported{Value: store.Add(e.Base.Counts[field.Shard], sum)}
+		// After the base: whoever imports at the same time has moved them, or
 		// loses the condition.
 		var docs []*firestorepb.Document
 		if len(names) > 0 {
-			var err error
 			if docs, _, err = c.db.Get(ctx, names...); err != nil {
 				return false, err
 			}
@@ -213,24 +202,24 @@ func (c importer) moveToBase(ctx context.Context, source Source, names []string)
 			}
 			if n = max(n, -math.MaxInt64); n != 0 { // the most that an increment takes off: the rest is the next import's
 				amounts = append(amounts, n)
-				k.Beside(takeOff(doc, field.Name, n))
+				e.Beside(takeOff(doc, map[string]int64{field.Name: n}))
 			}
 		}
-		before, again := k.Ledger.Imported[key]
+		before, again := e.Base.Imported[key]
 		if again && len(amounts) == 0 {
 			done = found
 			return false, nil
 		}
 		if !again {
-			amounts = append(amounts, k.Ledger.Replaced[field.Name])
+			amounts = append(amounts, e.Keep(field))
 		}
-		added := ledger.Parts(amounts...) // as one sum: shard by shard it would depend on their order near the ends of int64
+		added := store.Parts(amounts...) // as one sum: shard by shard it would depend on their order near the ends of int64
 		if found.Added = added[0]; len(added) > 1 {
 			return false, fmt.Errorf("%w: %d shards of the extension's hold more together", book.ErrBeyond, len(docs))
 		}
-		err := k.Import(key, ledger.Add(before, found.Added), field, found.Added)
-		found.Value, _ = k.Ledger.Total(field)
-		k.Applied = func() { done = found }
+		err = e.Import(key, store.Add(before, found.Added), field, found.Added)
+		found.Value = store.Add(e.Base.Counts[field.Shard], sum)
+		e.Applied = func() { done = found }
 		return true, err
 	})
 	return done, err
@@ -243,35 +232,43 @@ func amount(shard *firestorepb.Document, source Source) (int64, error) {
 	return sum.total(), sum.err
 }
 
-// addShard adds the field of one of the extension's shards. An id that begins with a tab is that of
-// a partial sum, to which workers append what they have added up and what they have moved on.
+// addShard adds the field of one of the extension's shards.
 func (s *fieldSum) addShard(shard *firestorepb.Document) {
-	if !isPartial(shard) {
-		s.add(shard.GetFields())
-		return
-	}
-	for _, update := range shard.GetFields()[updatesID].GetArrayValue().GetValues() {
-		s.add(update.GetMapValue().GetFields()[updateData].GetMapValue().GetFields())
+	for _, fields := range parts(shard) {
+		s.add(fields)
 	}
 }
 
+// isPartial reports whether one of the extension's shards, whose id begins with a tab, is a partial sum: workers append
+// to it what they have added up and what they have moved on.
 func isPartial(shard *firestorepb.Document) bool {
 	return strings.HasPrefix(path.Base(shard.GetName()), "\t")
 }
 
-// takeOff is the write that takes n off one field of one of the extension's shards, and leaves all
-// else of it alone. A client may be adding to it at this moment: what it adds stays there.
-func takeOff(shard *firestorepb.Document, field string, n int64) *firestorepb.Write {
-	less := store.Increment(layout.FieldPath(field), ledger.Sub(0, n))
-	if isPartial(shard) {
-		less = &firestorepb.DocumentTransform_FieldTransform{FieldPath: updatesID, TransformType: &firestorepb.DocumentTransform_FieldTransform_AppendMissingElements{
-			AppendMissingElements: store.Array(store.Map(map[string]*firestorepb.Value{
-				updateID:   store.String(rand.Text()),
-				updateData: store.Map(map[string]*firestorepb.Value{field: store.Int(ledger.Sub(0, n))}),
-			})).GetArrayValue(),
-		}}
+// takeOff is the write that takes counts off fields of one of the extension's shards, and leaves all
+// else of it alone. A client may be adding to it at this moment: what it adds stays there. A partial sum, to which no
+// client adds, is deleted if nothing else is in it.
+func takeOff(shard *firestorepb.Document, counts map[string]int64) *firestorepb.Write {
+	var less []*firestorepb.DocumentTransform_FieldTransform
+	rest := map[string]*firestorepb.Value{}
+	for _, field := range slices.Sorted(maps.Keys(counts)) {
+		less = append(less, store.Increment(layout.FieldPath(field), store.Sub(0, counts[field])))
+		rest[field] = store.Int(store.Sub(0, counts[field]))
 	}
-	return store.Update(shard.GetName(), store.Exists(true), nil, nil, less)
+	if isPartial(shard) {
+		update := store.Map(map[string]*firestorepb.Value{updateID: store.String(rand.Text()), updateData: store.Map(rest)})
+		after := proto.CloneOf(shard)
+		if updates := after.GetFields()[updatesID].GetArrayValue(); updates != nil {
+			updates.Values = append(updates.Values, update)
+		}
+		if empty(after) {
+			return store.DeleteIf(shard.GetName(), store.UpdatedAtTime(shard.GetUpdateTime().AsTime()))
+		}
+		less = []*firestorepb.DocumentTransform_FieldTransform{{FieldPath: updatesID, TransformType: &firestorepb.DocumentTransform_FieldTransform_AppendMissingElements{
+			AppendMissingElements: store.Array(update).GetArrayValue(),
+		}}}
+	}
+	return store.Update(shard.GetName(), store.Exists(true), nil, nil, less...)
 }
 
 // inPlace reports whether a counter is taken over in place.

@@ -5,21 +5,21 @@ import (
 	"math"
 	"testing"
 
-	"cloud.google.com/go/firestore"
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
-// The same where the page held as much as has been counted since, which adoption leaves as it is, and
+// The same where the page held as much as has been counted since, which the first roll-up leaves as it is, and
 // where a revision that doesn't show the field has rolled that up.
 func TestImportInPlaceAfterAdoptionOfTheSameNumber(t *testing.T) {
 	t.Parallel()
-	for _, counted := range []string{"", "another field", "and rolled up"} { // so that the ledger is there
+	for _, counted := range []string{"", "another field", "and rolled up"} { // so that the base is there
 		p := newPages(t)
 		p.set(p.page, map[string]any{"title": "Hello", "visits": 1})
 		older := worldOf(t, p.Instance, layout.Place{Counters: "pages/{page}", Fields: "likes", Hosted: true})
@@ -40,21 +40,24 @@ func TestImportInPlaceAfterAdoptionOfTheSameNumber(t *testing.T) {
 	}
 }
 
-// An import tells what the total is: no more than an integer of Firestore's holds.
-func TestImportInPlaceTellsATotalAtItsEnd(t *testing.T) {
+// A total beyond an integer of Firestore's can't be shown: the import is refused, and nothing is moved.
+func TestImportInPlaceIntoATotalAtItsEnd(t *testing.T) {
 	t.Parallel()
 	p := newPages(t)
 	p.set(p.page, map[string]any{"title": "Hello"})
-	for shard, n := range map[string]int64{"0": math.MinInt64, "1": -20} {
-		p.set(p.page.Collection("shards").Doc(shard), map[string]any{"visits": n})
-	}
+	p.set(p.page.Collection("shards").Doc("0"), map[string]any{"visits": int64(math.MinInt64)})
 	p.rollUpAll()
-	p.set(p.inbox.Doc("a"), map[string]any{"visits": 10})
-	p.wantImport(visits, math.MinInt64, 10)
+	p.set(p.inbox.Doc("a"), map[string]any{"visits": -10})
+	if got, err := p.importOf(visits); !errors.Is(err, book.ErrBeyond) {
+		t.Errorf("%+v, %v; want ErrBeyond", got, err)
+	}
+	p.wantPage(math.MinInt64, 0)
+	if held := p.waiting("visits"); held != -10 {
+		t.Errorf("%d wait, want -10", held)
+	}
 }
 
-// Where increments came before the import, the ledger is there, and has kept the numbers that the
-// roll-up will replace, or has.
+// Increments came before the import, and a roll-up may have replaced the numbers: the base has kept them.
 func TestImportInPlaceAfterAdoption(t *testing.T) {
 	t.Parallel()
 	for _, rolledUp := range []bool{false, true} {
@@ -69,13 +72,9 @@ func TestImportInPlaceAfterAdoption(t *testing.T) {
 		if rolledUp {
 			p.rollUpAll()
 			p.wantPage(5, 0)
-			p.wantImport(visits, 1027, 1022)
-			p.wantImport(visits, 1027, 0)
-		} else {
-			p.wantImport(visits, 1022, 1022)
-			p.rollUpAll()
-			p.wantImport(visits, 1027, 0)
 		}
+		p.wantImport(visits, 1027, 1022)
+		p.wantImport(visits, 1027, 0)
 		p.wantImport(extension.Source{Path: "pages/hello", Field: "likes"}, 7, 7)
 		p.rollUpAll()
 		p.wantPage(1027, 7)
@@ -111,7 +110,7 @@ func TestImportInPlaceOfAFieldThatIsShownLater(t *testing.T) {
 				t.Fatalf("%d shards hold a visit, %v", len(docs), err)
 			}
 			shard := docs[0]
-			change := rollup.Change{Counter: "hello", Shard: shard.Ref.ID, Counts: map[string]int64{"visits": 1}, AsOf: shard.UpdateTime}
+			change := rollup.Change{Counter: "hello", Shard: shard.Ref.ID, Fields: []string{"visits"}, At: shard.UpdateTime}
 			if err := roller.Add(t.Context(), change); err != nil {
 				t.Fatal(err)
 			}
@@ -193,15 +192,15 @@ func TestImportInPlaceBesideShards(t *testing.T) {
 	if _, err := p.importOf(visits); !errors.Is(err, extension.ErrCounted) {
 		t.Errorf("%v, want ErrCounted", err)
 	}
-	if l := p.document(t, "pages/hello/counter_rollup/ledger"); l != nil || p.waiting("visits") != 22 {
-		t.Errorf("a ledger %v, and %d wait; want that nothing has changed", l, p.waiting("visits"))
+	if l := p.document(t, "pages/hello/counter_rollup/base"); l != nil || p.waiting("visits") != 22 {
+		t.Errorf("a base %v, and %d wait; want that nothing has changed", l, p.waiting("visits"))
 	}
 	p.rollUpAll()
 	p.wantImport(visits, 1027, 1022)
 	p.wantPage(1027, 0)
 }
 
-// What adoption has replaced does not come back with an import once the field was set to
+// What the first roll-up has replaced does not come back with an import once the field was set to
 // something else.
 func TestImportInPlaceAfterTheFieldWasSet(t *testing.T) {
 	t.Parallel()
@@ -229,7 +228,7 @@ func TestImportInPlaceAfterTheFieldWasSet(t *testing.T) {
 			p.wantImport(visits, set.visits+22, 22)
 			p.rollUpAll()
 			p.wantPage(set.visits+22, 0)
-			// A field that was only adopted still has what it held.
+			// A field that was only shown still has what it held.
 			if name == "rebase" {
 				p.wantImport(extension.Source{Path: "pages/hello", Field: "likes"}, 7, 7)
 			}
@@ -237,9 +236,9 @@ func TestImportInPlaceAfterTheFieldWasSet(t *testing.T) {
 	}
 }
 
-// Whoever deletes the ledger after an import sets the field to what it was. A later import takes
+// Whoever deletes the base after an import sets the field to what it was. A later import takes
 // what waits, and no more.
-func TestImportInPlaceAfterTheLedgerWasDeleted(t *testing.T) {
+func TestImportInPlaceAfterTheBaseWasDeleted(t *testing.T) {
 	t.Parallel()
 	p := newPages(t)
 	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 0})
@@ -248,7 +247,7 @@ func TestImportInPlaceAfterTheLedgerWasDeleted(t *testing.T) {
 	}
 	p.rollUpAll()
 	p.wantImport(visits, 1005, 1000)
-	if _, err := p.page.Collection("counter_rollup").Doc("ledger").Delete(t.Context()); err != nil {
+	if _, err := p.page.Collection("counter_rollup").Doc("base").Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p.rollUpAll()
@@ -259,95 +258,4 @@ func TestImportInPlaceAfterTheLedgerWasDeleted(t *testing.T) {
 	p.set(p.inbox.Doc("a"), map[string]any{"visits": 2})
 	p.wantImport(visits, 1007, 2)
 	p.wantPage(1007, 0)
-}
-
-// A ledger that is made again knows what adoption has replaced as the one before did: what the document
-// shows by then is this deployment's own. Where nothing is left of what was imported, it can be again.
-func TestImportInPlaceAfterTheLedgerWasMadeAgain(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		before      func(p *pages) error
-		spoiled     string
-		shown       int64 // by the ledger that is made again
-		total, adds int64 // what an import comes to, and what it adds
-	}{
-		"after adoption": {func(*pages) error { return nil }, "states", 5, 1005, 1000},
-		"after a reset": {func(p *pages) error {
-			if err := p.hello().Reset(t.Context(), shards.ResetOptions{}); err != nil {
-				return err
-			}
-			return p.hello().Add(t.Context(), 3)
-		}, "states", 3, 3, 0},
-		"after a reset, by an earlier version, which marks no names": {func(p *pages) error {
-			if err := p.hello().Reset(t.Context(), shards.ResetOptions{}); err != nil {
-				return err
-			}
-			_, err := p.page.Collection("counter_rollup").Doc("ledger").Update(t.Context(), []firestore.Update{{Path: "replaced", Value: firestore.Delete}})
-			return errors.Join(err, p.hello().Add(t.Context(), 3))
-		}, "states", 3, 3, 0},
-		"after an import": {func(p *pages) error {
-			_, err := p.importOf(visits)
-			return err
-		}, "states", 1005, 1005, 0},
-		"after an import whose number is lost": {func(p *pages) error {
-			_, err := p.importOf(visits)
-			return err
-		}, "base", 5, 1005, 1000},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPages(t)
-			p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
-			if err := p.hello().Add(t.Context(), 5); err != nil {
-				t.Fatal(err)
-			}
-			p.rollUpAll()
-			if err := c.before(p); err != nil {
-				t.Fatal(err)
-			}
-			p.rollUpAll()
-			p.set(p.page.Collection("counter_rollup").Doc("ledger"), map[string]any{c.spoiled: "none"})
-			client, err := rollup.Open(t.Context(), rollup.Config{Place: p.place}, option.WithGRPCConn(p.Conn(t)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.Close()
-			if r, err := client.Reconcile(t.Context(), "hello", rollup.ReconcileOptions{Rebuild: true}); err != nil || !r.Rebuilt {
-				t.Fatalf("%+v, %v", r, err)
-			}
-			p.wantPage(c.shown, 0)
-			p.wantImport(visits, c.total, c.adds)
-			p.rollUpAll()
-			p.wantPage(c.total, 0)
-			p.wantImport(visits, c.total, 0)
-		})
-	}
-}
-
-// Where a ledger that is made again has kept a number, and not what was imported into it, that is not
-// imported a second time.
-func TestImportInPlaceWhereNobodyKnowsWhatWasImported(t *testing.T) {
-	t.Parallel()
-	p := newPages(t)
-	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 0})
-	if err := p.hello().Add(t.Context(), 5); err != nil {
-		t.Fatal(err)
-	}
-	p.rollUpAll()
-	p.wantImport(visits, 1005, 1000)
-	p.set(p.page.Collection("counter_rollup").Doc("ledger"), map[string]any{"imported": "none"})
-	client, err := rollup.Open(t.Context(), rollup.Config{Place: p.place}, option.WithGRPCConn(p.Conn(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	if r, err := client.Reconcile(t.Context(), "hello", rollup.ReconcileOptions{Rebuild: true}); err != nil || !r.Rebuilt {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	p.wantPage(1005, 0)
-	if got, err := p.importOf(visits); !errors.Is(err, shards.ErrDamagedLedger) {
-		t.Errorf("%+v, %v, want ErrDamagedLedger", got, err)
-	}
-	p.rollUpAll()
-	p.wantPage(1005, 0)
 }

@@ -3,13 +3,9 @@ package extension_test
 import (
 	"testing"
 
-	"cloud.google.com/go/firestore"
-	"google.golang.org/api/option"
-
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/rollup"
 )
 
 // What was counted by another name, such as the default one, is shown in the place of the extension's number from then
@@ -40,31 +36,6 @@ func TestImportInPlaceOfWhatWasShownByAnotherName(t *testing.T) {
 	}
 }
 
-// A revision that doesn't show a field makes the ledger again. The number that the field has replaced is kept.
-func TestImportInPlaceAfterAnotherRevisionMadeTheLedgerAgain(t *testing.T) {
-	t.Parallel()
-	p := newPages(t)
-	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000, "likes": 7})
-	if err := p.hello().Add(t.Context(), 5); err != nil {
-		t.Fatal(err)
-	}
-	p.rollUpAll()
-	p.wantPage(5, 0)
-	p.set(p.page.Collection("counter_rollup").Doc("ledger"), map[string]any{"format": 2})
-	place := p.place
-	place.Fields = "visits"
-	client, err := rollup.Open(t.Context(), rollup.Config{Place: place}, option.WithGRPCConn(p.Conn(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	if r, err := client.Reconcile(t.Context(), "hello", rollup.ReconcileOptions{Rebuild: true}); err != nil || !r.Rebuilt {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	p.wantImport(extension.Source{Path: "pages/hello", Field: "likes"}, 7, 7)
-	p.wantImport(visits, 1005, 1000)
-}
-
 // A field is counted in another field of the shards from then on. The number that it has replaced before is kept.
 func TestImportInPlaceOfAFieldThatIsCountedElsewhere(t *testing.T) {
 	t.Parallel()
@@ -87,112 +58,63 @@ func TestImportInPlaceOfAFieldThatIsCountedElsewhere(t *testing.T) {
 	}
 }
 
-// Shards had a field before FIELDS did, and something has made it a text: what it counted is in the base. The
-// extension's number in its place is kept all the same.
-func TestImportInPlaceBesideWhatATextHasKept(t *testing.T) {
+// Shards had a field before FIELDS did, and something has made it a text. The extension's number is kept all the same.
+func TestImportInPlaceBesideAText(t *testing.T) {
 	t.Parallel()
 	i := emulator.Start(t)
 	older := worldOf(t, i, layout.Place{Counters: "pages/{page}", Fields: "likes", Hosted: true})
 	p := pagesOf(t, i)
 	p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
-	p.set(p.page.Collection("shards").Doc("0"), map[string]any{"visits": 5})
-	older.rollUp(t, "hello")
 	p.set(p.page.Collection("shards").Doc("0"), map[string]any{"visits": "x"})
+	p.set(p.page.Collection("shards").Doc("1"), map[string]any{"visits": 5})
 	older.rollUp(t, "hello")
-	p.set(p.page.Collection("shards").Doc("0"), map[string]any{"visits": 0})
 	p.rollUpAll()
 	p.wantPage(5, 0)
 	p.wantImport(visits, 1005, 1000)
 }
 
-// unmarked makes the ledger what an earlier version has written, which marks no names.
-func (p *pages) unmarked() {
-	p.t.Helper()
-	if _, err := p.page.Collection("counter_rollup").Doc("ledger").Update(p.t.Context(), []firestore.Update{{Path: "replaced", Value: firestore.Delete}}); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
 // An app's document is deleted, and put back as it was: what it shows is what was counted.
 func TestImportInPlaceOfADocumentThatIsPutBack(t *testing.T) {
 	t.Parallel()
-	for _, marked := range []bool{true, false} {
-		p := newPages(t)
-		p.set(p.page, map[string]any{"title": "Hello"})
-		if err := p.hello().Add(t.Context(), 5); err != nil {
-			t.Fatal(err)
-		}
-		p.rollUpAll()
-		p.wantPage(5, 0)
-		if !marked {
-			p.unmarked()
-		}
-		was, err := p.page.Get(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := p.page.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		p.rollUpAll()
-		p.set(p.page, was.Data())
-		p.rollUpAll()
-		p.wantPage(5, 0)
-		p.wantImport(visits, 5, 0)
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello"})
+	if err := p.hello().Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
 	}
+	p.rollUpAll()
+	p.wantPage(5, 0)
+	was, err := p.page.Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.page.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.rollUpAll()
+	p.set(p.page, was.Data())
+	p.rollUpAll()
+	p.wantPage(5, 0)
+	p.wantImport(visits, 5, 0)
 }
 
 // A field is hidden for a while, and shown again: what it shows then is what was counted.
 func TestImportInPlaceOfAFieldThatWasHidden(t *testing.T) {
 	t.Parallel()
-	for _, marked := range []bool{true, false} {
-		p := newPages(t)
-		p.set(p.page, map[string]any{"title": "Hello"})
-		if err := p.hello().Add(t.Context(), 5); err != nil {
-			t.Fatal(err)
-		}
-		p.rollUpAll()
-		p.wantPage(5, 0)
-		if !marked {
-			p.unmarked()
-		}
-		place := p.place
-		place.Fields = "likes"
-		w := worldOf(t, p.Instance, place)
-		if err := w.counter(t, "hello").Add(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-		w.rollUp(t, "hello")
-		p.rollUpAll()
-		p.wantPage(5, 1)
-		p.wantImport(visits, 5, 0)
+	p := newPages(t)
+	p.set(p.page, map[string]any{"title": "Hello"})
+	if err := p.hello().Add(t.Context(), 5); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// A limit is the first that is done of a field that is shown from now on.
-func TestImportInPlaceOfAFieldThatGotALimitFirst(t *testing.T) {
-	t.Parallel()
-	for _, fields := range []string{"likes", "total=visits"} {
-		i := emulator.Start(t)
-		older := worldOf(t, i, layout.Place{Counters: "pages/{page}", Fields: fields, Hosted: true})
-		p := pagesOf(t, i)
-		p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
-		if err := older.counter(t, "hello").Add(t.Context(), 2); err != nil {
-			t.Fatal(err)
-		}
-		older.rollUp(t, "hello")
-		total := int64(0)
-		if fields != "likes" {
-			total = 2
-		}
-		if err := p.hello().SetLimit(t.Context(), "visits", 10); err != nil {
-			t.Fatal(err)
-		}
-		p.rollUpAll()
-		if err := p.hello().RemoveLimit(t.Context(), "visits"); err != nil {
-			t.Fatal(err)
-		}
-		p.rollUpAll()
-		p.wantImport(visits, 1000+total, 1000)
+	p.rollUpAll()
+	p.wantPage(5, 0)
+	place := p.place
+	place.Fields = "likes"
+	w := worldOf(t, p.Instance, place)
+	if err := w.counter(t, "hello").Add(t.Context(), 1); err != nil {
+		t.Fatal(err)
 	}
+	w.rollUp(t, "hello")
+	p.rollUpAll()
+	p.wantPage(5, 1)
+	p.wantImport(visits, 5, 0)
 }

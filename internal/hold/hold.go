@@ -9,6 +9,8 @@
 // held, the entry names its time: one query finds the holds of all counters that are over. Afterwards it
 // stays, without a time, in the way of an earlier commit that would hold the seat again. TTL takes it once
 // none can arrive any more.
+//
+// A hold of an amount is a record: see [Record]. It lies among the entries, and the same query finds it.
 package hold
 
 import (
@@ -26,17 +28,8 @@ import (
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/seats"
 	"github.com/firestore-counters/counters/internal/store"
-)
-
-// Until is the field of a membership, and of its entry, that says until when the seat is held.
-const Until = "until"
-
-// Fields of an entry, besides Until and [layout.ExpireAt].
-const (
-	entryCounter = "counter"
-	entryField   = "field"
-	entryMember  = "member"
 )
 
 // keptFor is how long an entry stays after its hold: as long as a marker does at least, and for the same
@@ -117,12 +110,19 @@ func (s State) Confirms() Action {
 
 // Holds are those of the counters in a database.
 type Holds struct {
-	db    *store.DB
-	books book.Books
+	db  *store.DB
+	but string // resource name of a record that is left alone
 }
 
 // In are the holds of a database's counters.
-func In(db *store.DB) Holds { return Holds{db: db, books: book.Of(db)} }
+func In(db *store.DB) Holds { return Holds{db: db} }
+
+// But are the same without the hold of an amount whose record has that resource name: whoever settles it for more must
+// not end it to make room.
+func (h Holds) But(record string) Holds {
+	h.but = record
+	return h
+}
 
 // patience is for commits that others may be faster than.
 var patience = store.Patience{Conflicts: 12, Doubts: 8}
@@ -169,17 +169,148 @@ const atOnce = 100
 
 // AnyOver reports whether holds of a field were over at a time, and nobody had ended them by then.
 func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, at time.Time) (bool, error) {
-	collection := h.db.Layout.MembersOf(counter, field.Name)
-	docs, err := h.db.Documents(ctx, store.Query{Collection: collection, By: Until, Until: at, At: at, Limit: 1})
-	if err != nil {
+	var seats, records []*firestorepb.Document
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		collection := h.db.Layout.MembersOf(counter, field.Name)
+		seats, err = h.db.Documents(ctx, store.Query{Collection: collection, By: Until, Until: at, At: at, Limit: 1})
+		return err
+	})
+	group.Go(func() (err error) {
+		q := h.due(counter, field.Shard, at)
+		if q.At, q.Limit = at, 1; h.but != "" {
+			q.Limit = 2
+		}
+		records, err = h.db.Documents(ctx, q)
+		records = slices.DeleteFunc(records, func(doc *firestorepb.Document) bool { return doc.GetName() == h.but })
+		return err
+	})
+	if err := group.Wait(); err != nil {
 		return false, fmt.Errorf("look for holds that were over: %w", err)
 	}
-	return len(docs) > 0, nil
+	return len(seats)+len(records) > 0, nil
+}
+
+// due asks for records of open holds of a field whose time is over at a time; the zero time is all. The field's name is
+// that in the shards.
+func (h Holds) due(counter, field string, by time.Time) store.Query {
+	q := store.Query{Collection: h.db.Layout.Holds(), Key: recordDue, From: h.db.Layout.HoldsOf(counter, field)}
+	if !by.IsZero() {
+		q.To = by.UTC().Format(dueFormat)
+	}
+	return q
+}
+
+// OpenAt are the records of open holds of a field as they were at a time, at most that many; 0 is all. The field's name is that in
+// the shards.
+func (h Holds) OpenAt(ctx context.Context, counter, field string, at time.Time, most int) ([]*firestorepb.Document, error) {
+	q := h.due(counter, field, time.Time{})
+	q.At, q.Limit = at, most
+	docs, err := h.db.Documents(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("look for holds: %w", err)
+	}
+	return docs, nil
+}
+
+// HeldAt is how much open holds of a field had at a time. The field's name is that in the shards.
+func (h Holds) HeldAt(ctx context.Context, counter, field string, at time.Time) (sum int64, err error) {
+	docs, err := h.OpenAt(ctx, counter, field, at, 0)
+	for _, doc := range docs {
+		sum = store.Add(sum, RecordOf(doc).Amount)
+	}
+	return sum, err
+}
+
+// Earlier are the writes that end open holds of a field which has no shards, in the commit that makes them: the holds are
+// of an earlier life of the counter, whose documents somebody has deleted one by one, and nothing of them comes back.
+// From is who makes the shards, or the database as of a time. The field's name is that in the shards.
+func (h Holds) Earlier(ctx context.Context, from book.Reader, counter, field string, at time.Time) (writes []*firestorepb.Write, err error) {
+	q := h.due(counter, field, time.Time{})
+	q.At = at // and all of them: one that stayed open would come off the new shards
+	docs, err := from.Documents(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("look for holds: %w", err)
+	}
+	for _, doc := range docs {
+		writes = append(writes, RecordOf(doc).End(h.db.Later()))
+	}
+	return writes, nil
 }
 
 // End ends the holds of a field that are over. It reports false if there are some, and it can end none of them:
 // where there are none, others may have been faster. Errors are those of [store.DB.CommitIf].
 func (h Holds) End(ctx context.Context, counter string, field layout.Field) (ended bool, err error) {
+	n, err := h.endRecords(ctx, counter, field.Shard)
+	if err != nil {
+		return n > 0, err
+	}
+	ended, err = h.endSeats(ctx, counter, field)
+	return ended || n > 0, err
+}
+
+// endRecords ends holds of amounts that are over, and returns how many.
+func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int, err error) {
+	for more := true; more && err == nil; {
+		n, try := 0, 0
+		_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
+			n, more = 0, false
+			q := h.due(counter, field, h.db.Now())
+			q.Limit = atOnce
+			docs, err := h.db.Documents(ctx, q)
+			if err != nil {
+				return nil, fmt.Errorf("look for holds that are over: %w", err)
+			}
+			// The query's own answer tells Firestore's time, if none before it did.
+			now, freed := h.db.Now(), Freed{}
+			var writes []*firestorepb.Write
+			for _, doc := range docs {
+				if r := RecordOf(doc); r.Over(now) && r.Name != h.but {
+					writes = append(writes, r.End(h.db.Later()))
+					freed.Free(h.db.Layout, r, 0)
+				}
+			}
+			n, more = len(writes), len(docs) == atOnce
+			try++
+			back, err := h.Freeing(ctx, counter, field, freed, try > 1)
+			return append(writes, back...), err
+		})
+		if ended += n; n == 0 {
+			return ended, err
+		}
+	}
+	return ended, err
+}
+
+// Freeing are the writes that take something off shards. Look says that a commit of these failed, and that one of them
+// may be gone.
+func (h Holds) Freeing(ctx context.Context, counter, field string, freed Freed, look bool) ([]*firestorepb.Write, error) {
+	if !look || len(freed) == 0 {
+		return freed.Writes(field), nil
+	}
+	there, err := h.db.Documents(ctx, store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true})
+	if err != nil {
+		return nil, fmt.Errorf("look for shards: %w", err)
+	}
+	is, instead := map[string]bool{}, ""
+	for _, shard := range there {
+		is[shard.GetName()] = true
+		if _, limited := layout.LimitedField(store.IDOf(shard.GetName())); !limited {
+			instead = shard.GetName()
+		}
+	}
+	var gone []string
+	for shard := range freed {
+		if !is[shard] {
+			gone = append(gone, shard)
+		}
+	}
+	freed.Move(gone, instead)
+	return freed.Writes(field), nil
+}
+
+// endSeats is [Holds.End] of seats.
+func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field) (ended bool, err error) {
 	for more := true; more && err == nil; {
 		_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
 			more = false
@@ -210,9 +341,13 @@ func (h Holds) over(ctx context.Context, collection string, most int) ([]*firest
 // ending are the writes that end holds of a field, as many of them as the shards hold members, and how
 // many that is. Each is on condition of the membership, so none ends twice.
 func (h Holds) ending(ctx context.Context, counter string, field layout.Field, over []*firestorepb.Document) (n int, writes []*firestorepb.Write, err error) {
-	shards, err := h.books.Shards(ctx, h.db, counter, time.Time{})
+	q := store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true}
+	if field.Limit != nil {
+		q = seats.Shards(h.db.Layout, counter, field, time.Time{})
+	}
+	shards, err := h.db.Documents(ctx, q)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, fmt.Errorf("read shards: %w", err)
 	}
 	n, back := giveBack(shards, field, len(over))
 	for _, m := range over[:n] {
@@ -222,36 +357,26 @@ func (h Holds) ending(ctx context.Context, counter string, field layout.Field, o
 }
 
 // giveBack are the writes that take up to n members of a field off shards, and how many they take. Shards
-// of a counter with a limit are on condition of what they hold, and give only what members took. If there
+// of a field with a limit are on condition of what they hold, and give only what members took. If there
 // are no shards, or something else wrote them, that is less.
 func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorepb.Write) {
-	limited := shards.Limited()
-	if len(limited) > 0 {
-		shards = limited // what is beside them something else made
-	}
+	shards = shards.Of(field)
 	if len(shards) == 0 {
 		return 0, nil
 	}
-	if _, has := book.LimitsIn(shards)[field.Shard]; !has {
-		shard, condition := shards[rand.IntN(len(shards))], store.Exists(true)
-		if len(limited) > 0 { // the field may have got a limit meanwhile, too
-			condition = store.UpdatedAtTime(shard.GetUpdateTime().AsTime())
-		}
-		return n, []*firestorepb.Write{store.Update(shard.GetName(), condition, nil, nil, store.Increment(layout.FieldPath(field.Shard), int64(-n)))}
+	if field.Limit == nil {
+		name := shards[rand.IntN(len(shards))].GetName()
+		return n, []*firestorepb.Write{store.Update(name, store.Exists(true), nil, nil, store.Increment(layout.FieldPath(field.Shard), int64(-n)))}
 	}
-	held := make([]escrow.Held, len(shards))
-	for i, doc := range shards {
-		held[i], _ = book.HeldOf(doc, field.Shard)
-	}
+	held := seats.All(shards, field)
 	n = int(min(int64(n), escrow.Sum(held...).Members))
 	if n <= 0 {
 		return 0, nil
 	}
 	var writes []*firestorepb.Write
 	for _, c := range escrow.Spread(held, escrow.Net{Leave: int64(n)}, rand.IntN) {
-		doc, w := shards[c.Shard], book.HeldWrite{}
-		w.Change(field.Shard, held[c.Shard], c.Of(held[c.Shard]))
-		writes = append(writes, w.Update(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime())))
+		doc := shards[c.Shard]
+		writes = append(writes, seats.Change(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), field.Shard, c.By()))
 	}
 	return n, writes
 }
@@ -259,8 +384,8 @@ func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorep
 const (
 	// entriesAtOnce is how many entries are looked at in one go.
 	entriesAtOnce = 500
-	// putOff is how long an entry isn't looked at whose hold can't be ended, and busy where that may only have been too busy:
-	// until the next look.
+	// putOff is how long an entry isn't looked at whose hold can't be ended, and busy where that may only have been too
+	// busy: until the next look.
 	putOff, busy = 10 * time.Minute, 30 * time.Second
 )
 
@@ -278,8 +403,8 @@ func (h Holds) EndAll(ctx context.Context) error {
 		}
 		var fields []Seat
 		for _, entry := range entries {
-			s := seatOf(entry)
-			if s.Member = ""; !tried[s] {
+			s := h.fieldOf(entry)
+			if !tried[s] {
 				tried[s] = true
 				fields = append(fields, s)
 			}
@@ -319,6 +444,9 @@ func (h Holds) EndAll(ctx context.Context) error {
 func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time, failing map[Seat]bool) (cleared int, err error) {
 	var names []string // of the memberships of our own entries
 	for _, entry := range entries {
+		if isRecord(entry) {
+			continue
+		}
 		if name := seatOf(entry).Membership(h.db.Layout); h.db.Layout.Hold(name) == entry.GetName() {
 			names = append(names, name)
 		}
@@ -340,8 +468,8 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began
 		case Of(entry, began) != Over: // it is over since its field was looked at: the next look ends it
 			continue
 		default:
-			later, of := putOff, seatOf(entry)
-			if of.Member = ""; failing[of] {
+			later := putOff
+			if failing[h.fieldOf(entry)] {
 				later = busy
 			}
 			w = store.Update(entry.GetName(), nil, map[string]*firestorepb.Value{Until: store.Time(h.db.Now().Add(later))}, nil)
@@ -353,6 +481,19 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began
 		cleared++
 	}
 	return cleared, nil
+}
+
+// fieldOf is the field of a counter that an entry is of, whose name is that in FIELDS; as it stands there, if FIELDS
+// doesn't have it.
+func (h Holds) fieldOf(entry *firestorepb.Document) Seat {
+	s := seatOf(entry)
+	s.Member = ""
+	if isRecord(entry) {
+		if field, ok := h.db.Layout.Fields.Sum(s.Field); ok {
+			s.Field = field.Name
+		}
+	}
+	return s
 }
 
 func seatOf(entry *firestorepb.Document) Seat {

@@ -155,9 +155,12 @@ func single(value any) string {
 // asDouble follows a sum that is a double.
 const asDouble = " as double"
 
-// Key names a field's answer in a counter's ledger. It is a hash of the field's definition, because
-// other revisions may define the same field in another way.
+// Key says what a field is, beside the number that a document shows of it. It is a hash of the field's definition,
+// because other revisions may define the same field in another way.
 func (f Field) Key() string {
+	if f.Limit != nil { // whatever number is declared
+		f.Limit = new(int64)
+	}
 	hash := sha256.Sum256([]byte(f.String()))
 	return hex.EncodeToString(hash[:8])
 }

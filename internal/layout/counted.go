@@ -8,8 +8,15 @@ import (
 
 // This file is about documents that queries count: their collections, and the counters they concern.
 
-// Collections are the collections that queries count, each once, as [Aggregation.Source] writes them.
-func (l Layout) Collections() []string { return distinct(l.Counted, (*Aggregation).Source) }
+// Collections are those beside the shards whose documents change a count, each once: those that queries count, as
+// [Aggregation.Source] writes them, and the extension's shards.
+func (l Layout) Collections() []string {
+	all := distinct(l.Counted, (*Aggregation).Source)
+	if l.Extension {
+		all = append(all, ExtensionShards)
+	}
+	return all
+}
 
 // CollectionGroups are the ids of these collections, each once.
 func (l Layout) CollectionGroups() []string {
@@ -181,27 +188,33 @@ func (a *Aggregation) allowed(path Path) string {
 	return ""
 }
 
-// Index is the index that an aggregation needs and Firestore doesn't make by itself: the fields of a
-// composite index, or one field of a collection group. It is empty if no index is missing. Fields
-// that are compared for equality come first, then those in a range or summed up.
-func (a *Aggregation) Index() (fields []string) {
+// Asks are the fields of an index that answers the aggregation without reading other documents. Fields that are
+// compared for equality come first, then those in a range or summed up. It is empty if the aggregation counts a whole
+// collection.
+func (a *Aggregation) Asks() (fields []string) {
 	add := func(field string) {
 		if !slices.Contains(fields, field) {
 			fields = append(fields, field)
 		}
 	}
-	merges := a.Sum == "" // indexes of equalities are merged
 	for _, ranges := range []bool{false, true} {
 		for _, f := range a.Where {
 			if f.Op.Range() == ranges {
 				add(f.Field)
-				merges = merges && !ranges
 			}
 		}
 	}
 	if a.Sum != "" {
 		add(a.Sum)
 	}
+	return fields
+}
+
+// Index is that index where Firestore doesn't make it by itself, in a database of the Standard edition: the fields of a
+// composite index, or one field of a collection group. It is empty if no index is missing.
+func (a *Aggregation) Index() (fields []string) {
+	fields = a.Asks()
+	merges := a.Sum == "" && !slices.ContainsFunc(a.Where, func(f Filter) bool { return f.Op.Range() }) // indexes of equalities are merged
 	if a.From != Group && (merges || len(fields) < 2) {
 		return nil
 	}

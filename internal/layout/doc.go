@@ -5,12 +5,10 @@
 // The files in the order in which they are read; most use what is declared below:
 //
 //	place.go        where the counters of a deployment are
-//	names.go        names of documents
+//	names.go        names of documents, paths of fields, numbers of shards
 //	counted.go      names of documents that a field counts
 //	path.go         COUNTERS
 //	field.go        FIELDS
 //	aggregation.go  fields that count documents
 //	limit.go        names of what a limit takes
-//	number.go       numbers of shards
-//	fieldpath.go    paths of fields
 package layout

@@ -14,6 +14,8 @@ type Field struct {
 	Name    string       // in the counter's document
 	Shard   string       // in its shards; empty if Counted is set
 	Counted *Aggregation // the query; nil for a sum of the shards' field
+	Limit   *int64       // of a counter that nobody gave another one, or that this field shows; nil: there is none
+	LimitOf string       // the field whose limit this one shows; empty of others
 }
 
 // String is the field in the form that [ParseFields] reads.
@@ -21,6 +23,8 @@ func (f Field) String() string {
 	switch {
 	case f.Counted != nil:
 		return f.Name + "=" + f.Counted.String()
+	case f.Limit != nil:
+		return f.Name + "=" + limitText(*f.Limit)
 	case f.Shard != f.Name:
 		return f.Name + "=" + f.Shard
 	}
@@ -42,9 +46,11 @@ func (f *Fields) UnmarshalText(text []byte) (err error) {
 
 // String is the list in the form that [ParseFields] reads.
 func (f Fields) String() string {
-	items := make([]string, len(f))
-	for i, field := range f {
-		items[i] = field.String()
+	items := make([]string, 0, len(f))
+	for _, field := range f {
+		if field.LimitOf == "" {
+			items = append(items, field.String())
+		}
 	}
 	return strings.Join(items, ",")
 }
@@ -73,23 +79,37 @@ func (f Fields) CheckShown(name string) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	return fmt.Errorf("%q is not counted; want one of %s%s", name, strings.Join(names, ", "), f.toCount(name))
+	return fmt.Errorf("%q is not counted; want one of %s%s", name, strings.Join(f.Asked(), ", "), f.toCount(name))
 }
 
 // toCount is the setting that also counts the field; "" if no field can have that name, or one has it.
 func (f Fields) toCount(name string) string {
 	set := f.String() + "," + name
-	if more, err := ParseFields(set); err != nil || len(more) != len(f)+1 {
+	if more, err := ParseFields(set); err != nil || len(more) != len(f.Asked())+1 {
 		return ""
 	}
 	return fmt.Sprintf("; to count it too, set FIELDS=%s (counters dev --fields %[1]s)", set)
 }
 
-// Split separates the sums of the shards' fields from the fields that count documents.
+// Asked are the names of those that FIELDS names: the fields that show limits are left out.
+func (f Fields) Asked() []string {
+	names := []string{} // in JSON, no fields are a list, too
+	for _, field := range f {
+		if field.LimitOf == "" {
+			names = append(names, field.Name)
+		}
+	}
+	return names
+}
+
+// Split separates the sums of the shards' fields from the fields that count documents. Behind each sum that has a
+// limit is the field that shows the limit.
 func (f Fields) Split() (sums, counted Fields) {
 	for _, field := range f {
 		if field.Counted == nil {
-			sums = append(sums, field)
+			if sums = append(sums, field); field.Limit != nil {
+				sums = append(sums, limitOf(field))
+			}
 		} else {
 			counted = append(counted, field)
 		}
@@ -101,8 +121,7 @@ func (f Fields) Split() (sums, counted Fields) {
 // shards' count.
 const DefaultFields = "total=count"
 
-// maxFields bounds how many fields a deployment counts: each takes a number per shard in a ledger of
-// one megabyte.
+// maxFields bounds how many fields a deployment counts: each takes a query in a roll-up of all of them.
 const maxFields = 20
 
 // ParseFields reads a list such as likes,views or total=count. A name alone is the field's name in the
@@ -120,7 +139,8 @@ func ParseFields(list string) (Fields, error) {
 			return nil, fmt.Errorf("%q at %w", item, err)
 		}
 		for _, other := range fields {
-			if other.Name == field.Name || other.Shard == field.Shard && field.Shard != "" {
+			limits := other.Limit != nil && field.Name == other.Name+LimitSuffix || field.Limit != nil && other.Name == field.Name+LimitSuffix
+			if limits || other.Name == field.Name || other.Shard == field.Shard && field.Shard != "" {
 				return nil, fmt.Errorf("%q at %d: %s has one of its names already", item, begin+1, other)
 			}
 		}
@@ -143,15 +163,21 @@ func (s *scanner) field() (Field, error) {
 		source = name
 	}
 	field := Field{Name: strings.TrimSpace(name), Shard: strings.TrimRightFunc(source, unicode.IsSpace)}
-	if s.at += len(item); strings.Contains(source, "(") {
-		var err error
+	s.at += len(item)
+	limit, limited, err := parseLimit(source)
+	switch {
+	case err != nil:
+		return Field{}, fmt.Errorf("%d: %w", begin+1, err)
+	case limited:
+		field.Shard, field.Limit = field.Name, limit
+	case strings.Contains(source, "("):
 		s.at -= len(source)
 		if field.Counted, err = s.aggregation(); err != nil {
 			return Field{}, err
 		}
 		field.Shard = ""
 	}
-	err := validateField(field.Name)
+	err = validateField(field.Name)
 	if err == nil && field.Counted == nil {
 		err = validateField(field.Shard)
 	}
@@ -172,13 +198,12 @@ func (s *scanner) field() (Field, error) {
 const shardRequest = "request"
 
 // reserved are fields of a counter's document with another use.
-var reserved = []string{NumShards, NumShardsLegacy, CreatedAt, UpdatedAt, Deleting, Rollup, Limits}
+var reserved = []string{NumShards, NumShardsLegacy, CreatedAt, UpdatedAt, Rollup}
 
-// maxFieldBytes keeps a field's path below the 1,500 bytes that Firestore allows, also in a ledger's
-// entry, after a shard's id.
+// maxFieldBytes keeps a field's path below the 1,500 bytes that Firestore allows.
 const maxFieldBytes = 64
 
-// CountsField reports whether a field of a shard may be counted. Ledgers ignore all other fields.
+// CountsField reports whether a field of a shard may be counted. All other fields are ignored.
 func CountsField(name string) bool { return validateField(name) == nil && name != shardRequest }
 
 // validateField says why a name can't be that of a counted field.

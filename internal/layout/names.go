@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,12 +17,15 @@ import (
 const (
 	DefaultShards = "shards"
 	Rollup        = "counter_rollup"
-	Ledger        = "ledger"
-	Ending        = "ending"
+	Base          = "base"
 	Requests      = "counter_requests"
 	Reconcile     = "reconcile"
 	Notes         = "counter_notes"
 )
+
+// ExtensionShards is the id of the collection below a document in which the clients of Firebase's Distributed Counter
+// extension count.
+const ExtensionShards = "_counter_shards_"
 
 // Fields of a counter's document.
 const (
@@ -31,8 +35,22 @@ const (
 	Total     = "total"
 	CreatedAt = "created_at"
 	UpdatedAt = "updated_at"
-	Deleting  = "deleting" // true during a deletion that is too large for one commit
 )
+
+// Fields of the map [Rollup] in a counter's document.
+const (
+	AsOf        = "as_of"   // :: shown field → as of when its number is
+	LastShown   = "shown"   // :: shown field → the number that this module wrote last, and of what it is
+	NextRefresh = "next_at" // from when on the document may be refreshed again: the bucket of refreshes is its own
+	HostedMark  = "hosted"  // whether the document is the app's own
+	CounterPath = "counter" // the document's path: the map may be copied to another
+)
+
+// Until is the field of a membership, and of its entry, that says until when the seat is held.
+const Until = "until"
+
+// Due is the field of an open hold's record that says where and until when it is held: who finds no room looks for it.
+const Due = "due"
 
 // ExpireAt is the field of a request marker that the TTL policy looks at.
 const ExpireAt = "expire_at"
@@ -41,12 +59,15 @@ const ExpireAt = "expire_at"
 //
 //	{counter}                            num_shards, total, created_at, updated_at
 //	{counter}/shards/{n}                 count
-//	{counter}/counter_rollup/ledger      states, answers, base, floor, ops
+//	{counter}/shards/{field}~{n}         count, share, members and held of a field with a limit
+//	{counter}/counter_rollup/base        base, replaced, imported
 //	{counter}/{collection}/{document}    the app's, where a counted field counts them
 //	{counter}/{field}_members/{member}   member, at, shard
+//	{counter}/_counter_shards_/{shard}   what clients of Firebase's extension count
 //	counter_requests/{hash}              expire_at, and what was asked
 //	counter_rollup/{hash}/counter_requests/{hash}
-//	                                     until, counter, field, member: a seat that is held
+//	                                     until, counter, field, member: a seat that is held;
+//	                                     until, counter, field, amount, parts: an amount that is
 //	counter_rollup/reconcile             where the last walk over all counters stopped
 //	counter_rollup/{hash}/counter_notes/{hash}
 //	                                     counter, since, due: one that must be reconciled
@@ -61,6 +82,8 @@ type Layout struct {
 	Shards   string // id of the collection of a counter's shards
 	// the counters' documents are the app's own: we neither make nor delete them, and see [Layout.OwnPath]
 	Hosted bool
+	// what clients of Firebase's Distributed Counter extension count below the documents is taken over; only with Hosted
+	Extension bool
 }
 
 // Shown are all fields that a counter's document shows: first the sums, then those that count documents.
@@ -77,10 +100,10 @@ func (l Layout) First() (Field, bool) {
 	return Field{}, false
 }
 
-// Field is the sum of shards with that name.
+// Field is the sum of shards with that name, to which something may be added.
 func (l Layout) Field(name string) (Field, bool) {
 	for _, field := range l.Fields {
-		if field.Name == name {
+		if field.Name == name && field.LimitOf == "" {
 			return field, true
 		}
 	}
@@ -109,7 +132,7 @@ func (l Layout) CheckField(name string) error {
 			what = fmt.Sprintf("counts documents (%s), and nothing else is added to it", field)
 		}
 	}
-	return fmt.Errorf("%q %s; want one of %s%s", name, what, strings.Join(l.Fields.Names(), ", "), l.Shown().toCount(name))
+	return fmt.Errorf("%q %s; want one of %s%s", name, what, strings.Join(l.Fields.Asked(), ", "), l.Shown().toCount(name))
 }
 
 // OwnPath is the path of one of our own fields in a counter's document, such as [NumShards], for update
@@ -140,31 +163,56 @@ func (l Layout) ShardsOf(id string) string { return l.Counter(id) + "/" + l.Shar
 // Shard is the resource name of a shard of a counter.
 func (l Layout) Shard(id, shard string) string { return l.ShardsOf(id) + "/" + shard }
 
-// LedgerOf is the resource name of a counter's ledger.
-func (l Layout) LedgerOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Ledger }
+// ExtensionShardsOf is the resource name of the collection in which clients of the extension count.
+func (l Layout) ExtensionShardsOf(id string) string { return l.Counter(id) + "/" + ExtensionShards }
 
-// EndingOf is the resource name of the document that each step of a removal writes if the counter's
-// document is missing. What is newer is not the removal's.
-func (l Layout) EndingOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Ending }
+// ExtensionShard is the resource name of a shard of the extension's.
+func (l Layout) ExtensionShard(id, shard string) string { return l.ExtensionShardsOf(id) + "/" + shard }
 
-// ParseLedger is the counter whose ledger has that resource name. It parses from the end, because any
+// BaseOf is the resource name of the document beside a counter that has what its totals hold beyond their
+// sources.
+func (l Layout) BaseOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Base }
+
+// ListOf is the resource name of the document that is there while the list in a field of a counter's document is
+// taken over as members.
+func (l Layout) ListOf(id, field string) string {
+	return l.Counter(id) + "/" + Rollup + "/" + "list_" + field
+}
+
+// ParseBase is the counter whose base has that resource name. It parses from the end, because any
 // part of a counter's path may have the name of one of our collections.
-func (l Layout) ParseLedger(name string) (counter string, ok bool) {
+func (l Layout) ParseBase(name string) (counter string, ok bool) {
 	path, ok := strings.CutPrefix(name, l.root())
 	if !ok {
 		return "", false
 	}
-	if path, ok = strings.CutSuffix(path, "/"+Rollup+"/"+Ledger); !ok {
+	if path, ok = strings.CutSuffix(path, "/"+Rollup+"/"+Base); !ok {
 		return "", false
 	}
 	return l.Path.ID(path)
 }
 
 // MembersOf is the resource name of the collection of a field's members, whom it counts once each.
-func (l Layout) MembersOf(id, field string) string { return l.Counter(id) + "/" + membersID(field) }
+func (l Layout) MembersOf(id, field string) string { return l.Counter(id) + "/" + MembersID(field) }
 
-// membersID is the id of the collection of a field's members.
-func membersID(field string) string { return field + "_members" }
+// MembersGroup is the resource name of the collection group of a field's members, those of all counters.
+func (l Layout) MembersGroup(field string) string { return l.root() + MembersID(field) }
+
+// ParseMembership is the counter of a field's membership with that resource name.
+func (l Layout) ParseMembership(name, field string) (counter string, ok bool) {
+	path, ok := strings.CutPrefix(name, l.root())
+	if !ok {
+		return "", false
+	}
+	document, _, ok := strings.Cut(path, "/"+MembersID(field)+"/")
+	if !ok {
+		return "", false
+	}
+	return l.Path.ID(document)
+}
+
+// MembersID is the id of the collection of a field's members.
+func MembersID(field string) string { return field + "_members" }
 
 // Request is the resource name of a request marker.
 func (l Layout) Request(hash string) string { return l.root() + Requests + "/" + hash }
@@ -191,6 +239,15 @@ func (l Layout) Holds() string {
 // Hold is the resource name of the entry of a membership's seat.
 func (l Layout) Hold(membership string) string { return l.Holds() + "/" + hash(membership) }
 
+// Record is the resource name of the record of a hold of an amount, by the hash of what it is called.
+func (l Layout) Record(hash string) string { return l.Holds() + "/" + hash }
+
+// HoldsOf is what the texts begin with by which open holds of amounts of a field are found. It is the field's name in
+// the shards.
+func (l Layout) HoldsOf(counter, field string) string {
+	return hash(counter + "\x00" + field)[:32] + " "
+}
+
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
@@ -199,11 +256,11 @@ func hash(text string) string {
 // ShardPattern is a trigger's path pattern for all shards.
 func (l Layout) ShardPattern() string { return l.Path.String() + "/" + l.Shards + "/{shard}" }
 
-// ByLedgers reports whether all counters are found by their ledgers, and not by their documents.
-func (l Layout) ByLedgers() bool { return l.Path.Nested() || l.Hosted }
+// ByBases reports whether all counters are found by their bases, and not by their documents.
+func (l Layout) ByBases() bool { return l.Path.Nested() || l.Hosted }
 
-// Patterns are triggers' path patterns for all documents that change a count: first the shards, then
-// one for each of [Layout.Collections].
+// Patterns are triggers' path patterns for all documents that change a count: first the shards, and then one for each
+// of [Layout.Collections].
 func (l Layout) Patterns() []string {
 	patterns := []string{l.ShardPattern()}
 	for _, source := range l.Collections() {
@@ -214,6 +271,18 @@ func (l Layout) Patterns() []string {
 
 // ParseShard parses the resource name of a shard. It reports false for other documents.
 func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
+	return l.parseShard(name, l.Shards)
+}
+
+// ParseExtensionShard parses the resource name of a shard of the extension's, whose clients are taken over.
+func (l Layout) ParseExtensionShard(name string) (counter, shard string, ok bool) {
+	if !l.Extension {
+		return "", "", false
+	}
+	return l.parseShard(name, ExtensionShards)
+}
+
+func (l Layout) parseShard(name, shards string) (counter, shard string, ok bool) {
 	path, ok := strings.CutPrefix(name, l.root())
 	if !ok {
 		return "", "", false
@@ -222,7 +291,7 @@ func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
 	if at < 0 {
 		return "", "", false
 	}
-	document, ok := strings.CutSuffix(path[:at], "/"+l.Shards)
+	document, ok := strings.CutSuffix(path[:at], "/"+shards)
 	if !ok || ValidateID(path[at+1:]) != nil {
 		return "", "", false
 	}
@@ -233,13 +302,13 @@ func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
 // AllowedShards says what the id of the shards' collection must be instead, beside these fields; "" if
 // it is allowed.
 func AllowedShards(id string, fields Fields) string {
-	if ValidateID(id) != nil || strings.HasPrefix(id, ownPrefix) || strings.ContainsAny(id, "{}*") {
+	if ValidateID(id) != nil || id == ExtensionShards || strings.HasPrefix(id, ownPrefix) || strings.ContainsAny(id, "{}*") {
 		// triggers' patterns have them
-		return "the name of a collection, without /{}* and not beginning with " + ownPrefix
+		return "the name of a collection, without /{}*, not beginning with " + ownPrefix + ", and not " + ExtensionShards
 	}
 	for _, field := range fields {
 		switch {
-		case field.Counted == nil && membersID(field.Name) == id:
+		case field.Counted == nil && MembersID(field.Name) == id:
 			return fmt.Sprintf("another collection than that of the members of %s", field.Name)
 		case field.Counted != nil && field.Counted.Collection == id:
 			return fmt.Sprintf("another collection than that of the documents in %s", field)
@@ -273,4 +342,56 @@ func ValidateID(id string) error {
 		return fmt.Errorf("%q is reserved, as everything of the form __x__", id)
 	}
 	return nil
+}
+
+// FieldPath joins field names to a path for masks and transforms. It quotes a name that isn't a plain
+// identifier with backticks.
+func FieldPath(names ...string) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		if plain(name) {
+			b.WriteString(name)
+			continue
+		}
+		b.WriteByte('`')
+		for j := range len(name) { // byte by byte, so that no rune is touched
+			if name[j] == '`' || name[j] == '\\' {
+				b.WriteByte('\\')
+			}
+			b.WriteByte(name[j])
+		}
+		b.WriteByte('`')
+	}
+	return b.String()
+}
+
+func plain(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// MaxShards is the largest number of shards of a counter. All of them fit into one commit, and one
+// sum() over them is billed as one read.
+const MaxShards = 1000
+
+// DefaultNumShards is how many shards a counter has by default: enough for ten writes a second without
+// contention.
+const DefaultNumShards = 10
+
+// ShardID is the document id of the n-th shard.
+func ShardID(n int) string { return strconv.Itoa(n) }
+
+// ShardNumber is the inverse of [ShardID]. It reports false for documents that others keep
+// among the shards.
+func ShardNumber(id string) (int, bool) {
+	n, err := strconv.Atoi(id)
+	return n, err == nil && n >= 0 && ShardID(n) == id
 }

@@ -21,7 +21,7 @@ func TestParseShard(t *testing.T) {
 			t.Errorf("%s: parsed %q, %q, %v", pattern, counter, shard, ok)
 		}
 		for _, name := range []string{
-			"", "likes/c/parts/0", l.Counter(id), l.LedgerOf(id), l.Shard(id, "0") + "/a/b", l.Shard("", "0"), l.Shard(id, ""), l.Shard(id, ".."),
+			"", "likes/c/parts/0", l.Counter(id), l.BaseOf(id), l.Shard(id, "0") + "/a/b", l.Shard("", "0"), l.Shard(id, ""), l.Shard(id, ".."),
 			l.Shard(id, "__x__"), l.Shard(id, strings.Repeat("x", 1501)), l.Shard("..", "0"), "/" + l.Shard(id, "0"),
 			strings.Replace(l.Shard(id, "0"), "documents", "docs", 1), strings.Replace(l.Shard(id, "0"), "parts", "shards", 1),
 			strings.Replace(l.Shard(id, "0"), "likes", "views", 1), strings.Replace(l.Shard(id, "0"), "(default)", "other", 1),

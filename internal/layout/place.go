@@ -2,6 +2,7 @@ package layout
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 )
 
@@ -20,6 +21,8 @@ type Place struct {
 	Fields   string // what is counted: see [ParseFields]; default [DefaultFields]
 	Shards   string // id of the collection of a counter's shards; default "shards"
 	Hosted   bool   // the counters' documents are the app's own
+	// what clients of Firebase's Distributed Counter extension count is taken over; only with Hosted
+	Extension bool
 }
 
 // Layout is the layout of the documents, without their database.
@@ -32,7 +35,10 @@ func (p Place) Layout() (Layout, error) {
 	if err != nil {
 		return Layout{}, fmt.Errorf("fields that are counted: %w", err)
 	}
-	l := Layout{Path: path, Shards: cmp.Or(p.Shards, DefaultShards), Hosted: p.Hosted}
+	l := Layout{Path: path, Shards: cmp.Or(p.Shards, DefaultShards), Hosted: p.Hosted, Extension: p.Extension}
+	if l.Extension && !l.Hosted {
+		return Layout{}, errors.New("the extension's documents are the app's own: set Hosted")
+	}
 	if allowed := AllowedShards(l.Shards, fields); allowed != "" {
 		return Layout{}, fmt.Errorf("collection of the shards: %s: want %s", l.Shards, allowed)
 	}

@@ -74,15 +74,15 @@ func zipped(t *testing.T, root string) (files []string) {
 func TestTheFunctionsAreUploaded(t *testing.T) {
 	atRoot(t)
 	files := zipped(t, ".")
-	for _, name := range []string{"function.go", "go.mod", "go.sum", "functions/increment.go", "rollup/flush.go", "shards/client.go"} {
+	for _, name := range []string{"function.go", "go.mod", "go.sum", "functions/increment.go", "rollup/refresh.go", "shards/client.go"} {
 		if !slices.Contains(files, name) {
 			t.Errorf("%s is not uploaded", name)
 		}
 	}
 }
 
-// What a program carries is uploaded as it is from a checkout, file by file, and it carries nothing else: with tests in it, each
-// edit of one would have every program linked again.
+// What a program carries is uploaded as it is from a checkout, file by file, and it carries nothing else: with tests in
+// it, each edit of one would have every program linked again.
 func TestSource(t *testing.T) {
 	atRoot(t)
 	dir := t.TempDir()
@@ -102,12 +102,11 @@ func TestSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scripts := []string{"scripts/deploy.sh", "scripts/destroy.sh", "scripts/smoke.sh"}
 	read, err := filepath.Glob("terraform/monitoring/*/*.json")
 	if err != nil || len(read) < 5 {
 		t.Fatalf("what metrics and alerts are made of is %q, %v", read, err)
 	}
-	for _, name := range slices.Concat(want, scripts, read) {
+	for _, name := range slices.Concat(want, read) {
 		ours, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -186,7 +186,7 @@ func TestTestInGo(t *testing.T) {
 	}
 }
 
-// The first run downloads as many modules as the README says.
+// The first run downloads as many modules as docs/installing.md says.
 func TestModulesOfTheFirstRun(t *testing.T) {
 	atRoot(t)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/counters").Output()
@@ -197,8 +197,8 @@ func TestModulesOfTheFirstRun(t *testing.T) {
 	for path := range strings.FieldsSeq(string(out)) {
 		modules[path] = true
 	}
-	if said := fmt.Sprintf("downloads %d modules", len(modules)); !strings.Contains(pages(t)["README.md"], said) {
-		t.Errorf("README.md doesn't say that the first run %s", said)
+	if said := fmt.Sprintf("downloads %d modules", len(modules)); !strings.Contains(pages(t)["docs/installing.md"], said) {
+		t.Errorf("docs/installing.md doesn't say that the first run %s", said)
 	}
 }
 
@@ -266,6 +266,24 @@ func declared(t *testing.T, name string) map[string]bool {
 		t.Error(err)
 	}
 	return functions
+}
+
+// firstPages are those that a reader meets first.
+var firstPages = []string{
+	"README.md", "web/README.md", "docs/likes.md", "docs/installing.md", "docs/http.md", "docs/members.md", "docs/limits.md", "docs/hosted.md", "docs/sdk.md",
+	"docs/deploying.md", "docs/cost.md", "docs/verify.md", "docs/counted.md", "docs/migrating.md", "docs/extension.md", "docs/clients.md", "docs/testing.md", "docs/local.md",
+}
+
+// Each page that a reader meets first ends with where to go next.
+func TestFirstPagesSayWhatIsNext(t *testing.T) {
+	atRoot(t)
+	texts := pages(t)
+	for _, page := range firstPages {
+		at := strings.LastIndex(texts[page], "\n**Next**: ")
+		if rest, _, _ := strings.Cut(texts[page][max(0, at):], "\n\n## Develop"); at < 0 || len(link.FindAllString(rest, -1)) < 2 || strings.Contains(strings.TrimSpace(rest), "\n\n") {
+			t.Errorf("%s doesn't end with a line that begins with **Next**, and leads to two pages", page)
+		}
+	}
 }
 
 var badge = regexp.MustCompile(`/actions/workflows/([\w.-]+)/badge\.svg|img\.shields\.io/badge/license-([\w.-]+)-`)
@@ -352,6 +370,16 @@ var retired = []struct{ phrase, reason string }{
 	{"keys of one's own", "say: your own keys"},
 	{"who would rather", "no actor: say what it is for"},
 	{"does for all", "ends without its verb: say what it does"},
+}
+
+// The Firebase CLI releases rules into (default), over that one's, unless firebase.json names the database.
+func TestPagesNameTheDatabaseOfRules(t *testing.T) {
+	atRoot(t)
+	for page, text := range pages(t) {
+		if strings.HasPrefix(page, "docs/") && strings.Contains(text, "firebase deploy --only firestore:rules") && !strings.Contains(text, `"database": "`) {
+			t.Errorf("%s releases rules, and doesn't say how firebase.json names the database", page)
+		}
+	}
 }
 
 // A page is read once: paragraphs of six lines at most, cells of 40 words at most, and no phrase

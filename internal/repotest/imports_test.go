@@ -23,12 +23,12 @@ func TestImports(t *testing.T) {
 		"./functions":            {module + "/cmd", module + "/emulator"},
 		"./shards":               {module + "/cmd", module + "/emulator", module + "/functions", module + "/rollup", module + "/internal/settings"},
 		"./rollup":               {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/internal/settings"},
-		"./internal/ledger":      {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/settings"},
 		"./internal/book":        {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/settings"},
 		"./internal/hold":        {module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/settings"},
-		"./internal/store":       {module + "/internal/book", module + "/internal/ledger", module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup"},
+		"./internal/store":       {module + "/internal/book", module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup"},
 		"./internal/groupcommit": {module + "/internal/store", module + "/shards", "google.golang.org/grpc"},
-		"./internal/escrow":      {module + "/internal/layout", module + "/internal/ledger", module + "/internal/store", module + "/shards", "google.golang.org"},
+		"./internal/ceiling":     {module + "/internal/settings", module + "/internal/store", module + "/shards", "google.golang.org"},
+		"./internal/escrow":      {module + "/internal/layout", module + "/internal/store", module + "/shards", "google.golang.org"},
 		"./internal/layout":      {module + "/internal/store", "cloud.google.com/go/firestore", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		"./internal/settings":    {module + "/internal/store", "google.golang.org/grpc", module + "/cmd", module + "/emulator", module + "/functions", module + "/shards", module + "/rollup"},
 		"./emulator/...":         {module + "/cmd", module + "/functions", module + "/shards", module + "/rollup", module + "/internal/layout", module + "/internal/store"},
@@ -59,7 +59,7 @@ func TestImports(t *testing.T) {
 func TestOneWayToFirestore(t *testing.T) {
 	atRoot(t)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`,
-		".", "./functions", "./shards", "./rollup", "./internal/book", "./internal/layout", "./internal/ledger", "./internal/escrow", "./internal/hold", "./internal/groupcommit", "./internal/settings").Output()
+		".", "./functions", "./shards", "./rollup", "./internal/book", "./internal/layout", "./internal/ceiling", "./internal/escrow", "./internal/hold", "./internal/groupcommit", "./internal/settings").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,10 +33,10 @@ func (f moduleFile) Path() string                 { return string(f) }
 func (f moduleFile) Lstat() (os.FileInfo, error)  { return os.Lstat(string(f)) }
 func (f moduleFile) Open() (io.ReadCloser, error) { return os.Open(string(f)) }
 
-// proxy is a module proxy, in a directory, that has one version of this module: the files that a commit of this checkout
-// would have. It returns the environment in which go takes the module from there and everything else from where it
-// otherwise does, and the version. That is named by what the files hold: what go has once, it doesn't ask for again, and
-// needn't compile again either.
+// proxy is a module proxy, in a directory, that has one version of this module: the files that a commit of this
+// checkout would have. It returns the environment in which go takes the module from there and everything else from
+// where it otherwise does, and the version. That is named by what the files hold: what go has once, it doesn't ask for
+// again, and needn't compile again either.
 func proxy(t *testing.T) (environ []string, version string) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -107,8 +108,8 @@ func goEnv(t *testing.T, name string) string {
 	return string(out)
 }
 
-// What docs/installing.md tells people to type installs the program, which runs the whole system, from a folder that has
-// nothing to do with this one.
+// What docs/installing.md tells people to type installs the program, which runs the whole system, from a folder that
+// has nothing to do with this one.
 func TestInstall(t *testing.T) {
 	atRoot(t)
 	environ, version := proxy(t)
@@ -176,6 +177,31 @@ func TestInstall(t *testing.T) {
 		_, _ = io.Copy(io.Discard, stdout) // until everything that holds it is gone
 		_ = run.Wait()                     // go itself says 1 after a Ctrl-C, whatever the program says
 	})
+}
+
+// A Go program beside a clone uses its packages by the lines that docs/installing.md shows.
+func TestProgramBesideAClone(t *testing.T) {
+	atRoot(t)
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("docs/installing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile(`(?m)^go mod edit .*\ngo mod tidy$`).FindString(string(text))
+	if shown == "" {
+		t.Fatal("docs/installing.md shows no such lines")
+	}
+	dir := t.TempDir()
+	save(t, filepath.Join(dir, "go.mod"), []byte("module example.com/app\n\ngo 1.26\n"))
+	save(t, filepath.Join(dir, "main.go"), []byte("package main\n\nimport _ \""+modulePath+"/shards\"\n\nfunc main() {}\n"))
+	typed := exec.CommandContext(t.Context(), "bash", "-ec", strings.ReplaceAll(shown, "../counters", root)+"\ngo build -o app .")
+	typed.Dir, typed.Env = dir, append(os.Environ(), "GOWORK=off")
+	if out, err := typed.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 func get(t *testing.T, url string) string {

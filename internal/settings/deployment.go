@@ -25,6 +25,7 @@ type Deployment struct {
 	Collections      []string `json:"collections"`       // whose documents are counted, as FIELDS has them: each takes a trigger
 	Watched          []string `json:"watched"`           // the path patterns of these triggers, in the same order
 	Indexes          []string `json:"indexes"`           // what queries need: collection group, scope and fields, with spaces between
+	Scanned          []string `json:"scanned"`           // the same in a database of the Enterprise edition, where a query without its index scans
 	Hosted           bool     `json:"hosted"`            // the counters' documents are the app's
 	Auth             string   `json:"auth"`              // who may call Increment
 	MakesForAnybody  bool     `json:"makes_for_anybody"` // increments make counters without bound, where IAM lets everybody in
@@ -34,6 +35,9 @@ type Deployment struct {
 // reconcileGrace is what Reconcile's timeout is above its deadline: time to remember where it
 // stopped, and to answer.
 const reconcileGrace = time.Minute
+
+// held is the index of seats that are held, behind its collection: who finds no room looks for those that are over.
+const held = " COLLECTION " + layout.Until
 
 // projects are the settings that are not to be chosen: what deploys the functions takes them from
 // the project.
@@ -80,34 +84,58 @@ func ForDeployment(given []string) (Deployment, error) {
 		if yes, err := strconv.ParseBool(values[i]); err == nil && kindOf(name) == reflect.Bool {
 			values[i] = strconv.FormatBool(yes) // which may have been written as 1, or True
 		}
+		if name == "ALLOWED_ORIGINS" {
+			values[i] = strings.Join(s.AllowedOrigins, ",") // as browsers write them
+		}
 		values[i] = name + "=" + values[i]
 	}
-	layout, err := s.Place().Layout()
+	there, err := s.Place().Layout()
 	if err != nil {
 		return Deployment{}, fmt.Errorf("settings: %w", err)
 	}
 	d := Deployment{
 		Environment: values, Database: s.Database, Counters: s.Counters.String(), Collection: s.Counters.Collection(), Shards: s.Shards,
-		Collections: layout.Collections(), Watched: layout.Patterns()[1:], Hosted: s.Hosted, Auth: s.Auth, MakesForAnybody: s.MakesForAnybody(),
+		Collections: there.Collections(), Watched: there.Patterns()[1:], Hosted: s.Hosted, Auth: s.Auth, MakesForAnybody: s.MakesForAnybody(),
 		ReconcileTimeout: int(math.Ceil((s.ReconcileDeadline + reconcileGrace).Seconds())),
 	}
 	sums, counted := s.Fields.Split()
 	for _, field := range counted {
-		if index := IndexOf(field.Counted); index != "" && !slices.Contains(d.Indexes, index) {
+		if index := IndexOf(field.Counted, false); index != "" && !slices.Contains(d.Indexes, index) {
 			d.Indexes = append(d.Indexes, index)
+		}
+		if index := IndexOf(field.Counted, true); index != "" && !slices.Contains(d.Scanned, index) {
+			d.Scanned = append(d.Scanned, index)
 		}
 	}
 	for _, field := range sums {
 		d.ShardFields = append(d.ShardFields, field.Shard)
+		if s.Members != "off" { // counters forget asks for a member of any counter; and seats may be held
+			member := layout.MembersID(field.Name) + " COLLECTION_GROUP member"
+			d.Indexes, d.Scanned = append(d.Indexes, member), append(d.Scanned, member, layout.MembersID(field.Name)+held)
+		}
+	}
+	if len(sums) > 0 { // of which amounts may be held, too
+		d.Scanned = append(d.Scanned, layout.Requests+held, layout.Requests+" COLLECTION "+layout.Due)
 	}
 	return d, nil
+}
+
+// IndexesIn are those that queries need in a database of the Enterprise edition, or of the Standard edition.
+func (d Deployment) IndexesIn(enterprise bool) []string {
+	if enterprise {
+		return d.Scanned
+	}
+	return d.Indexes
 }
 
 // IndexOf is an index that a query needs and Firestore doesn't make by itself: the collection
 // group, the scope and the fields, with spaces between, such as "ratings COLLECTION public stars".
 // It is empty where it needs none.
-func IndexOf(a *layout.Aggregation) string {
+func IndexOf(a *layout.Aggregation, enterprise bool) string {
 	fields := a.Index()
+	if enterprise {
+		fields = a.Asks()
+	}
 	if len(fields) == 0 {
 		return ""
 	}
@@ -127,30 +155,3 @@ func kindOf(name string) reflect.Kind {
 	}
 	return reflect.Invalid
 }
-
-// Shell is the deployment as assignments of a shell: one a line, with arrays for lists, and yes or
-// no.
-func (d Deployment) Shell() string {
-	var b strings.Builder
-	for field, value := range reflect.ValueOf(d).Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		b.WriteString(name + "=")
-		switch v := value.Interface().(type) {
-		case []string:
-			quoted := make([]string, len(v))
-			for i, item := range v {
-				quoted[i] = quote(item)
-			}
-			b.WriteString("(" + strings.Join(quoted, " ") + ")")
-		case bool:
-			b.WriteString(map[bool]string{true: "yes", false: "no"}[v])
-		default:
-			b.WriteString(quote(fmt.Sprint(v)))
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-// quote is a word of a shell.
-func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

@@ -36,6 +36,25 @@ func TestDeploymentOfQueries(t *testing.T) {
 	if want := []string{"comments COLLECTION_GROUP post", "ratings COLLECTION public n stars"}; !slices.Equal(d.Indexes, want) {
 		t.Errorf("indexes %q, want %q", d.Indexes, want)
 	}
+	if want := []string{"comments COLLECTION post", "comments COLLECTION_GROUP post", "ratings COLLECTION public n stars", "ratings COLLECTION stars", "counter_requests COLLECTION until", "counter_requests COLLECTION due"}; !slices.Equal(d.Scanned, want) {
+		t.Errorf("in Enterprise edition %q, want %q", d.Scanned, want)
+	}
+	for members, want := range map[string][]string{"any": {"likes_members COLLECTION_GROUP member", "likes_members COLLECTION until", "m_members COLLECTION_GROUP member", "m_members COLLECTION until", "counter_requests COLLECTION until", "counter_requests COLLECTION due"}, "off": {"counter_requests COLLECTION until", "counter_requests COLLECTION due"}} {
+		if d, err = settings.ForDeployment([]string{"FIELDS=likes,m=count,n=count(notes)", "MEMBERS=" + members}); err != nil || !slices.Equal(d.Scanned, want) {
+			t.Errorf("MEMBERS=%s: %v, %q, want %q", members, err, d.Scanned, want)
+		}
+	}
+}
+
+// Members are found in all counters by an index of each field that has some.
+func TestDeploymentOfMembers(t *testing.T) {
+	t.Parallel()
+	for auth, want := range map[string][]string{"AUTH=firebase": {"likes_members COLLECTION_GROUP member", "hearts_members COLLECTION_GROUP member"}, "AUTH=none": nil, "AUTH=appcheck": nil} {
+		d, err := settings.ForDeployment([]string{"FIELDS=likes,hearts=count,n=count(comments)", auth})
+		if err != nil || !slices.Equal(d.Indexes, want) {
+			t.Errorf("%s: indexes %q, want %q, %v", auth, d.Indexes, want, err)
+		}
+	}
 }
 
 func TestDeployment(t *testing.T) {
@@ -48,7 +67,7 @@ func TestDeployment(t *testing.T) {
 	environment := d.Environment
 	d.Environment = nil
 	if want := (settings.Deployment{Database: "social", Counters: "teams/{team}/posts/{post}", Collection: "posts", Shards: "parts", ShardFields: []string{"likes", "count"},
-		Collections: []string{"comments", "ratings"}, Watched: []string{"teams/{team}/posts/{post}/comments/{document}", "teams/{team}/posts/{post}/ratings/{document}"}, Auth: "appcheck", ReconcileTimeout: 121}); !reflect.DeepEqual(d, want) {
+		Collections: []string{"comments", "ratings"}, Watched: []string{"teams/{team}/posts/{post}/comments/{document}", "teams/{team}/posts/{post}/ratings/{document}"}, Scanned: []string{"comments COLLECTION kind", "ratings COLLECTION a.b", "counter_requests COLLECTION until", "counter_requests COLLECTION due"}, Auth: "appcheck", ReconcileTimeout: 121}); !reflect.DeepEqual(d, want) {
 		t.Errorf("%+v\nwant %+v", d, want)
 	}
 	for _, pair := range []string{"DATABASE=social", "NUM_SHARDS=10", "MEMBERS="} {

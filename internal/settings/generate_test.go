@@ -100,6 +100,8 @@ func (s setting) words() (doc, tf string) {
 		return "fields", "string"
 	case reflect.TypeFor[AutoCreate]():
 		return "boolean or integer", "string"
+	case reflect.TypeFor[Ceiling]():
+		return "ceiling", "string"
 	}
 	return "string", "string"
 }
@@ -142,12 +144,14 @@ var patterns = map[string][2]string{
 		"the name of a collection, of letters, digits, _ and -: it is part of the trigger's path pattern"},
 	"FIELDS": {fmt.Sprintf(`can(regex("^%[1]s(,%[1]s)*$", V)) && length(regexall("[(/]counter_", V)) == 0`, item),
 		"names of letters, digits and _, with commas between them, such as likes,views or total=count, and counts such as comments=count(comments), rating=avg(ratings.stars), n=count(/comments where post=={post}) or p=count(comments where lang=='de')"},
-	"AUTO_CREATE":     {`can(regex("^(true|false|[1-9][0-9]{0,4}|100000)$", V))`, "true, false, or a whole number of new counters a minute and caller, 1 to 100000"},
+	"AUTO_CREATE": {`can(regex("^(true|false|[1-9][0-9]{0,4}|100000)$", V))`, "true, false, or a whole number of new counters a minute and caller, 1 to 100000"},
+	"CEILING": {`can(regex("^(|(writes|reads|creates|bytes|logs|requests)=[0-9]+([.][0-9]+)?(,(writes|reads|creates|bytes|logs|requests)=[0-9]+([.][0-9]+)?)*)$", V))`,
+		"units a second with commas between them, such as writes=40,reads=60,creates=1,bytes=20000, or empty"},
 	"AUTH":            {`contains(["none", "firebase", "appcheck"], V)`, "none, firebase or appcheck"},
 	"RESET":           {`contains(["off", "own", "any"], V)`, "off, own or any"},
 	"LIMIT":           {`contains(["off", "own", "any"], V)`, "off, own or any"},
 	"MEMBERS":         {`contains(["", "own", "any", "off"], V)`, "own, any or off, or empty"},
-	"ALLOWED_ORIGINS": {`alltrue([for o in V : o == "*" || can(regex("^[a-z]+://[^/,|]+$", o))])`, "origins such as https://example.com, without a path, or *"},
+	"ALLOWED_ORIGINS": {`alltrue([for o in V : o == "*" || can(regex("^[A-Za-z][A-Za-z0-9+.-]*://[^/?#@*,| ]+$", o))])`, "origins such as https://example.com, without a path, or *"},
 	"GOGC":            {`can(regex("^(|off|[1-9][0-9]{0,5})$", V))`, "a whole number of percent, such as 400, off or empty"},
 	"GOMEMLIMIT":      {`can(regex("^(|off|[1-9][0-9]{0,14}(B|KiB|MiB|GiB|TiB)?)$", V))`, "a whole number with B, KiB, MiB, GiB or TiB, such as 200MiB, off or empty"},
 	"LOG_LEVEL":       {`contains(["DEBUG", "INFO", "WARN", "ERROR"], V)`, "DEBUG, INFO, WARN or ERROR"},

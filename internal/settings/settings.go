@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -30,6 +29,7 @@ type Settings struct {
 	Shards       string        `env:"SHARDS" envDefault:"shards" desc:"Collection of the shards below a counter's document."`
 	Fields       layout.Fields `env:"FIELDS" envDefault:"total=count" desc:"What a counter's document shows, comma-separated, at most 20: sums of shards, such as likes or total=count, and counts of documents, such as comments=count(comments)."`
 	Hosted       bool          `env:"HOSTED" envDefault:"false" desc:"The documents are your app's own: none is made or deleted, and an increment of a missing one is answered 404."`
+	Extension    bool          `env:"EXTENSION" envDefault:"false" desc:"With HOSTED: take over what clients of Firebase's Distributed Counter extension count, once that is uninstalled."`
 	CleanupAfter time.Duration `env:"CLEANUP_AFTER" envDefault:"24h" range:"1s to 8760h" desc:"With HOSTED: how long a document must be gone, with nothing counted, before Reconcile removes what is below it, 1s to 8760h."`
 
 	// Counters and their shards.
@@ -56,13 +56,15 @@ type Settings struct {
 	Reset          string   `env:"RESET" envDefault:"off" desc:"Which counters a caller may set to 0 with POST /{counter}/reset: own (its user's, with AUTH=firebase and {uid} in COUNTERS), any (with AUTH=none, for backends behind Cloud Run's IAM) or off."`
 	Limit          string   `env:"LIMIT" envDefault:"off" desc:"Which counters a caller may give a limit with PUT /{counter}/limit: own (its user's, with AUTH=firebase and {uid} in COUNTERS), any (with AUTH=none, for backends behind Cloud Run's IAM) or off."`
 	AllowedOrigins []string `env:"ALLOWED_ORIGINS" desc:"Web origins whose pages may call Increment, comma-separated; * allows all. Others are answered 403."`
-	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" range:"0 to 1000000" desc:"Increments and reads a second that one caller may send to one instance; 0 sets no limit. A caller is a user with AUTH=firebase, otherwise an address."`
+	RateLimit      float64  `env:"RATE_LIMIT" envDefault:"0" range:"0 to 1000000" desc:"Units a second that one caller may use of one instance: fields added to, reads, documents of new counters and holds. 0 sets no limit. A caller is a user with AUTH=firebase, otherwise an address."`
 	TrustedProxies int      `env:"TRUSTED_PROXIES" envDefault:"0" range:"0 to 10" desc:"How many proxies before Cloud Run append their own address to X-Forwarded-For, after the caller's: 1 behind Google's load balancer, 0 without one."`
+
+	// What it may cost.
+	Ceiling Ceiling `env:"CEILING" desc:"What one instance may spend a second on average, such as writes=40,reads=60,creates=1,bytes=20000: documents, new counters and bytes answered; also logs (bytes) and requests. What is left out has no bound."`
 
 	// The roll-up.
 	RollupInterval time.Duration `env:"ROLLUP_INTERVAL" envDefault:"1s" range:"10ms to 5s" desc:"Time between two roll-ups of a busy counter by one instance, 10ms to 5s."`
 	RollupBurst    int           `env:"ROLLUP_BURST" envDefault:"5" range:"1 to 100" desc:"Roll-ups that a quiet counter may have at once, 1 to 100, so that its first changes show without a wait. Each ROLLUP_INTERVAL earns one more."`
-	RollupLedgers  int           `env:"ROLLUP_LEDGERS" envDefault:"1000" range:"1 to 100000" desc:"Ledgers that an instance of Rollup keeps in memory, 1 to 100000."`
 	RollupPending  int           `env:"ROLLUP_PENDING" envDefault:"5000" range:"1 to 100000" desc:"Events that may wait on one instance of Rollup; more are answered 503 and come again."`
 	RollupFlushes  int           `env:"ROLLUP_FLUSHES" envDefault:"64" range:"1 to 1000" desc:"Counters that one instance rolls up at the same time, 1 to 1000."`
 
@@ -89,7 +91,7 @@ type Settings struct {
 
 // Place says where the counters are.
 func (s Settings) Place() layout.Place {
-	return layout.Place{Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted}
+	return layout.Place{Project: s.Project, Database: s.Database, Counters: s.Counters.String(), Fields: s.Fields.String(), Shards: s.Shards, Hosted: s.Hosted, Extension: s.Extension}
 }
 
 // Parse reads Settings from an environment of the form that [os.Environ] returns. Its error names
@@ -143,7 +145,7 @@ func unparsed(err error, values map[string]string) error {
 			field, _ := reflect.TypeFor[Settings]().FieldByName(one.Name)
 			name := field.Tag.Get("env")
 			switch err = fmt.Errorf("%s=%s: want %s", name, values[name], allowed(field.Type)); field.Type {
-			case reflect.TypeFor[layout.Path](), reflect.TypeFor[layout.Fields](), reflect.TypeFor[AutoCreate]():
+			case reflect.TypeFor[layout.Path](), reflect.TypeFor[layout.Fields](), reflect.TypeFor[AutoCreate](), reflect.TypeFor[Ceiling]():
 				err = fmt.Errorf("%w: %w", err, one.Err)
 			}
 		}
@@ -160,6 +162,8 @@ func allowed(t reflect.Type) string {
 		return "names with commas between them, such as likes,views or total=count, and counts of documents, such as comments=count(comments) or users=count(/users)"
 	case reflect.TypeFor[AutoCreate]():
 		return "true, false, or how many new counters a minute and caller, such as 60"
+	case reflect.TypeFor[Ceiling]():
+		return "units a second with commas between them, such as writes=40,reads=60,creates=1,bytes=20000"
 	case reflect.TypeFor[bool]():
 		return "true or false"
 	case reflect.TypeFor[time.Duration]():
@@ -199,17 +203,17 @@ func (s Settings) validate() error {
 	if allowed := layout.AllowedFields(s.Counters, s.Fields); allowed != "" {
 		bad("FIELDS", s.Fields, allowed)
 	}
+	if s.Extension && !s.Hosted {
+		bad("EXTENSION", s.Extension, "HOSTED=true with it: the extension counts in documents of your app's own")
+	}
+	if sums, _ := s.Fields.Split(); s.Extension && len(sums) == 0 {
+		bad("EXTENSION", s.Extension, fmt.Sprintf("a field in FIELDS that the extension's clients count, such as visits, and not only %s", s.Fields))
+	}
 	if s.Hosted && s.AutoCreate.On {
 		bad("AUTO_CREATE", s.AutoCreate, "false with HOSTED=true: the documents are the app's to make")
 	}
 	if s.MaxShards > 0 && s.NumShards > s.MaxShards {
 		bad("NUM_SHARDS", s.NumShards, fmt.Sprintf("at most MAX_SHARDS=%d", s.MaxShards))
-	}
-	most := s.Fields.MaxShards()
-	for i, n := range []int{s.NumShards, s.MaxShards} {
-		if n > most && n <= layout.MaxShards { // or else it is out of range
-			bad([]string{"NUM_SHARDS", "MAX_SHARDS"}[i], n, fmt.Sprintf("at most %d with as many FIELDS: a ledger has room for %d numbers, one per field of each shard, and one per field", most, layout.MaxNumbers))
-		}
 	}
 	if s.RequestTTL <= s.RequestTimeout {
 		bad("REQUEST_TTL", s.RequestTTL, fmt.Sprintf("more than REQUEST_TIMEOUT=%v: a key has to outlive the request that it came with", s.RequestTimeout))
@@ -248,9 +252,10 @@ func (s Settings) validate() error {
 	if number, err := strconv.ParseUint(s.ProjectNumber, 10, 64); s.Auth == "appcheck" && (err != nil || number == 0) {
 		bad("PROJECT_NUMBER", strconv.Quote(s.ProjectNumber), "the project's number, which is not its id, because AUTH=appcheck")
 	}
-	for _, origin := range s.AllowedOrigins {
-		if u, err := url.Parse(origin); origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Path != "") {
-			bad("ALLOWED_ORIGINS", origin, "origins such as https://example.com, or *")
+	for i, origin := range s.AllowedOrigins { // which are written as browsers do, too
+		var want string
+		if s.AllowedOrigins[i], want = Origin(origin); want != "" {
+			bad("ALLOWED_ORIGINS", origin, want)
 		}
 	}
 	return errors.Join(errs...)

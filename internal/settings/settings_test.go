@@ -58,8 +58,6 @@ func TestHarmfulSettings(t *testing.T) {
 		{[]string{"HOSTED=true", "AUTO_CREATE=true"}, "AUTO_CREATE=true: want false with HOSTED=true"},
 		{[]string{"HOSTED=true", "AUTO_CREATE=60"}, "AUTO_CREATE=60: want false with HOSTED=true"},
 		{[]string{"NUM_SHARDS=20", "MAX_SHARDS=19"}, "NUM_SHARDS=20: want at most MAX_SHARDS=19"},
-		{[]string{"FIELDS=a,b,c,d,e,f", "MAX_SHARDS=833"}, "MAX_SHARDS=833: want at most 832 with as many FIELDS"},
-		{[]string{"FIELDS=a,b,c,d,e,f", "NUM_SHARDS=1000"}, "NUM_SHARDS=1000: want at most 832 with as many FIELDS"},
 		{[]string{"REQUEST_TIMEOUT=1s", "ROLLUP_INTERVAL=2s"}, "REQUEST_TIMEOUT=1s: want at least ROLLUP_INTERVAL=2s"}, // no event would ever be acknowledged
 		{[]string{"REQUEST_TIMEOUT=60s", "REQUEST_TTL=1m"}, "REQUEST_TTL=1m0s: want more than REQUEST_TIMEOUT=1m0s"},
 		{[]string{"COMMIT_INTERVAL=1001ms"}, "COMMIT_INTERVAL=1.001s: want 0s to 1s"},
@@ -87,8 +85,7 @@ func TestHarmfulSettings(t *testing.T) {
 		nil,
 		{"FIELDS=" + strings.Repeat("x", 64)},
 		{"NUM_SHARDS=20", "MAX_SHARDS=20"},
-		{"FIELDS=a,b,c,d,e,f,g=count(g)", "NUM_SHARDS=832", "MAX_SHARDS=832"},
-		{"FIELDS=a,b,c,d,e", "NUM_SHARDS=999"},
+		{"FIELDS=a,b,c,d,e,f,g=count(g)", "NUM_SHARDS=1000", "MAX_SHARDS=1000"},
 		{"NUM_SHARDS=20", "MAX_SHARDS=0"},
 		{"REQUEST_TIMEOUT=2s", "ROLLUP_INTERVAL=2s"},
 		{"REQUEST_TIMEOUT=59s", "REQUEST_TTL=1m"},

@@ -12,25 +12,30 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
-// Sum adds up a field of a collection's documents on the server, at a time; the zero time is now. It
-// costs a read per 1,000 documents, and one more. It skips documents without a number there. The sum is
-// a double if a summand is, or if it is beyond the int64s.
-func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (*firestorepb.Value, error) {
-	sum, _, err := aggregation{collection: collection, at: at}.ask(ctx, db, sumOf(layout.FieldPath(field)))
-	return sum[0], err
+// Sum adds up a field of a collection's documents on the server, and says as of when: at a time, or now where that
+// is zero. It costs a read per 1,000 documents. It skips documents without a number there. The sum is a double if a
+// summand is, or if it is beyond the int64s. The sum of nothing is 0, or null in Enterprise edition.
+func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (*firestorepb.Value, time.Time, error) {
+	sum, read, err := aggregation{collection: collection, at: at}.ask(ctx, db, sumOf(layout.FieldPath(field)))
+	return sum[0], read, err
 }
 
-// SumNumbers is [DB.Sum] that also counts the documents with a number in the field, for the same price, and says
-// as of when.
-func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
+// SumFrom is [DB.Sum] of the documents whose number is at least that, which it also counts, for the same price.
+// What the index had at lesser numbers, and is no more, isn't read.
+func (db *DB) SumFrom(ctx context.Context, collection, field string, least *firestorepb.Value, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
 	path := layout.FieldPath(field)
-	// a range matches values of one type only
-	all := where(path, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, Double(math.Inf(-1)))
-	values, read, err := aggregation{collection: collection, where: all, at: at}.ask(ctx, db, sumOf(path), count())
+	from := where(path, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, least) // values of one type only
+	values, read, err := aggregation{collection: collection, where: from, at: at}.ask(ctx, db, sumOf(path), count())
 	return values[0], values[1].GetIntegerValue(), read, err
+}
+
+// SumNumbers is [DB.SumFrom] of all numbers.
+func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
+	return db.SumFrom(ctx, collection, field, Double(math.Inf(-1)), at)
 }
 
 // Count is the number of a collection's documents at a time, or of those that have a field, whatever it holds. It
@@ -141,6 +146,13 @@ func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.Structu
 	if err == nil {
 		db.clock.saw(read)
 	}
+	counted := int64(0) // of a sum that comes without a count, shards are fewer than 1,000
+	for i, a := range of {
+		if a.GetCount() != nil {
+			counted = max(counted, values[i].GetIntegerValue())
+		}
+	}
+	db.Budget.Spend(ceiling.Reads, float64(Aggregated{Documents: counted}.Reads()))
 	if err == nil && slices.Contains(values, nil) {
 		err = errors.New("the aggregation has no result")
 	}

@@ -39,7 +39,7 @@ func TestParseCounted(t *testing.T) {
 		}
 		for _, name := range []string{"", l.Shard(id, "0"), l.Counter(id), below("likes/c1"), below("comments"),
 			below("comments/c1/comments/c2"), below("comments/"), "/" + below("comments/c1"),
-			l.Document("comments/c1"), l.Document("posts/comments/c1"), l.LedgerOf(id)} {
+			l.Document("comments/c1"), l.Document("posts/comments/c1"), l.BaseOf(id)} {
 			if counted := l.ParseCounted(name); counted != nil {
 				t.Errorf("%s: ParseCounted(%q) = %+v", pattern, name, counted)
 			}

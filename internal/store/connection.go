@@ -65,17 +65,17 @@ func newConnection(emulator bool, dial func() (*apiv1.Client, error)) (*connecti
 	return &connection{dial: dial, emulator: emulator, now: first, open: map[*line]bool{first: true}}, nil
 }
 
-// limited gives a context without a deadline that of [callTimeout].
-func limited(ctx context.Context) (context.Context, context.CancelFunc) {
+// withDeadline gives a context without a deadline that of [callTimeout].
+func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, callTimeout)
 }
 
-// call does something over the connection, once, until ctx ends or [callTimeout].
+// call does something over the connection, once. It ends with ctx, or after [callTimeout].
 func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
-	ctx, cancel := limited(ctx)
+	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	c.mu.Lock()
 	if c.closed {
@@ -121,10 +121,10 @@ func (c *connection) refuses() bool {
 	return c.emulator && time.Since(c.refused) >= starting
 }
 
-// twice is call for what may be done twice. If the first attempt gets no answer in time, a second one
-// goes over another connection.
+// twice is call for what may be done twice. If the first attempt gets no answer in time, it makes a second one over
+// another connection.
 func (c *connection) twice(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
-	ctx, cancel := limited(ctx)
+	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	end, _ := ctx.Deadline()
 	first, cancel := context.WithTimeout(ctx, min(readTimeout, time.Until(end)/2))
@@ -138,7 +138,7 @@ func (c *connection) twice(ctx context.Context, do func(context.Context, *apiv1.
 
 // read repeats twice until there is an answer, or an error that a repetition can't change.
 func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
-	ctx, cancel := limited(ctx)
+	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	var last error // of the last attempt that got an answer
 	for pause := Pauses(); ; {
@@ -207,8 +207,8 @@ func IsDeadline(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
 
-// explained is why there was no connection, or the error of a context that has ended: callers look for
-// that.
+// explained returns why there was no connection, or the error of a context that has ended, because callers look for
+// these.
 func (c *connection) explained(ctx context.Context, err error) error {
 	if cause := dialing(err); cause != "" {
 		return &Unreachable{cause, err, strings.HasPrefix(cause, refusal) && c.refuses()}

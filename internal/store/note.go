@@ -107,7 +107,7 @@ func noteOf(doc *firestorepb.Document) Note {
 // Asked that this revision doesn't have.
 func (db *DB) Unasked(n Note) (unasked, unknown []string) {
 	unknown = slices.Clone(n.Asked)
-	for _, field := range db.Layout.Counted {
+	for _, field := range db.Layout.Shown() {
 		key := field.Key()
 		if at := slices.Index(unknown, key); at >= 0 {
 			unknown = slices.Delete(unknown, at, at+1)
@@ -195,4 +195,36 @@ func (db *DB) RemoveNote(ctx context.Context, n Note) error {
 		return nil
 	}
 	return fmt.Errorf("take a note away: %w", err)
+}
+
+// Cursor is where a walk over all counters goes on: after the last counter of a page that it has done.
+type Cursor struct {
+	Page string // token of the page
+	Done string // id of the last counter of the page that was done; empty if none was
+}
+
+// Fields of the document that says where the last walk stopped.
+const (
+	cursorWalks = "walks" // :: path of counters → where its walk goes on
+	cursorPage  = "page"
+	cursorDone  = "done"
+	cursorAt    = "updated_at"
+)
+
+// Stopped is where the last walk over all counters stopped.
+func (db *DB) Stopped(ctx context.Context) (Cursor, error) {
+	docs, _, err := db.Get(ctx, db.Layout.Cursor())
+	if err != nil {
+		return Cursor{}, err
+	}
+	at := docs[0].GetFields()[cursorWalks].GetMapValue().GetFields()[db.Layout.Path.String()].GetMapValue().GetFields()
+	return Cursor{Page: at[cursorPage].GetStringValue(), Done: at[cursorDone].GetStringValue()}, nil
+}
+
+// Stop stores where a walk over all counters stopped.
+func (db *DB) Stop(ctx context.Context, at Cursor) error {
+	walk := Map(map[string]*firestorepb.Value{cursorPage: String(at.Page), cursorDone: String(at.Done)})
+	_, err := db.Commit(ctx, Update(db.Layout.Cursor(), nil,
+		map[string]*firestorepb.Value{cursorWalks: Map(map[string]*firestorepb.Value{db.Layout.Path.String(): walk})}, nil, ServerTime(cursorAt)))
+	return err
 }

@@ -29,5 +29,5 @@ func TestOfficial(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	aggregate(t, conn)
-	whatIsTrue(t, conn)
+	sumsOfOneTime(t, conn)
 }

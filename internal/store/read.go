@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
@@ -30,7 +31,12 @@ type Query struct {
 	Fields     []string  // only the fields at these paths; none is all
 	By         string    // a field that holds a time; only documents that have it
 	Until      time.Time // only those whose By is no later; the zero time is all
-	True       string    // the path of a field; only documents in which it is true
+	Key        string    // a field that holds a text; only documents in which that begins with From, in its order
+	From, To   string    // and, unless To is empty, goes on with no more than To
+	Member     string    // only memberships of this member
+	Number     string    // the path of a field; only documents in which it is Sign or beyond, in its order
+	Sign       int       // 1 or -1
+	Before     string    // resource name of a document: only those before it
 }
 
 // Get reads the named documents, in the order of the names, all at the time that it returns. A missing
@@ -67,6 +73,7 @@ func (r reader) GetPaths(ctx context.Context, paths []string, names ...string) (
 			}
 		})
 	})
+	r.db.Budget.Spend(ceiling.Reads, float64(len(names)))
 	if err != nil {
 		return nil, readTime, err
 	}
@@ -99,8 +106,30 @@ func (r reader) DocumentsAsOf(ctx context.Context, q Query) (docs []*firestorepb
 			query.Where = where(q.By, firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL, Time(q.Until))
 		}
 	}
-	if q.True != "" {
-		query.Where = where(q.True, firestorepb.StructuredQuery_FieldFilter_EQUAL, Bool(true))
+	if q.Key != "" {
+		query.OrderBy = []*firestorepb.StructuredQuery_Order{{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: q.Key}, Direction: firestorepb.StructuredQuery_ASCENDING}}
+		end := q.From + "\uffff"
+		if q.To != "" {
+			end = q.From + q.To
+		}
+		query.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_CompositeFilter{CompositeFilter: &firestorepb.StructuredQuery_CompositeFilter{
+			Op: firestorepb.StructuredQuery_CompositeFilter_AND, Filters: []*firestorepb.StructuredQuery_Filter{
+				where(q.Key, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, String(q.From)),
+				where(q.Key, firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL, String(end)),
+			},
+		}}}
+	}
+	if q.Member != "" {
+		query.Where = where("member", firestorepb.StructuredQuery_FieldFilter_EQUAL, String(q.Member))
+	}
+	if q.Number != "" {
+		query.OrderBy = nil // its own
+		query.Where = where(q.Number, map[int]firestorepb.StructuredQuery_FieldFilter_Operator{
+			1: firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, -1: firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL,
+		}[q.Sign], Int(int64(q.Sign)))
+	}
+	if q.Before != "" {
+		query.EndAt = &firestorepb.Cursor{Values: []*firestorepb.Value{{ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: q.Before}}}, Before: true}
 	}
 	if q.After != "" {
 		query.StartAt = &firestorepb.Cursor{Values: []*firestorepb.Value{{ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: q.After}}}}
@@ -140,6 +169,7 @@ func (r reader) DocumentsAsOf(ctx context.Context, q Query) (docs []*firestorepb
 			}
 		})
 	})
+	r.db.Budget.Spend(ceiling.Reads, float64(max(1, len(docs))))
 	if err != nil {
 		return nil, read, err
 	}
@@ -158,15 +188,15 @@ func where(path string, op firestorepb.StructuredQuery_FieldFilter_Operator, val
 //
 // If all counters are in one collection, List includes those without a document: a snippet may have
 // made only shards. If they aren't, or if the documents are the app's own, most of which may count
-// nothing, it finds counters by their ledgers, and misses those without one.
+// nothing, it finds counters by their bases, and misses those without one.
 func (db *DB) List(ctx context.Context, size int, token string) (ids []string, next string, err error) {
 	if db.Layout.Path.Whole() { // reading the counter tells whether it exists
 		path := db.Layout.Path.String()
 		id, _ := db.Layout.Path.ID(path)
 		return []string{id}, "", nil
 	}
-	if db.Layout.ByLedgers() {
-		return db.listLedgers(ctx, size, token)
+	if db.Layout.ByBases() {
+		return db.listBases(ctx, size, token)
 	}
 	parent, id := split(db.Layout.Counters())
 	var docs []*firestorepb.Document
@@ -181,21 +211,22 @@ func (db *DB) List(ctx context.Context, size int, token string) (ids []string, n
 		next, err = iterator.NewPager(it, size, token).NextPage(&docs)
 		return err
 	})
+	db.Budget.Spend(ceiling.Reads, float64(max(1, len(docs))))
 	for _, doc := range docs {
 		ids = append(ids, IDOf(doc.GetName()))
 	}
 	return ids, next, err
 }
 
-// listLedgers is List by ledgers. Its token is the name of the last one. It reads only names: a ledger
-// may have a megabyte, and other deployments' ledgers are in the same collection group.
-func (db *DB) listLedgers(ctx context.Context, size int, token string) (ids []string, next string, err error) {
+// listBases is List by bases. Its token is the name of the last one. It reads only names: other
+// deployments' bases are in the same collection group.
+func (db *DB) listBases(ctx context.Context, size int, token string) (ids []string, next string, err error) {
 	docs, err := db.Documents(ctx, Query{Collection: db.Layout.Document(layout.Rollup), Group: true, Names: true, Limit: size, After: token})
 	if err != nil {
 		return nil, "", err
 	}
 	for _, doc := range docs {
-		if id, ok := db.Layout.ParseLedger(doc.GetName()); ok {
+		if id, ok := db.Layout.ParseBase(doc.GetName()); ok {
 			ids = append(ids, id)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package store is the only way to Firestore: it reads and writes documents. Package book knows what
-// is in ledgers and counters' documents.
+// is in counters' documents and their bases.
 //
 // A commit is sent exactly once. The official client resends commits on UNAVAILABLE and
 // RESOURCE_EXHAUSTED, and an increment that is sent again counts twice. So this package hands out no
@@ -11,20 +11,16 @@
 //
 // The files in the order in which they are read; each uses what is declared below it:
 //
-//	cursor.go       where a walk over all counters has stopped
-//	note.go         counters that must be reconciled
+//	note.go         counters that must be reconciled, and where a walk over all counters has stopped
 //	transaction.go  transactions
 //	condition.go    the one loop of commits on a condition
-//	commit.go       a commit, which is sent once
 //	aggregation.go  sums and counts
 //	counted.go      what of documents is counted
 //	read.go         documents, queries, listeners
-//	store.go        the database
+//	store.go        the database, its time, and a commit, which is sent once
 //	connection.go   the connection, and calls that are made again
-//	value.go        values, writes and conditions
-//	clock.go        Firestore's time, as far as it is known
-//	kind.go         what an error says of a commit
-//	cause.go        why there was no connection
+//	value.go        values and their sums, writes and conditions
+//	kind.go         what an error says of a commit, and why there was no connection
 package store
 
 import (
@@ -39,15 +35,18 @@ import (
 
 	"cloud.google.com/go/firestore"
 	apiv1 "cloud.google.com/go/firestore/apiv1"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // DB is the database that holds a deployment's counters. It is safe for concurrent use.
 type DB struct {
-	Layout layout.Layout // names its documents
+	Layout layout.Layout   // names its documents
+	Budget *ceiling.Budget // of which writes and reads are spent; nil bounds nothing
 	reader
 
 	api   *connection
@@ -153,17 +152,74 @@ func (db *DB) outgoing(ctx context.Context) context.Context {
 // answer, it is this machine's time.
 func (db *DB) Now() time.Time { return cmp.Or(db.clock.now(), time.Now()) }
 
-// Later is the later of two clocks: Firestore's, because this machine's may be slow, and this machine's,
-// because of one that was suspended what is known of Firestore's is as old as its last answer.
+// Later is the later of two clocks. This machine's may be slow. What is known of Firestore's is as old as its last
+// answer, if this machine was suspended since.
 func (db *DB) Later() time.Time {
 	return slices.MaxFunc([]time.Time{db.Now(), time.Now()}, time.Time.Compare)
 }
 
-// Passed reports whether Firestore's clock is certainly at t or later.
-func (db *DB) Passed(t time.Time) bool {
-	now := db.clock.now()
-	return !now.IsZero() && !t.After(now)
-}
-
 // Unreachable is why the last call found no connection; nil where it found one.
 func (db *DB) Unreachable() *Unreachable { return db.api.unreached() }
+
+// clock is a lower bound of Firestore's clock: the newest time in an answer of Firestore, plus the time
+// that has passed here since that answer.
+type clock struct {
+	mu     sync.Mutex
+	newest time.Time
+	at     time.Time // when that answer came, by the clock of this process
+}
+
+// saw takes the time in an answer that has just come.
+func (c *clock) saw(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); c.newest.IsZero() || t.After(c.newest.Add(now.Sub(c.at))) {
+		c.newest, c.at = t, now
+	}
+}
+
+// now is the lower bound; zero before the first answer.
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.newest.IsZero() {
+		return time.Time{}
+	}
+	return c.newest.Add(time.Since(c.at))
+}
+
+// Commit applies all writes or none. It is sent once: no layer below resends it. [KindOf] says of its
+// error whether the commit may have been applied.
+func (db *DB) Commit(ctx context.Context, writes ...*firestorepb.Write) (*firestorepb.CommitResponse, error) {
+	return db.commit(ctx, &firestorepb.CommitRequest{Database: db.Layout.Database, Writes: writes})
+}
+
+func (db *DB) commit(ctx context.Context, req *firestorepb.CommitRequest) (resp *firestorepb.CommitResponse, err error) {
+	err = db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
+		resp, err = api.Commit(db.outgoing(ctx), req)
+		return err
+	})
+	if err == nil || KindOf(err) == Doubtful { // which may have been applied
+		db.Budget.Spend(ceiling.Writes, float64(len(req.GetWrites())))
+	}
+	if err == nil {
+		db.clock.saw(resp.GetCommitTime().AsTime())
+	}
+	return resp, err
+}
+
+// rollbackTimeout bounds the call that gives a transaction's locks back. If it fails, Firestore releases
+// them after a minute.
+const rollbackTimeout = 2 * time.Second
+
+// rollback ends the transaction of a commit that was not made, if it has one.
+func (db *DB) rollback(ctx context.Context, req *firestorepb.CommitRequest) {
+	if len(req.GetTransaction()) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	_ = db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
+		return api.Rollback(db.outgoing(ctx), &firestorepb.RollbackRequest{Database: db.Layout.Database, Transaction: req.GetTransaction()})
+	})
+}

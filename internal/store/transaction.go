@@ -59,17 +59,19 @@ func (db *DB) TransactOr(ctx context.Context, smaller func([]*firestorepb.Write)
 }
 
 // TransactOnce is one attempt of [DB.Transact]. It reports whether it sent a commit that writes. If so,
-// [KindOf] tells what the error says about that commit.
-func (db *DB) TransactOnce(ctx context.Context, body func(context.Context, *Tx) error) (sent bool, err error) {
+// [KindOf] tells what the error says about that commit, and at is when it was committed without one.
+func (db *DB) TransactOnce(ctx context.Context, body func(context.Context, *Tx) error) (at time.Time, sent bool, err error) {
 	req, err := db.begin(ctx, nil, body)
+	var resp *firestorepb.CommitResponse
 	if err == nil {
 		sent = len(req.Writes) > 0
-		_, err = db.commit(ctx, req)
+		resp, err = db.commit(ctx, req)
 	}
 	if err != nil {
 		db.rollback(ctx, req)
+		return time.Time{}, sent, err
 	}
-	return sent, err
+	return resp.GetCommitTime().AsTime(), sent, nil
 }
 
 // begin begins a transaction, runs body in it, and returns the commit of body's writes. A transaction

@@ -27,7 +27,7 @@ func TestInteger(t *testing.T) {
 		{Double(math.NaN()), 0, false},
 		{Double(math.Inf(1)), 0, false},
 		{String("7"), 0, false},
-		{Null(), 0, false},
+		{&firestorepb.Value{ValueType: &firestorepb.Value_NullValue{}}, 0, false},
 	} {
 		if n, ok := Integer(tt.value); n != tt.want || ok != tt.ok {
 			t.Errorf("Integer(%v) = %d, %v; want %d, %v", tt.value, n, ok, tt.want, tt.ok)

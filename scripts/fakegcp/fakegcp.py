@@ -13,7 +13,8 @@ an embedded Firestore, triggers bring its events, jobs call, and callers are che
 
 The project is a-project, number 123456789012. Requests are in DIR/requests.jsonl, uploads in DIR/*.zip, and what no
 discovery document allows is in DIR/violations.txt; GET /_state answers with everything there is, and PUT /_state puts
-something else in its place: what nobody meant to do to a project.
+something else in its place: what nobody meant to do to a project. Requests need the token that gcloud and terraform are
+given, so that no web page can send any.
 """
 import argparse
 import base64
@@ -26,6 +27,7 @@ import json
 import os
 import pathlib
 import re
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -38,6 +40,7 @@ import urllib.request
 import zipfile
 
 PROJECT, NUMBER = "a-project", "123456789012"
+TOKEN = secrets.token_hex(16)  # a web page can't know it: with --run, what is sent here is built and run
 CALLER = "user:me@example.com"
 AGENT = f"serviceAccount:service-{NUMBER}@gcp-sa-eventarc.iam.gserviceaccount.com"
 APIS = {
@@ -483,7 +486,7 @@ class Project:
                                  for name, (a, b) in RUNTIMES.items()]}
         if call.does("generateUploadUrl"):
             name = f"upload-{len(self.resources)}-{time.time_ns()}.zip"
-            return {"uploadUrl": f"{self.address}/_upload/{name}", "storageSource": {"bucket": "gcf-v2-uploads", "object": name}}
+            return {"uploadUrl": f"{self.address}/_upload/{TOKEN}/{name}", "storageSource": {"bucket": "gcf-v2-uploads", "object": name}}
         if call.does("functions.create"):
             name = f"{call.name}/{call.one('functionId')}"
             if ("cloudfunctions", name) in self.resources:
@@ -732,8 +735,10 @@ class Project:
     # The database and its rules.
 
     def database(self, body):
-        return dict(body, uid="u", etag="ZQ==", createTime=now(), updateTime=now(), concurrencyMode=body.get("concurrencyMode", "PESSIMISTIC"),
-                    appEngineIntegrationMode="DISABLED", pointInTimeRecoveryEnablement="POINT_IN_TIME_RECOVERY_DISABLED", databaseEdition="STANDARD",
+        edition = body.get("databaseEdition", "STANDARD")
+        return dict(body, uid="u", etag="ZQ==", createTime=now(), updateTime=now(), databaseEdition=edition,
+                    concurrencyMode=body.get("concurrencyMode", "OPTIMISTIC" if edition == "ENTERPRISE" else "PESSIMISTIC"),
+                    appEngineIntegrationMode="DISABLED", pointInTimeRecoveryEnablement="POINT_IN_TIME_RECOVERY_DISABLED",
                     versionRetentionPeriod="3600s", earliestVersionTime=now(), keyPrefix="")
 
     def firestore(self, call):
@@ -763,8 +768,10 @@ class Project:
             if "ttlConfig" in call.one("filter", ""):
                 return {"fields": [f for f in fields if "ttlConfig" in f]}
             return {"fields": [f for f in fields if "usesAncestorConfig" not in f["indexConfig"]]}
-        self.get("firestore", database)
+        enterprise = self.get("firestore", database)["databaseEdition"] == "ENTERPRISE"
         if call.does("indexes.create"):
+            if len(call.body["fields"]) == 1 and not enterprise:
+                raise Refused(400, "FAILED_PRECONDITION", "this index is not necessary, configure using single field index controls")
             # Every index ends with the document's name.
             fields = call.body["fields"] + [{"fieldPath": "__name__", "order": call.body["fields"][-1].get("order", "ASCENDING")}]
             if any(i["queryScope"] == call.body["queryScope"] and i["fields"] == fields for i in self.under("firestore", call.name + "/")):
@@ -783,11 +790,13 @@ class Project:
         if call.does("indexes.list"):
             return {"indexes": [i for i in self.under("firestore", database + "/collectionGroups/") if "/indexes/" in i["name"]]}
         index = {"queryScope": "COLLECTION", "fields": [{"fieldPath": call.name.split("/")[-1], "order": "ASCENDING"}], "state": "READY"}
-        default = {"usesAncestorConfig": True, "ancestorField": f"{database}/collectionGroups/__default__/fields/*", "indexes": [index]}
+        default = {"usesAncestorConfig": True, "ancestorField": f"{database}/collectionGroups/__default__/fields/*", "indexes": [] if enterprise else [index]}
         field = self.resources.get(("firestore", call.name), {"name": call.name, "indexConfig": default})
         if call.does("fields.get"):
             return field
         if call.does("fields.patch"):
+            if enterprise and call.one("updateMask") != "ttlConfig":  # terraform-provider-google#25331
+                raise Refused(400, "FAILED_PRECONDITION", "Enterprise databases are not allowed to update field configuration other than TTL.")
             for key in map(camel, (call.one("updateMask") or "indexConfig,ttlConfig").split(",")):
                 wanted = (call.body or {}).get(key)
                 field.pop(key, None)
@@ -1021,7 +1030,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def answer(self):
         raw, url = self.payload(), urllib.parse.urlsplit(self.path)
-        path = url.path.lstrip("/")
+        path, signed = url.path.lstrip("/"), f"_upload/{TOKEN}/"  # gcloud sends no token to a signed URL
+        if not path.startswith(signed) and self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            return self.reply(401, {"error": {"code": 401, "message": "want the token of the printed environment", "status": "UNAUTHENTICATED"}})
         with self.lock:
             if path == "_state":
                 p = self.project
@@ -1033,8 +1044,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.reply(200, {"resources": {" ".join(k): r for k, r in p.resources.items()}, "policies": {" ".join(k): r for k, r in p.policies.items()}, "active": sorted(p.active)})
             if ("storage", urllib.parse.unquote(path)) in self.project.resources:  # what an object's mediaLink names
                 return self.send(pathlib.Path(self.project.get("storage", urllib.parse.unquote(path))["file"]).read_bytes())
-            if path.startswith("_upload/"):
-                self.project.upload("gcf-v2-uploads", path.removeprefix("_upload/"), raw)
+            if path.startswith(signed):
+                self.project.upload("gcf-v2-uploads", path.removeprefix(signed), raw)
                 return self.reply(200, {})
             return self.call(path, url.query, raw)
 
@@ -1102,12 +1113,12 @@ class Server(http.server.ThreadingHTTPServer):
 def environment(address, folder):
     """What points gcloud and terraform's providers at an address."""
     token = pathlib.Path(folder, "token")
-    token.write_text("fake")
+    token.write_text(TOKEN)
     env = {
         "CLOUDSDK_CONFIG": str(pathlib.Path(folder, "gcloud")), "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(token),
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true", "CLOUDSDK_CORE_DISABLE_FILE_LOGGING": "true",
         "CLOUDSDK_CORE_SURVEY_DISABLE_PROMPTS": "true", "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
-        "GOOGLE_OAUTH_ACCESS_TOKEN": "fake",
+        "GOOGLE_OAUTH_ACCESS_TOKEN": TOKEN,
     }
     # Cloud Run's commands put the region before the host's name, which is none then: as a proxy we
     # are asked for it all the same.

@@ -1,6 +1,7 @@
-// Command sbom prints what a Go program is made of, as SPDX 2.3 in JSON (https://spdx.github.io/spdx-spec/v2.3/): the module
-// that it is of, and each that it depends on, with the checksums that Go's checksum database has of them. It reads what
-// the toolchain noted in the program, so a list can't differ from what was built; the same program gives the same bytes.
+// Command sbom prints what a Go program is made of, as SPDX 2.3 in JSON (https://spdx.github.io/spdx-spec/v2.3/): the
+// module that it is of, and each that it depends on, with the checksums that Go's checksum database has of them. It
+// reads what the toolchain noted in the program, so a list can't differ from what was built; the same program gives the
+// same bytes.
 //
 //	go run ./scripts/sbom --created 2026-11-22T10:00:00Z --file counters_0.1.0_linux_amd64.tar.gz counters
 package main

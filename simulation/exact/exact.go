@@ -23,6 +23,7 @@ package exact
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,6 +34,9 @@ import (
 // Environ is what go build needs in its environment beside the overlay. Since Go 1.26 the heap
 // begins at a random address. Addresses are known by where it begins without that.
 const Environ = "GOEXPERIMENT=norandomizedheapbase64"
+
+// ErrRuntime says that the edits don't fit Go's runtime: they are of another version.
+var ErrRuntime = errors.New("the edits are of another version of Go's runtime")
 
 // edit is one change of a file of the standard library. old is in it exactly once.
 type edit struct{ file, old, new string }
@@ -170,7 +174,7 @@ func Overlay(dir, simulation string, more map[string]string) (string, error) {
 			texts[name] = string(source)
 		}
 		if n := strings.Count(texts[name], e.old); n != 1 {
-			return "", fmt.Errorf("exact: the edits are of another version of Go's runtime: %q is in %s %d times", e.old, name, n)
+			return "", fmt.Errorf("%w: %q is in %s %d times", ErrRuntime, e.old, name, n)
 		}
 		texts[name] = strings.Replace(texts[name], e.old, e.new, 1)
 	}

@@ -1,62 +1,125 @@
 package main
 
-import "slices"
-
-// mutants are the rules, one of them left out in each.
-var mutants = slices.Concat(bySimulation, ofLedger, ofRollup, ofSpeaking, ofCounted, ofCommands, ofWrites, ofFunctions, ofLimits)
-
-// bySimulation are mutants that a simulation catches, most of them, and some others.
-var bySimulation = []mutant{
-	// The roll-up.
+// mutants are the rules, one of them left out in each: first those of the roll-up, then those of commits in doubt, of
+// commands and of limits.
+var mutants = []mutant{
 	{
-		"an older state counts too", "internal/ledger",
-		"ok && !known.olderThan(s) {", "ok && s.AsOf.Equal(known.AsOf) {", simulation,
+		"a refresh is committed on no condition", "internal/book",
+		"w := store.Update(b.Doc.GetName(), store.UpdatedAtTime(b.Version()), set", "w := store.Update(b.Doc.GetName(), store.Exists(true), set", simulation,
 	},
 	{
-		"a book without its ledger's condition", "internal/book",
-		"store.Update(name, store.UpdatedAtTime(l.Updated), fields, removed, transforms...)", "store.Update(name, nil, fields, removed, transforms...)", simulation,
+		"a question covers events that came after it was asked", "rollup",
+		"\t\t\tshown := w.shown(r.asOf)\n", "\t\t\tshown := o == committed || w.shown(r.asOf)\n", test("TestPacerCoversWhatCame"),
 	},
 	{
-		"a total without exists", "internal/book",
-		"condition := store.Exists(true)\n", "condition := store.Exists(true)\n\tcondition = nil\n", simulation,
+		"one field's as of is all fields'", "internal/book",
+		"at := ours[layout.AsOf].GetMapValue().GetFields()[field.Name].GetTimestampValue()\n",
+		"at := ours[layout.AsOf].GetMapValue().GetFields()[field.Name].GetTimestampValue()\n\tfor _, other := range ours[layout.AsOf].GetMapValue().GetFields() {\n\t\tif t := other.GetTimestampValue(); at != nil && t.AsTime().After(at.AsTime()) {\n\t\t\tat = t\n\t\t}\n\t}\n",
+		simulation,
 	},
 	{
-		"a commit that is doubtful is taken for applied", "internal/store",
-		"\t\ts.doubt = a.err\n", "\t\treturn end, nil\n", simulation,
+		"an equal answer is not written", "internal/book",
+		"\t\tc := b.change(field, total)\n", "\t\tc := b.change(field, total)\n\t\tif !was.IsZero() && proto.Equal(c.Before, total) {\n\t\t\tcontinue\n\t\t}\n", test("TestShow"),
 	},
 	{
-		"a deleted shard is as old as its last version", "rollup",
-		"c.AsOf = c.AsOf.Add(time.Microsecond)", "_ = c.AsOf.Add(time.Microsecond)", simulation,
+		"a field of which nobody knows as of when it is shown is not asked", "rollup",
+		"case r.flight.all || r.asOf[field.Name].IsZero():", "case r.flight.all:", simulationOf("hosted"),
 	},
 	{
-		"a conflict after a doubt ends the doubt", "internal/store",
-		"		s.conflicts++\n", "		s.conflicts++\n		s.doubt = nil\n", test("TestADoubtOutlastsConflicts"),
+		"an as of that is later than the document is believed", "internal/book",
+		"at.AsTime().After(b.Version()) || ", "", test("TestAsOf"),
 	},
 	{
-		"contention after a doubt ends the doubt", "internal/store",
-		"	case s.doubt != nil: //", "	case s.doubt != nil && !(kind == Contention && s.Yield): //", test("TestADoubtOutlastsConflicts"),
+		"an answer from before the version is shown", "internal/book",
+		"case was.IsZero() && a.At.Before(since):", "case false:", test("TestShow"),
 	},
 	{
-		"a snapshot says nothing about shards that are gone", "internal/ledger",
-		"for key, known := range l.States {\n\t\tif !there", "for key, known := range map[string]Entry(nil) {\n\t\tif !there", test("TestCorrect"),
+		"an answer takes the place of a newer one", "internal/book",
+		"case !answered, !was.IsZero() && !was.Before(a.At):", "case !answered:", test("TestShow"),
 	},
 	{
-		"an event is acknowledged before its flush", "rollup",
-		"flushed := make(chan error, 1)\n", "flushed := make(chan error, 2)\n\tflushed <- nil\n", simulation,
+		"an edit that changes no number leaves the version", "internal/book",
+		"if len(s.Writes) == 0 { // only", "if false { // only", test("TestDecide"),
 	},
 	{
-		"events of failing flushes are acknowledged", "rollup",
-		"event <- cmp.Or(err, ErrBusy)", "_ = cmp.Or(err, ErrBusy)\n\t\tevent <- nil", simulation,
+		"the base is read before the document", "internal/book",
+		"docs, at, err := books.db.GetPaths(ctx, paths, names.Counter(counter), names.BaseOf(counter))\n",
+		"base, _, err := books.db.GetPaths(ctx, paths, names.BaseOf(counter))\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tdocs, at, err := books.db.GetPaths(ctx, paths, names.Counter(counter))\n\tdocs = append(docs, base...)\n",
+		simulation,
 	},
 	{
-		"an event is done once an older one of its shard is held", "rollup",
-		"superseded = newest.events", "superseded = append(newest.events, event)", test("TestCoalescerSupersedes"),
+		"a missing document covers events that came after it was looked for", "rollup",
+		"\tif r.asOf != nil {\n\t\tb.asOf = r.asOf\n",
+		"\tif r.asOf == nil && o == committed {\n\t\tfor _, w := range b.next {\n\t\t\ts.done = append(s.done, w.events...)\n\t\t}\n\t\tb.next = nil\n\t}\n\tif r.asOf != nil {\n\t\tb.asOf = r.asOf\n", test("TestPacerMissesADocumentForWhatHadCome"),
 	},
 	{
-		"the reconcile cursor is never stored", "rollup",
-		"resume := opts.Resume && !opts.DryRun", "resume := false && opts.Resume", test("TestReconcileAllGetsFurther"),
+		"an event waits for a later one of other fields", "rollup",
+		"w.at.After(other.at) &&\n\t\t!slices.ContainsFunc(other.fields, func(f string) bool { return !slices.Contains(w.fields, f) })", "w.at.After(other.at)", test("TestPacerHoldsWhatMustWait|TestPacerKeepsItsBooks"),
 	},
-	// The write side.
+	{
+		"a refresh in flight covers an event that comes", "rollup",
+		"range b.next { // one in flight", "range slices.Concat(b.inFlight, b.next) { // one in flight", test("TestPacerLooksAgainForWhatCameAfterTheLook"),
+	},
+	{
+		"a slow count is too early again and again", "internal/book",
+		"notes = notes || !noted", "notes = false", test("TestSince"),
+	},
+	{
+		"what came while a counter was being deleted is not counted", "rollup",
+		"(!removed || r.remade && r.opts.noted)", "!removed", test("TestWhatIsCountedDuringADeletion"),
+	},
+	{
+		"the time of a look covers other events", "rollup",
+		"\t\t\tw.at = r.looked\n", "\t\t\tw.at, w.timed = r.looked, true\n", test("TestPacerStampsCoverNothing"),
+	},
+	{
+		"another counter's as of is believed", "internal/book",
+		"ours[layout.CounterPath].GetStringValue() != b.path() || entry", "entry", test("TestAsOf"),
+	},
+	{
+		"another definition's as of is believed", "internal/book",
+		" || entry[shownKey].GetStringValue() != field.Key() {", " {", test("TestAsOf"),
+	},
+	{
+		"an as of is believed beside another number", "internal/book",
+		" || !b.wrote(field) {", " {", test("TestAsOf"),
+	},
+	{
+		"a crowd spends the bucket", "rollup",
+		" || b.moves > crowd,", ",", test("TestPacerKeepsACrowdToTheInterval"),
+	},
+	{
+		"what a counter is made with is a crowd", "rollup",
+		"	if change.moves() {\n", "	if true {\n", test("TestPacerKeepsACrowdToTheInterval"),
+	},
+	{
+		"a new document's first refresh is left to others", "rollup",
+		" && b.At.Before(due.Add(r.flight.ahead)) {", " {", test("TestWhoLooksLeavesTheNextRefresh"),
+	},
+	{
+		"nobody leaves a refresh to others", "rollup",
+		"		r.outcome = yielded\n", "", test("TestWhoLooksLeavesTheNextRefresh"),
+	},
+	{
+		"a bounded sum leaves a shard out", "rollup",
+		"if n != in[shareOf(fields[i])] {", "if n > in[shareOf(fields[i])] {", test("TestABoundedSumIsWhole"),
+	},
+	{
+		"an edit doesn't know its own marker", "internal/book",
+		"case docs[0] != nil:", "case false:", test("TestEditUnderFaults"),
+	},
+	{
+		"the number that a field has replaced is taken again", "internal/book",
+		"if b.Taken(field) || field.Counted != nil {", "if field.Counted != nil {", test("TestReplaced"),
+	},
+	{
+		"a total replaces what is no number", "internal/book",
+		"case !b.MayShow(field):", "case false:", test("TestShow"),
+	},
+	{
+		"a double of whole summands is an integer", "internal/book",
+		"\t\tif store.IsInteger(a.Value) {", "\t\tif false {", test("TestDoublesStayDoubles"),
+	},
 	{
 		"a doubtful commit goes again without a marker", "shards",
 		"if f.deciding() == \"\" {\n\t\t\treturn f.giveUp(ErrUnknown, err)\n\t\t}\n", "if f.deciding() == \"\" {\n\t\t\tf.doubt = nil\n\t\t\treturn f.failure(err)\n\t\t}\n", simulation,
@@ -79,10 +142,6 @@ var bySimulation = []mutant{
 		"*api.CallOptions = apiv1.CallOptions{}", "_ = apiv1.CallOptions{}", simulation,
 	},
 	{
-		"a key in doubt is settled by a marker of the batch", "shards",
-		"if len(f.requests) == 1 && first.key != \"\" {\n\t\treturn false", "if len(f.requests) == 1 && first.key != \"\" {\n\t\treturn f.doubt != nil", walk("TestBatchesCountOnce|TestMembersCountOnce"),
-	},
-	{
 		"a key's marker that was made alone is no condition", "shards",
 		"w.CurrentDocument = store.UpdatedAtTime(m.at)", "w.CurrentDocument = nil", simulation,
 	},
@@ -91,209 +150,177 @@ var bySimulation = []mutant{
 		"func (f *batch) resume() step {\n\tif f.doubt != nil {", "func (f *batch) resume() step {\n\tif false {", walk("TestBatchesCountOnce|TestMembersCountOnce"),
 	},
 	{
-		"a reset reads a page of memberships outside of its transaction", "shards",
-		"c.someMembers(ctx, db.Layout.Fields, atOnce, time.Time{}, tx)", "c.someMembers(ctx, db.Layout.Fields, atOnce, time.Time{}, db)", test("TestLeavingBesideAResetOfManyMembers"),
-	},
-	{
-		"a member's turn ends when its caller goes", "shards",
-		"if out.pending {\n\t\tgo func()", "if false {\n\t\tgo func()", test("TestATurnEndsWithItsCommit"),
-	},
-	{
-		"a resize reads shards outside of its transaction", "shards",
-		"c.unlimited(ctx, tx, append(", "c.existing(ctx, c.client.db, append(", test("TestIncrementsBesideAMove"),
-	},
-	{
-		"a command doesn't look for its own id", "internal/book",
-		"if _, applied := k.Ledger.Ops[id]; applied {", "if _, applied := k.Ledger.Ops[id+id]; applied {", simulation,
-	},
-	{
-		"a shard is made whether its counter is there or not", "shards",
-		"makes && k.Doc == nil {", "makes || k.Doc == nil {", test("TestMissingShards"),
-	},
-	{
-		"a call without a deadline waits for as long as it takes", "shards",
-		"r.ended = c.patience.end(ctx)", "_ = &c.patience", test("TestACallEndsItself"),
-	},
-	{
-		"withdrawn increments still count as waiting", "shards",
-		"r.line.requests = slices.Delete(r.line.requests, at, at+1)\n\tq.waiting--\n", "r.line.requests = slices.Delete(r.line.requests, at, at+1)\n", test("TestRoomOfThoseWhoWentAway"),
-	},
-	{
 		"growth ignores others", "shards",
 		"grows = is == seen; grows {", "grows = true; grows {", simulation,
 	},
 	{
-		"a rebase ignores the shards", "shards",
-		"k.Rebase(field, k.Ledger.BaseFor(field.Shard, total))", "k.Rebase(field, total)", test("TestCommandsBeyondAnInt64"),
-	},
-	{
-		"what is known of a text after a reset comes on top of 0", "shards",
-		"\tif err := k.Enter(shards); err != nil {\n\t\treturn err\n\t}\n\tfor", "\tfor", test("TestAResetOfATextThatIsHeardOfLater"),
-	},
-	{
-		"a rebase takes what the ledger knows for what the shards hold", "shards",
-		"\t\tif err := k.Enter(shards); err != nil {", "\t\tif _, err := shards, error(nil); err != nil {", test("TestATotalIsWhatWasAskedFor"),
-	},
-	{
-		"a counter that is made takes what the ledger knows for what the shards hold", "internal/book",
-		"if err := k.Enter(shards); err != nil {", "if _, err := shards, error(nil); err != nil {", testIn("shards", "TestATotalIsWhatWasAskedFor"),
-	},
-	{
 		"an exact read at another time than its base", "shards",
-		"c.client.db.Sum(ctx, c.client.db.Layout.ShardsOf(c.id), field.Shard, at)", "c.client.db.Sum(ctx, c.client.db.Layout.ShardsOf(c.id), field.Shard, time.Time{})", test("TestSumIsOfOneTime"),
+		"c.client.books.Sum(ctx, c.id, field, at)", "c.client.books.Sum(ctx, c.id, field, time.Time{})", test("TestSumIsOfOneTime"),
 	},
 	{
-		"the markers of batches expire at once", "shards",
-		"const batchMarkerTTL = time.Hour", "const batchMarkerTTL = time.Nanosecond", test("TestMarkersExpire"),
+		"a conflict after a doubt ends the doubt", "internal/store",
+		"		s.conflicts++\n", "		s.conflicts++\n		s.doubt = nil\n", test("TestADoubtOutlastsConflicts"),
 	},
 	{
-		"markers expire by the clock of their machine", "internal/store",
-		"[]time.Time{db.Now(), time.Now()}", "[]time.Time{time.Now()}", testIn("shards", "TestMarkersExpireByTheLaterClock"),
+		"a resize reads shards outside of its transaction", "shards",
+		"c.existing(ctx, tx, append(", "c.existing(ctx, c.client.db, append(", test("TestIncrementsBesideAMove"),
 	},
 	{
-		"the markers of an instance that was suspended expire at once", "internal/store",
-		"[]time.Time{db.Now(), time.Now()}", "[]time.Time{db.Now()}", testIn("shards", "TestMarkersExpireByTheLaterClock"),
+		"a commit that is doubtful is taken for applied", "internal/store",
+		"\t\ts.doubt = a.err\n", "\t\treturn end, nil\n", simulation,
 	},
 	{
-		"the markers of keys expire with those of batches", "shards",
-		"ttl := c.cfg.KeyTTL\n", "ttl := batchMarkerTTL\n", test("TestMarkersExpire"),
+		"events of failing refreshes are acknowledged", "rollup",
+		"answer(s.refused, err)", "answer(s.refused, nil)", simulation,
 	},
 	{
-		"a deletion goes on with the next life", "shards",
-		"case r.begun != nil && !marked && r.begun.Over(now):", "case false:", test("TestLatePartOfADeletionSparesTheSuccessor|TestTwoDeletionsSpareTheSuccessor"),
+		"an event is acknowledged before it is shown", "rollup",
+		"\tshown := make(chan error, 1)\n", "\tshown := make(chan error, 2)\n\tshown <- nil\n", simulation,
 	},
 	{
-		"a deletion forgets the ledger that its counter got meanwhile", "shards",
-		"		r.begun = &now // it may", "		if r.begun == nil {\n			r.begun = &now\n		}\n		// it may", test("TestADeletionThatBeganBeforeTheLedger"),
+		"a request is refused without a look", "internal/escrow",
+		"case looked:\n", "case true:\n", simulationOf("limits"),
 	},
-	// Certainty: these protect no count.
+	{
+		"a commit takes where it gives back", "internal/escrow",
+		"others.takes() != n.takes()", "false", test("TestDecideProperties"),
+	},
+	{
+		"a take is on no condition", "shards",
+		"store.UpdatedAtTime(t.after.version)", "store.Exists(true)", simulationOf("limits"),
+	},
+	{
+		"a request is refused by what is known", "shards",
+		"if p = decide(shards, false, requests); p.Look {", "if p = decide(shards, true, requests); p.Look {", simulationOf("limits"),
+	},
+	{
+		"what ends a hold ends a later one", "internal/hold",
+		"store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime()))", "store.DeleteIf(m.GetName(), store.Exists(true))", simulationOf("holds"),
+	},
+	{
+		"a hold that is over is confirmed", "internal/hold",
+		"case until.GetTimestampValue().AsTime().After(at):", "case until.GetTimestampValue().AsTime().After(at) || true:", simulationOf("holds"),
+	},
+	{
+		"somebody else gives back what is held", "internal/escrow",
+		"return h.Count - h.Members - h.Holds }", "return h.Count - h.Members }", test("TestDecideProperties"),
+	},
+	{
+		"a hold is on no condition of its record", "internal/hold",
+		"	w := store.Create(r.Name, fields, store.ServerTime(recordAt))\n", "	w := store.Create(r.Name, fields, store.ServerTime(recordAt))\n	w.CurrentDocument = nil\n", testIn("shards", "TestALateReservation"),
+	},
+	{
+		"TTL takes open holds", "shards",
+		"		delete(fields, layout.ExpireAt)\n", "", test("TestReserve"),
+	},
+	{
+		"a settle is on no condition of its record", "internal/hold",
+		"return store.Update(r.Name, store.UpdatedAtTime(r.Version), more", "return store.Update(r.Name, store.Exists(true), more", testIn("shards", "TestALateSettle"),
+	},
+	{
+		"a hold that nobody knows ends without a record", "internal/hold",
+		"		writes = append(writes, r.Refuse(h.db.Later()))\n", "", testIn("shards", "TestALateReservation"),
+	},
+	{
+		"a settle for more is on no condition of the shards", "internal/hold",
+		"seats.Change(t.Shard, store.UpdatedAtTime(t.Version), r.Field", "seats.Change(t.Shard, store.Exists(true), r.Field", testIn("shards", "TestSettleForMore"),
+	},
+	{
+		"who is refused more doesn't read the record", "internal/hold",
+		"if done.Record, err = h.read(ctx, f.None); err != nil || f.more(done.Record) == 0 {", "if err != nil {", testIn("shards", "TestARefusalReadsTheRecord"),
+	},
+	{
+		"amounts whose time is over are no room", "internal/hold",
+		"return len(seats)+len(records) > 0, nil", "return len(seats)+0*len(records) > 0, nil", testIn("shards", "TestReservationsEnd"),
+	},
+	{
+		"what came back stays in the shard that holds have", "internal/hold",
+		"off.Holds = -n", "off.Holds = -some", testIn("shards", "TestReserve"),
+	},
+	{
+		"a deletion leaves open holds", "shards",
+		"			below = append(below, holds...)\n", "			_ = holds\n", test("TestHoldsGoWithTheirCounter"),
+	},
+	{
+		"shards of a limit begin beside open holds", "shards",
+		"n, *field.Limit), earlier...)...)", "n, *field.Limit), earlier[:0]...)...)", test("TestHoldsOfACounterThatWasDeletedByHand"),
+	},
+	{
+		"an import in place leaves what it has added where it was", "internal/extension",
+		"takeOff(doc, map[string]int64{field.Name: n})", "takeOff(doc, map[string]int64{field.Name: 0})", simulation,
+	},
+	{
+		"what the extension has counted is replaced", "internal/book",
+		"	b = b.Keeping(slices.Collect(maps.Keys(answers)))\n", "", testIn("rollup", "TestExtensionsClientsGoOn"),
+	},
+	{
+		"what is taken off the extension's shards isn't in the base", "internal/extension",
+		"t.Book = b.Holding(t.Amounts)", "t.Book = b.Holding(nil)", testIn("rollup", "TestExtensionsClientsGoOn"),
+	},
+	{
+		"clients' visits that no total shows are taken", "internal/extension",
+		"if !slices.ContainsFunc(s.Changes, func(c book.Change) bool { return c.Field.Name == name }) {", "if _ = name; false {", testIn("rollup", "TestWhatTheExtensionKeeps"),
+	},
+	{
+		"a take-over's own writes are news", "rollup",
+		"&& !extension.Holds(names.Fields, after) {", "&& false && !extension.Holds(names.Fields, after) {", test("TestTakenShardsAreNoNews"),
+	},
+	{
+		"nobody looks whether the extension still runs", "internal/extension",
+		"if !db.Layout.Extension {\n\t\treturn nil\n\t}\n\tl.mu", "if true {\n\t\treturn nil\n\t}\n\tl.mu", testIn("rollup", "TestExtensionStillRuns"),
+	},
+	{
+		"a shard of the extension's that holds something is deleted", "internal/extension",
+		"at.Sub(version) > idleFor && empty(doc)", "at.Sub(version) > idleFor", testIn("rollup", "TestIdleShardsGo"),
+	},
+	{
+		"a recount covers events that came while it ran", "rollup",
+		"\t\ta.events = events\n", "\t\ta.events = append(events, b.next...)\n\t\tb.next = nil\n", test("TestEventsAreCoveredByALaterRecount"),
+	},
+	{
+		"fields are counted at different times", "rollup",
+		"\t\tat = a.At\n", "", test("TestCountedFieldsAreOfOneTime"),
+	},
+	// These protect no count.
 	{
 		"what is in doubt is not settled at all", "shards",
 		"\t\treturn settle\n\tcase store.Contention", "\t\treturn f.giveUp(ErrUnknown, err)\n\tcase store.Contention", statistic,
-	},
-	{
-		"a commit that settles is sent once, and markers are read once", "shards",
-		"return pause // for", "return f.giveUp(ErrUnknown, err) // for", statistic,
-	},
-	{
-		"a marker that TTL took is no reason to settle again", "shards",
-		"case f.doubt != nil && !decided:", "case false:", test("TestAMarkerThatIsGoneSettlesNothing"),
-	},
-	{
-		"the doubt stays after another's marker decided", "shards",
-		"f.doubt, f.conflict = nil, nil", "f.conflict = nil", test("TestAnothersMarkerEndsTheDoubt"),
 	},
 	{
 		"no time is left for settling", "shards",
 		"until.Add(-c.cfg.Timeout/4)", "until", statistic,
 	},
 	{
-		"who leaves a batch has more time", "shards",
-		"!left.IsZero() {\n\t\treturn left", "!left.IsZero() {\n\t\treturn until", test("TestLeavingABatchGivesNoMoreTime"),
-	},
-	{
-		"who comes after one that has left a batch has no more time", "shards",
-		"if !r.until.Equal(g.requests[0].until) {", "if false {", test("TestWhoComesAfterALeaverHasTimeOfTheirOwn"),
-	},
-	{
 		"a commit without a time limit of its own", "shards",
 		"ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)", "ctx, cancel = context.WithCancel(ctx)", statistic,
 	},
 	{
-		"a doubtful commit is given up though it has a marker", "shards",
-		"if f.deciding() == \"\" {\n\t\t\treturn f.giveUp", "if f.requests[0].key == \"\" {\n\t\t\treturn f.giveUp", statistic,
-	},
-	// Members.
-	{
-		"a membership's commit makes no marker", "shards",
-		"return f.exact || f.beside()",
-		"return f.exact && first.member == nil", test("TestOneMemberUnderFaults"),
+		"a budget's promise is not given back", "shards",
+		"q.limits.budget.Spend(ceiling.Writes, -float64(f.promised))", "_ = f.promised", test("TestBudgetLetsACrowdThrough"),
 	},
 	{
-		"a join whose membership is there already", "shards",
-		"store.Create(m.name, fields, store", "store.Update(m.name, nil, fields, nil, store",
-		simulation,
+		"who waits for writes is looked at in the order in which they came", "shards",
+		"\tslices.SortStableFunc(q.ready, byWorth)\n", "", test("TestBudgetLetsACrowdThrough"),
 	},
 	{
-		"a leave whose membership is not there", "shards",
-		"store.DeleteIf(m.name, store.Exists(true))", "store.Delete(m.name)", simulation,
+		"a batch begins though there are no writes", "shards",
+		"some := q.affords(f, l); some < before", "some := max(before, q.affords(f, l)); some < before", test("TestBudgetLetsACrowdThrough"),
 	},
 	{
-		"several operations of a member in one commit", "shards",
-		"if slices.ContainsFunc(own, func(name string) bool { return g.keys[name] }) {", "if slices.Contains(own[:0], \"\") {", test("TestReplayedMembersShareACommit|TestMembersCountOnce|TestGathering"),
+		"who waits for writes waits for ever", "shards",
+		"\t\tq.refuse(lines, time.Now().Add(-waitsForWrites))\n", "\t\t_ = lines\n", test("TestBudgetLetsACrowdThrough"),
 	},
 	{
-		"a counter is made for those who leave", "shards",
-		"return r.member == nil || r.member.join })", "return true })", test("TestMembersMakeWhatIsMissing"),
+		"a queue that closes waits for writes", "shards",
+		"!q.limits.budget.Bounds(ceiling.Writes) || q.open.Err() != nil", "!q.limits.budget.Bounds(ceiling.Writes)", test("TestBudgetDoesNotHoldUpTheEnd"),
 	},
 	{
-		"a deletion leaves members", "shards",
-		"all := slices.Concat(members, shards, beside)", "all := slices.Concat(shards, beside)", simulation,
+		"refreshes wait for no writes", "rollup",
+		"for r.running.Err() == nil && short == 0 {", "for r.running.Err() == nil {", test("TestBudgetStretchesTheInterval"),
 	},
 	{
-		"a reset takes shards and leaves members", "shards",
-		"for _, m := range members {\n\t\tk.Beside", "for _, m := range members[:0] {\n\t\tk.Beside", simulation,
-	},
-	{
-		"a reset takes members that it was not to take", "shards",
-		"case len(members) > 0 && !opts.RemoveMembers:", "case false:", simulation,
-	},
-	{
-		"a reset reads members at another time than shards", "shards",
-		"c.someMembers(ctx, db.Layout.Fields, most, k.At, db)", "c.someMembers(ctx, db.Layout.Fields, most, time.Time{}, db)", simulation,
-	},
-	{
-		"a reset sets shards to zero", "shards",
-		"return store.Update(doc.GetName(), store.Exists(true), nil, nil, transforms...)\n}", "return store.Update(doc.GetName(), store.Exists(true), c.client.zero(doc.GetName()).GetFields(), nil)\n}", simulation,
-	},
-	{
-		"an audit counts members at another time", "shards",
-		"s, at, of, err := c.parts(ctx)\n\tif err != nil {\n\t\treturn nil,", "s, at, of, err := c.parts(ctx)\n\tif at = s.UpdatedAt; err != nil {\n\t\treturn nil,", simulation,
-	},
-	// The functions.
-	{
-		"reconcile answers 200 on failures", "functions",
-		"case err != nil || a.Failed > 0:", "case err != nil:", test("TestReconcileAnswersThatItFailed"),
-	},
-	{
-		"a busy roll-up acknowledges", "functions",
-		"return problem{Status: http.StatusServiceUnavailable, Detail: errNotCounted", "return problem{Status: http.StatusNoContent, Detail: errNotCounted", simulation,
-	},
-	// Several fields, and documents of the app's own.
-	{
-		"a field that is no integer keeps the others from being counted", "rollup",
-		"!countable(names, doc, before, c.Odd)", "len(c.Odd) > 0", test("TestDecodeSeveralFields"),
-	},
-	{
-		"a busy document starves its repair", "internal/book",
-		"\tcase !k.Missing():\n", "\tcase k.Doc != nil && k.state == changed:\n\t\tcondition = store.UpdatedAtTime(k.Doc.GetUpdateTime().AsTime())\n\tcase !k.Missing():\n", testIn("rollup", "TestReconcileOfABusyDocument"),
-	},
-	{
-		"a cleanup doesn't wait", "rollup",
-		"long := k.At.Sub(since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)", "long := k.At.Sub(since) >= 0*cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)", simulation,
-	},
-	{
-		"a cleanup takes what was counted since", "shards",
-		"!k.Version().Equal(*r.version)", "false", test("TestRemove|TestTheDocumentComesBackDuringARemoval"),
-	},
-	{
-		"a cleanup takes what was counted since the reconcile has read", "shards",
-		"|| uncounted(k, shards)", "|| false", test("TestRemove"),
-	},
-	{
-		"a cleanup takes what the ledger had no room for", "shards",
-		"return !since.Empty() || len(since.Full) > 0", "return !since.Empty()", test("TestRemoveWithAFullLedger"),
-	},
-	{
-		"a cleanup that was cut short takes what was counted since", "shards",
-		"&& ending && last != nil && newer(shards, last.GetUpdateTime().AsTime()):", "&& ending && last != nil && false:", test("TestARemovalIsOffOnceSomethingIsCounted"),
-	},
-	{
-		"a cleanup takes its own steps for counts", "shards",
-		"store.Increment(\"steps\", 1)", "store.Increment(\"steps\", 0)", test("TestARemovalRunsOutOfTime|TestARemovalIsOffOnceSomethingIsCounted|TestTheDocumentComesBackDuringARemoval"),
-	},
-	{
-		"a hosted counter has no ledger before its first event", "internal/book",
-		"if doc == nil || names.Hosted && k.raw == nil { //", "if doc == nil { //", testIn("shards", "TestHosted"),
+		"ending holds takes all of a walk's time", "rollup",
+		"\t\t// Or whoever makes many holds of a second each would stop all walks.\n\t\thalf, cancel := halfOf(ctx)\n",
+		"\t\thalf, cancel := context.WithCancel(ctx)\n", test("TestHoldsLeaveAWalkHalfOfItsTime"),
 	},
 }

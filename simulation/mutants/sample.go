@@ -20,7 +20,7 @@ import (
 )
 
 // sampledDirs are the packages whose every statement and operator may be drawn.
-var sampledDirs = []string{"internal/book", "internal/ledger", "rollup", "shards"}
+var sampledDirs = []string{"internal/book", "rollup", "shards"}
 
 // change is one edit that an operator makes, by its place in the file.
 type change struct {

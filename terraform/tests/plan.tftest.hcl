@@ -1,5 +1,5 @@
 # What a plan holds, with the providers mocked: no project, no credentials. Run it with
-# terraform/check.sh. What deploy.sh makes as well, ../agreement_test.go holds the two together.
+# terraform/check.sh. What counters deploy makes as well, ../agreement_test.go holds the two together.
 
 mock_provider "google" {}
 mock_provider "google-beta" {}
@@ -280,6 +280,38 @@ run "billed_by_the_instance" {
   }
 }
 
+run "enterprise_edition" {
+  command = plan
+
+  variables {
+    create_database  = true
+    database_edition = "ENTERPRISE"
+    fields           = "likes,n=count(/notes where post=={counter})"
+    members          = "any"
+    run_gcloud       = true
+  }
+
+  assert {
+    condition     = google_firestore_database.database[0].database_edition == "ENTERPRISE" && length(google_firestore_field.field) == 0 && length(terraform_data.ttl) == 1
+    error_message = "No field must be configured but by the TTL policy."
+  }
+
+  assert {
+    condition     = toset(keys(google_firestore_index.query)) == toset(["/notes post", "**/likes_members member", "likes_members until", "counter_requests until"])
+    error_message = "Queries must have their indexes."
+  }
+}
+
+run "enterprise_edition_without_gcloud" {
+  command = plan
+
+  variables {
+    database_edition = "ENTERPRISE"
+  }
+
+  expect_failures = [check.ttl_has_gcloud]
+}
+
 run "billed_by_the_instance_without_gcloud" {
   command = plan
 
@@ -360,10 +392,10 @@ run "every_setting_is_checked" {
     auth               = "nobody"
     allowed_origins    = ["https://example.com/path"]
     rate_limit         = -1
+    ceiling            = "5USD"
     rollup_interval    = "6s"
     commit_interval    = "2s"
     rollup_burst       = 0
-    rollup_ledgers     = 0
     rollup_pending     = 1.5
     rollup_flushes     = 1001
     reconcile_deadline = "1h"
@@ -385,7 +417,7 @@ run "every_setting_is_checked" {
   expect_failures = [
     var.database, var.counters, var.shards, var.fields, var.cleanup_after, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
     var.request_ttl, var.request_timeout, var.commit_interval, var.max_batch, var.max_queue, var.auth, var.allowed_origins, var.rate_limit,
-    var.rollup_interval, var.rollup_burst, var.rollup_ledgers, var.rollup_pending, var.rollup_flushes, var.reconcile_deadline,
+    var.ceiling, var.rollup_interval, var.rollup_burst, var.rollup_pending, var.rollup_flushes, var.reconcile_deadline,
     var.reconcile_parallel, var.log_level, var.auto_create, var.read_cache, var.members, var.reset, var.limit, var.trusted_proxies,
     var.recount_max, var.recount_age, var.recount_reads, var.gogc, var.gomemlimit,
   ]
@@ -402,9 +434,9 @@ run "every_size_is_checked" {
     runtime                 = "go122"
     invokers                = ["allUsers"]
     increment_concurrency   = 1
-    increment_max_instances = 0
+    increment_max_instances = -1
     increment_min_instances = -1
-    rollup_max_instances    = 0
+    rollup_max_instances    = -1
     rollup_min_instances    = -1
     memory                  = "512"
     reconcile_schedule      = "hourly"
@@ -421,6 +453,8 @@ run "every_size_is_checked" {
     docker_repository       = "a-repository"
     increment_billing       = "hour"
     rollup_billing          = "month"
+    database_edition        = "enterprise"
+    most_per_day            = "5 euros"
   }
 
   expect_failures = [
@@ -429,5 +463,6 @@ run "every_size_is_checked" {
     var.memory, var.reconcile_schedule, var.reconcile_missing_after, var.lag_alert_seconds, var.notification_channels,
     var.multi_regions, var.owns, var.patience, var.increment_ingress, var.kms_key, var.database_kms_key,
     var.docker_repository, var.budget, var.increment_billing, var.rollup_billing,
+    var.database_edition, var.most_per_day,
   ]
 }

@@ -15,6 +15,9 @@ type Deployment struct {
 	IncrementBilling  Billing
 	RollupBilling     Billing
 	Size              Size
+	Flushes           int // roll-ups that an instance of Rollup has in flight: ROLLUP_FLUSHES
+	Walks             Walks
+	OfUsers           bool // callers are users of an app, and not a backend
 }
 
 // Estimate is what a deployment costs a second, in US dollars.
@@ -23,10 +26,11 @@ type Estimate struct {
 	Documents float64 // reads, writes and deletes
 	Increment float64
 	Rollup    float64
+	Network   float64 // answers and events, of a flood alone
 }
 
 // Total adds up the estimate.
-func (e Estimate) Total() float64 { return e.Documents + e.Increment + e.Rollup }
+func (e Estimate) Total() float64 { return e.Documents + e.Increment + e.Rollup + e.Network }
 
 // Expected is what the load costs, with functions billed as they are deployed.
 func (d Deployment) Expected(p Prices) Estimate {
@@ -43,18 +47,34 @@ func kept(f Function, least int) Function {
 	return f
 }
 
-// Worst is what the most that the instances can do would cost: as many increments as all instances of
-// Increment take, each of another counter and with a key, so that each is a shard's write, and a marker's
-// that TTL deletes; and as many roll-ups as the instances of Rollup make of their events.
+// What a flood makes of an instance of Increment with one vCPU: requests of POST / that each name as many counters as the
+// caller may, 500 or, as a user, 20. Measured as increments for each second of the process's CPU, with an embedded
+// Firestore beside it: docs/cost.md has the commands.
+const (
+	FloodCounters, FloodCountersOfUser = 500, 20
+	flood, floodOfUser                 = 78_000, 47_000 // increments a second, each a shard's write
+	floodBytes                         = 26             // of an answer, for each increment in it
+)
+
+// Worst is what a flood costs that nothing bounds: all instances of Increment take as many increments as they can,
+// each of another counter, and those of Rollup make of their events as many roll-ups as they can.
 func (d Deployment) Worst(p Prices) Estimate {
-	rate := float64(d.Increment.Max) * perIncrement
-	rollUps := min(rate, float64(d.Rollup.Max)*perRollup)
+	each, counters := float64(flood), float64(FloodCounters)
+	if d.OfUsers {
+		each, counters = floodOfUser, FloodCountersOfUser
+	}
+	rate := float64(d.Increment.Max) * each
+	taken := min(rate, float64(d.Rollup.Max)*perRollup) // events
+	rollUps := min(taken, float64(d.Rollup.Max)*d.perRollup())
 	all := func(n int, requests float64) Function {
 		return Function{Requests: requests, Busy: float64(n), There: float64(n)}
 	}
-	// A roll-up reads and writes the total and the ledger.
-	u := Usage{Reads: 2 * rollUps, Writes: 2*rate + 2*rollUps, Deletes: rate}
-	return d.estimate(p, rate, u, all(d.Increment.Max, rate), all(d.Rollup.Max, rollUps))
+	// A commit has a marker beside the shards; a roll-up reads the document and its base, asks for a sum, and writes the
+	// document.
+	u := Usage{Reads: (lookReads + 1) * rollUps, Writes: rate + rate/counters + rollUps, Deletes: rate / counters}
+	e := d.estimate(p, rate, u, all(d.Increment.Max, rate/counters), all(d.Rollup.Max, taken))
+	e.Network = rate*floodBytes*p.AnswerGiB/gib + (rate+taken)*eventBytes*p.PubSubTiB/(1<<40)
+	return e
 }
 
 func (d Deployment) estimate(p Prices, rate float64, u Usage, increment, rollup Function) Estimate {

@@ -20,8 +20,9 @@ const (
 	// is new: https://cloud.google.com/firestore/docs/best-practices#ramping_up_traffic.
 	rampStart, rampFactor, rampEvery = 500, 1.5, 5 * time.Minute
 
-	// LargeCommit is how long a commit of production's lasts here, in one region.
+	// LargeCommit is how long a commit of production's lasts here, in one region, and LargeQuery a sum().
 	LargeCommit = 40 * time.Millisecond
+	LargeQuery  = LargeCommit
 
 	// perIncrement and perRollup are how many increments and events a second an instance with one
 	// CPU takes: less than docs/benchmarks.md has of cores that also ran the load and Firestore.
@@ -59,8 +60,8 @@ func AtLarge(rate float64) Large {
 	l.HotCommits = hot.Commits
 	l.Writes = hot.Usage.Writes + lukewarm.Usage.Writes
 	l.Events = hot.Commits + lukewarm.Commits
-	flushing := (hot.RollUps + lukewarm.RollUps) * LargeCommit.Seconds() / rollupFlushes
-	l.Rollup = int(math.Ceil(max(l.Events/perRollup, flushing)))
+	refreshing := (hot.RollUps + lukewarm.RollUps) * (LargeQuery + LargeCommit).Seconds() / rollupFlushes
+	l.Rollup = int(math.Ceil(max(l.Events/perRollup, refreshing)))
 	if l.Writes > rampStart {
 		l.Ramp = time.Duration(math.Ceil(math.Log(l.Writes/rampStart)/math.Log(rampFactor))) * rampEvery
 	}

@@ -34,8 +34,8 @@ func TestLargeMayBeDeployed(t *testing.T) {
 	table := LargeTable()
 	largest := table[len(table)-1]
 	for file, caps := range map[string]map[string]int{
-		"../../../scripts/deploy.sh": {
-			`whole --rollup-max-instances "\$rollup_max_instances" 1 (\d+)`: largest.Rollup, `whole --increment-max-instances "\$increment_max_instances" 1 (\d+)`: largest.Increment,
+		"../../counters/internal/deployment/wanted.go": {
+			`const mostInstances = (\d+)`: max(largest.Rollup, largest.Increment),
 		},
 		"../../../terraform/variables.tf": {
 			`var\.rollup_max_instances <= (\d+)`: largest.Rollup, `var\.increment_max_instances <= (\d+)`: largest.Increment,

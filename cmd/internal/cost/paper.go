@@ -78,6 +78,13 @@ const spare = 2
 // aggregated is how many index entries an aggregation counts for one billed read.
 const aggregated = 1000
 
+// What a query scans in Enterprise edition, where nothing of ours that it asks for has an index: a shard is some 90
+// bytes with its name, rounded up here; what is only counted is taken for 32 bytes a document.
+const shardBytes, countedBytes, unitBytes = 128, 32, 4 << 10
+
+// scan is the read units of a query that scans so many documents.
+func scan(documents, bytes float64) float64 { return math.Max(1, math.Ceil(documents*bytes/unitBytes)) }
+
 // Designs are all designs under a load, in the order of the constants. The floor is a write for all
 // increments of a counter that come while a commit is in flight, or within the interval between two,
 // and a function on one instance: who answers after a commit can't do with less.
@@ -147,36 +154,79 @@ func (l Load) unshared() Design {
 	return l.rolledUp(Unshared, l.Rate, markers, l.Commit)
 }
 
-// rolledUp completes one of ours: a roll-up per interval.
+// rolledUp completes one of ours: a refresh per interval, which asks for the shards' sum and writes the document.
 func (l Load) rolledUp(name Name, batches, markers float64, takes time.Duration) Design {
-	commit, interval := l.Commit.Seconds(), l.Interval.Seconds()
-	instances, counters := float64(l.Instances), float64(l.Counters)
-
-	each := batches / counters / instances // events of a counter to one instance of the roll-up
-	// Bursts of a few at once (ROLLUP_BURST) leave nothing together that could go apart. That is up
-	// to a tenth too many, where about one event an interval comes.
-	flushes := counters * instances * min(paced(each, commit), 1/max(interval, commit))
-	reads := l.Reads
-	if l.Instances > 1 {
-		reads += 2 * flushes // the ledger and the counter, since others have written them
-	}
-	// an event of at least one counter
-	holding := 1 - math.Pow(1-gathered(each, interval, commit), counters)
-	busy := max(holding, inFlight(batches/instances, billed(l.Commit)))
-	return l.sharded(Design{
+	each := batches / float64(l.Counters*l.Instances) // events of a counter to one instance of the roll-up
+	refreshes, looked := l.refreshes(each)
+	_, waits := bucket(each, l.Interval.Seconds(), l.refresh(), burst)
+	holding := 1 - math.Pow(1-waits, float64(l.Counters)) // an event of at least one counter
+	busy := max(holding, inFlight(batches/float64(l.Instances), billed(l.Commit)))
+	d := l.sharded(Design{
 		Name:    name,
 		Commits: batches,
-		RollUps: flushes,
+		RollUps: refreshes,
 		Takes:   takes,
 		Usage: Usage{
-			Reads: reads,
-			// a flush writes the total and the ledger
-			Writes:    batches + markers + 2*flushes,
+			Writes:    batches + markers + refreshes,
 			Deletes:   markers, // by TTL
 			Increment: l.function(l.Rate, takes),
-			Rollup:    Function{Requests: batches, Busy: busy * instances, There: l.there(batches)},
+			Rollup:    Function{Requests: batches, Busy: busy * float64(l.Instances), There: l.there(batches)},
 		},
 	})
+	reads, units := l.asked(batches/float64(l.Counters), refreshes/float64(l.Counters), d.Shards)
+	d.Usage.Reads, d.Usage.ReadUnits = l.Reads+looked+refreshes*reads, l.Reads+looked+refreshes*units
+	return d
+}
+
+// refresh is how long a refresh takes, in seconds: it asks, then commits.
+func (l Load) refresh() float64 { return 2 * l.Commit.Seconds() }
+
+const (
+	remembered = 5000 // counters that an instance of Rollup has in memory
+	lookReads  = 2    // the document and its base, where another instance may have written them, or nobody remembers them
+)
+
+// refreshes are how many a second there are of all counters, at most one per interval and counter, if each instance
+// gets so many events of each; and how many documents are read for them. An instance that finds that another has just
+// refreshed a counter writes nothing.
+func (l Load) refreshes(each float64) (refreshes, reads float64) {
+	counters, instances := float64(l.Counters), float64(l.Instances)
+	at := func(rate float64) float64 {
+		perSecond, _ := bucket(rate, l.Interval.Seconds(), l.refresh(), burst)
+		return perSecond
+	}
+	refreshes = counters * at(each*instances)
+	looks := max(0, counters*instances*at(each)-refreshes)
+	return refreshes, lookReads * (looks + (1-l.remembers(each))*refreshes)
+}
+
+// remembers is how likely an instance has a counter as it is: it has refreshed it last, is still there, and has not
+// forgotten it over others. That is too little of a busy counter, which one instance refreshes again and again.
+func (l Load) remembers(each float64) float64 {
+	counters := float64(l.Counters)
+	return inFlight(each*counters, linger.Seconds()) * min(1, remembered/counters) / float64(l.Instances)
+}
+
+// burst is how many refreshes a quiet counter has at once, by default: ROLLUP_BURST.
+const burst = 5
+
+// As package rollup has it: a counter is busy after so many events whose refreshes are within two intervals of each
+// other, and its shards are listed again after so many.
+const busyAfter, listEvery = 1000, 3000
+
+// asked is how many reads a refresh's question takes, on average, of a counter with so many events and refreshes a
+// second: one, and of a busy counter two, to count all shards, too; now and then one per shard instead, to list them.
+// And how many read units: each scans the shards.
+func (l Load) asked(events, refreshes float64, shards int) (reads, units float64) {
+	again := inFlight(events, 2*l.Interval.Seconds()) // the next refresh comes within two intervals
+	each := max(1, events/refreshes)
+	busy := math.Pow(again, busyAfter/each)
+	listed := min(busy, busy/(listEvery/each))
+	if again < 1 {
+		listed = min(busy, busy*(1-again)/-math.Expm1(listEvery/each*math.Log(again)))
+	}
+	n := float64(shards)
+	return 1 - busy + 2*(busy-listed) + listed*n, scan(n, shardBytes) + (busy-listed)*scan(n, countedBytes)
 }
 
 // blind is a commit per increment, and another per event.
@@ -207,14 +257,14 @@ func (l Load) sumOnRead() Design {
 		Commits: l.Rate,
 		Usage:   Usage{Writes: l.Rate, Increment: l.function(l.Rate, l.Commit)},
 	})
-	d.Usage.Reads = l.Reads * math.Ceil(float64(d.Shards)/aggregated)
+	d.Usage.Reads, d.Usage.ReadUnits = l.Reads*math.Ceil(float64(d.Shards)/aggregated), l.Reads*scan(float64(d.Shards), shardBytes)
 	return d
 }
 
 // oneDocument is a counter without shards.
 func (l Load) oneDocument() Design {
 	d := l.sumOnRead()
-	d.Name, d.Shards, d.Usage.Reads, d.Unworkable = OneDocument, 0, l.Reads, ""
+	d.Name, d.Shards, d.Usage.Reads, d.Usage.ReadUnits, d.Unworkable = OneDocument, 0, l.Reads, 0, ""
 	if each := l.Rate / float64(l.Counters); each > l.PerShard {
 		d.Unworkable = fmt.Sprintf("the document gets %s writes a second, and takes about %g", number(each), l.PerShard)
 	}
@@ -231,27 +281,27 @@ func (l Load) counted() Design {
 	query := math.Ceil(float64(l.Documents) / aggregated)
 	each := l.Rate / counters / instances // events of a counter to one instance
 	interval := max(l.Interval.Seconds(), min((query-1)/each, recountWait.Seconds()))
-	commit := 2 * l.Commit.Seconds() // the query takes time, too
-	recounts := counters * instances * paced(each, max(interval, commit))
-	reads := l.Reads + recounts*query
-	if l.Instances > 1 {
-		reads += 2 * recounts
-	}
-	holding := 1 - math.Pow(1-gathered(each, interval, commit), counters)
+	perSecond, waits := bucket(each, interval, l.refresh(), 1)
+	recounts := counters * instances * perSecond
+	holding := 1 - math.Pow(1-waits, counters)
+	looked := lookReads * (1 - l.remembers(each))
 	return Design{
 		Name:    Counted,
 		RollUps: recounts,
 		Usage: Usage{
-			Reads:  reads,
-			Writes: 2 * recounts,
-			Rollup: Function{Requests: l.Rate, Busy: instances * max(holding, inFlight(l.Rate/instances, billed(l.Commit))), There: l.there(l.Rate)},
+			Reads:     l.Reads + recounts*(query+looked),
+			ReadUnits: l.Reads + recounts*(scan(float64(l.Documents), countedBytes)+looked),
+			Writes:    recounts,
+			Rollup:    Function{Requests: l.Rate, Busy: instances * max(holding, inFlight(l.Rate/instances, billed(l.Commit))), There: l.there(l.Rate)},
 		},
 	}
 }
 
 // countOnRead is a query per read, and nothing else.
 func (l Load) countOnRead() Design {
-	return Design{Name: CountOnRead, Usage: Usage{Reads: l.Reads * math.Ceil(float64(l.Documents)/aggregated)}}
+	return Design{Name: CountOnRead, Usage: Usage{
+		Reads: l.Reads * math.Ceil(float64(l.Documents)/aggregated), ReadUnits: l.Reads * scan(float64(l.Documents), countedBytes),
+	}}
 }
 
 func (l Load) floor() Design {
@@ -295,23 +345,78 @@ func (l Load) there(rate float64) float64 {
 // random and each takes the same time.
 func inFlight(rate, seconds float64) float64 { return -math.Expm1(-rate * seconds) }
 
-// paced is how many rounds a second there are when a round begins at once with an arrival that
-// finds none, and takes as long as given, and what arrives during one shares the next: a round
-// follows the one before at once, unless nothing has come, and then with the next arrival.
-func paced(rate, seconds float64) float64 {
-	if rate <= 0 {
-		return 0
+// bucket is how many rounds a second there are, and the share of time in which somebody waits for one or is in it,
+// where they are taken from a bucket that holds so many and earns one per interval: a round begins with an arrival, or
+// once there is one in the bucket, is for all who have come by then, and takes so long.
+func bucket(rate, interval, takes float64, holds int) (perSecond, waits float64) {
+	interval = max(interval, takes)
+	switch comes := rate * interval; {
+	case rate <= 0:
+		return 0, 0
+	case comes < 0.02: // nobody waits
+		return rate, min(1, rate*takes)
+	case comes > 30: // somebody always does
+		return 1 / interval, 1
 	}
-	return 1 / (seconds + math.Exp(-rate*seconds)/rate)
+	// The level is in so many cells an interval. What that gets wrong halves with their size.
+	const cells = 8
+	coarse, more := levels(rate, interval, holds, cells)
+	cycle, waited := levels(rate, interval, holds, 2*cells)
+	cycle, waited = 2*cycle-coarse, max(0, 2*waited-more)+takes
+	return min(rate, 1/interval, 1/cycle), min(1, waited/cycle)
 }
 
-// gathered is the share of time in which at least one event waits for its roll-up: what comes
-// within an interval after a roll-up waits for the interval's end, and then for the commit.
-func gathered(rate, interval, commit float64) float64 {
-	if rate <= 0 {
-		return 0
+// levels are how long it takes from one round to the next, and how long somebody waits meanwhile. The level of the
+// bucket is the time until it is full again, when a round has just begun: from one interval to all of them. Whoever
+// comes while that is more than ahead waits. From round to round it is a Markov chain, of levels of a cell each.
+func levels(rate, interval float64, holds, cells int) (cycle, waited float64) {
+	cell, ahead := interval/float64(cells), float64(holds-1)*interval
+	next := make([][]float64, (holds-1)*cells+1) // :: level → level at the next round → how likely
+	top := len(next) - 1
+	for from := range next {
+		next[from] = make([]float64, len(next))
+		below := 0.0 // how likely it has come down to less when somebody comes
+		for to := range top {
+			if down := interval + float64(from-to)*cell - cell/2; down > 0 {
+				next[from][to] = math.Exp(-rate*down) - below
+				below += next[from][to]
+			}
+		}
+		next[from][top] = 1 - below // where somebody has waited, too
 	}
-	// from the first arrival after a roll-up to the next one
-	waiting := interval + math.Expm1(-rate*interval)/rate
-	return min(1, (commit+waiting)*paced(rate, max(interval, commit)))
+	for from, likely := range stationary(next) {
+		wait := max(0, interval+float64(from)*cell-ahead) // of who comes at once
+		cycle += likely * (wait + math.Exp(-rate*wait)/rate)
+		waited += likely * (wait + math.Expm1(-rate*wait)/rate)
+	}
+	return cycle, waited
+}
+
+// stationary is how likely each state of a Markov chain is in the long run, by the algorithm of Grassmann, Taksar and
+// Heyman, which subtracts nothing. It overwrites the chain.
+func stationary(next [][]float64) []float64 {
+	for last := len(next) - 1; last > 0; last-- {
+		leaves := 0.0
+		for _, p := range next[last][:last] {
+			leaves += p
+		}
+		for from := range last {
+			next[from][last] /= leaves
+			for to, p := range next[last][:last] {
+				next[from][to] += next[from][last] * p
+			}
+		}
+	}
+	likely, all := make([]float64, len(next)), 1.0
+	likely[0] = 1
+	for to := 1; to < len(next); to++ {
+		for from := range to {
+			likely[to] += likely[from] * next[from][to]
+		}
+		all += likely[to]
+	}
+	for state := range likely {
+		likely[state] /= all
+	}
+	return likely
 }

@@ -15,13 +15,41 @@ const AsOf = "2026-11"
 type Prices struct {
 	Location string `json:"location"` // of the database
 
-	Reads   float64 `json:"reads_per_100k"` // and so on: Firestore, Standard edition, per 100,000 documents
+	Edition Edition `json:"edition"`
+	Reads   float64 `json:"reads_per_100k"` // and so on: Firestore, per 100,000 documents or, in Enterprise edition, units
 	Writes  float64 `json:"writes_per_100k"`
 	Deletes float64 `json:"deletes_per_100k"`
 	Source  string  `json:"source"` // of these, with the month of the copy that they are from
 
 	Run    `json:"cloud_run"`
 	LogGiB float64 `json:"log_gib"` // of logs, beyond those that are free each month
+
+	AnswerGiB float64 `json:"answer_gib"` // of answers to the internet, where that is dearest: see [NetworkSource]
+	PubSubTiB float64 `json:"pubsub_tib"` // of events, published or delivered
+}
+
+// NetworkSource is where the prices of answers and of events are from: $0.12 a GiB to most of the world, $0.23 to China.
+const NetworkSource = "cloud.google.com/vpc/network-pricing and pubsub/pricing, as of 2026-09"
+
+const answerGiB, logGiB, pubSubTiB = 0.23, 0.50, 40
+
+// Edition is that of a Firestore database.
+type Edition string
+
+const (
+	Standard   Edition = "standard"   // bills documents
+	Enterprise Edition = "enterprise" // bills units of what is read and written; a deletion, TTL's too, is a write
+)
+
+// Editions are the two.
+var Editions = []Edition{Standard, Enterprise}
+
+// Other is the other edition.
+func (e Edition) Other() Edition {
+	if e == Enterprise {
+		return Standard
+	}
+	return Enterprise
 }
 
 // Run are Cloud Run's prices in a region.
@@ -101,7 +129,7 @@ func List() []Prices {
 		if !known {
 			panic("no tier of " + l.location) // Not possible: a test prices them all.
 		}
-		list = append(list, Prices{Location: l.location, Reads: l.reads, Writes: l.writes, Deletes: l.deletes, Source: l.source, Run: run, LogGiB: 0.50})
+		list = append(list, Prices{Location: l.location, Edition: Standard, Reads: l.reads, Writes: l.writes, Deletes: l.deletes, Source: l.source, Run: run, LogGiB: logGiB, AnswerGiB: answerGiB, PubSubTiB: pubSubTiB})
 	}
 	return list
 }
@@ -125,10 +153,41 @@ func PricesOf(location string) (Prices, error) {
 	return Prices{}, fmt.Errorf("no source for the prices of %q; take one with similar prices: %s", location, strings.Join(Locations(), ", "))
 }
 
+// units are Firestore's prices of a million units in Enterprise edition, where a copy was found.
+var units = map[string]struct {
+	reads, writes float64
+	source        string
+}{
+	"us-central1":     {0.05, 0.26, "firebase.google.com/docs/firestore/enterprise/pricing, as of 2026"},
+	"asia-northeast1": {0.0642, 0.3339, "cloud.google.com/firestore/enterprise/pricing, as of 2025"},
+}
+
+// In are the prices of a database of that edition in the same place. Where no copy of Enterprise's was found, they are
+// those of us-central1, times what Standard's writes cost more there.
+func (p Prices) In(e Edition) Prices {
+	if e == p.Edition {
+		return p
+	}
+	if e == Standard {
+		if of, err := PricesOf(p.Location); err == nil {
+			return of
+		}
+		return Dearest(p.Location)
+	}
+	u, known := units[p.Location]
+	if !known {
+		u = units["us-central1"]
+		more := p.Writes / List()[0].Writes
+		u.reads, u.writes, u.source = u.reads*more, u.writes*more, "estimated by those of us-central1"
+	}
+	p.Edition, p.Reads, p.Writes, p.Deletes, p.Source = e, u.reads/10, u.writes/10, u.writes/10, u.source
+	return p
+}
+
 // Dearest are the highest of all prices in the list, for a location that isn't there: what something
 // costs at most by them, it very likely costs at most.
 func Dearest(location string) Prices {
-	p := Prices{Location: location, Source: "the dearest location known", Run: tiers[2]}
+	p := Prices{Location: location, Edition: Standard, Source: "the dearest location known", Run: tiers[2], AnswerGiB: answerGiB, PubSubTiB: pubSubTiB}
 	for _, other := range List() {
 		p.Reads, p.Writes, p.Deletes, p.LogGiB = max(p.Reads, other.Reads), max(p.Writes, other.Writes), max(p.Deletes, other.Deletes), max(p.LogGiB, other.LogGiB)
 	}

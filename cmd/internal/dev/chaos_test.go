@@ -242,7 +242,7 @@ func (c *chaosClients) sumOf(counter, field string) (sum int64) {
 	return sum
 }
 
-// check holds a counter's totals against its ledger's bases and its shards.
+// check holds a counter's totals against its bases and its shards.
 func (c *chaosClients) check(counter string) {
 	c.t.Helper()
 	doc, err := c.client.Doc(c.layout.path + counter).Get(c.t.Context())
@@ -253,12 +253,12 @@ func (c *chaosClients) check(counter string) {
 		c.t.Errorf("%s: %v", counter, err)
 		return
 	}
-	ledger, err := c.client.Doc(c.layout.path + counter + "/counter_rollup/ledger").Get(c.t.Context())
+	base, err := c.client.Doc(c.layout.path + counter + "/counter_rollup/base").Get(c.t.Context())
 	if err != nil {
 		c.t.Errorf("%s: %v", counter, err)
 		return
 	}
-	bases, _ := ledger.Data()["base"].(map[string]any)
+	bases, _ := base.Data()["base"].(map[string]any)
 	for name, shard := range c.layout.names {
 		base, _ := bases[shard].(int64)
 		if total, want := doc.Data()[name], base+c.sumOf(counter, shard); total != want {

@@ -158,7 +158,7 @@ func TestDocumentsAlone(t *testing.T) {
 	if err := site.Create(t.Context(), shards.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := site.Get(t.Context()); err != nil || s.Total != 1 { // its ledger knows
+	if s, err := site.Get(t.Context()); err != nil || s.Total != 1 { // they are asked for
 		t.Errorf("%+v, %v", s, err)
 	}
 	for n := range 3 {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,8 @@ import (
 	"cloud.google.com/go/firestore"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator/eventarc"
 	"github.com/firestore-counters/counters/internal/extension"
@@ -256,6 +260,121 @@ func TestFromTheExtension(t *testing.T) {
 	if got, err := s.imports(t.Context()); err != nil || got.Value != s.visits.Load() || got.Added != 0 {
 		t.Errorf("an import more: %+v, %v; want %d and nothing new", got, err, s.visits.Load())
 	}
+}
+
+// TestTheExtensionsClientsGoOn has clients of the extension go on unchanged, in its successor's place: a crowd on one
+// page, with events that come twice and out of order, and functions that are killed. No client ever sees the page's
+// number and its own shard's fall together, and the end is exact.
+func TestTheExtensionsClientsGoOn(t *testing.T) {
+	t.Parallel()
+	faults := Faults{Events: eventarc.Faults{Duplicate: 0.3, Reorder: 0.5}, KillEvery: 2 * time.Second, Seed: rand.Uint64()}
+	faults.Commits.Abort = 0.05
+	t.Logf("seed %d", faults.Seed)
+	system := startSystem(t, Config{Faults: faults, Environ: []string{"COUNTERS=pages/{page}", "HOSTED=true", "EXTENSION=true", "FIELDS=visits"}})
+	client := system.client(t)
+	page := client.Doc("pages/hello")
+	if _, err := page.Set(t.Context(), map[string]any{"title": "Hello", "visits": 1000}); err != nil {
+		t.Fatal(err)
+	}
+	const visitors = 20
+	crowd := 5 * time.Second
+	if text := os.Getenv("EXTENSION_CROWD"); text != "" { // such as 1m
+		crowd, _ = time.ParseDuration(text)
+	}
+	watching, stop := context.WithCancel(t.Context())
+	defer stop()
+	var shown lagging
+	var readers sync.WaitGroup
+	readers.Go(func() { shown.watch(watching, t, page) })
+	all, ctx := errgroup.WithContext(t.Context())
+	end := time.Now().Add(crowd)
+	for n := range visitors {
+		shard := page.Collection("_counter_shards_").Doc(fmt.Sprint("visitor-", n))
+		var one any = 1
+		if n%3 == 0 {
+			one = 1.0 // as the extension's clients for Android and iOS do
+		}
+		all.Go(func() error {
+			for last := int64(0); time.Now().Before(end); {
+				_, err := shard.Set(ctx, map[string]any{"visits": firestore.Increment(one)}, firestore.MergeAll)
+				if status.Code(err) == codes.Aborted {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				shown.clicked()
+				docs, err := client.GetAll(ctx, []*firestore.DocumentRef{page, shard})
+				if err != nil {
+					return err
+				}
+				now := number(docs[0].Data()["visits"]) + number(docs[1].Data()["visits"])
+				if now < last {
+					t.Errorf("visitor %d sees %d visits after %d", n, now, last)
+				}
+				last = now
+				time.Sleep(200*time.Millisecond - time.Duration(time.Now().UnixNano())%50_000_000)
+			}
+			return nil
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, system)
+	snap, err := page.Get(t.Context())
+	if err != nil || number(snap.Data()["visits"]) != 1000+int64(len(shown.clicks)) || snap.Data()["title"] != "Hello" {
+		t.Errorf("the page is %v, %v; want %d visits", snap.Data(), err, 1000+len(shown.clicks))
+	}
+	stop()
+	readers.Wait()
+	p50, p99 := shown.lag(1000)
+	t.Logf("%d clicks in %v; shown after %v (p50), %v (p99)", len(shown.clicks), crowd, p50, p99)
+}
+
+// lagging knows when clicks were acknowledged, and when a page showed how many.
+type lagging struct {
+	mu     sync.Mutex
+	clicks []time.Time
+	shown  []time.Time
+	counts []int64
+}
+
+func (l *lagging) clicked() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clicks = append(l.clicks, time.Now())
+}
+
+func (l *lagging) watch(ctx context.Context, t *testing.T, page *firestore.DocumentRef) {
+	snapshots := page.Snapshots(ctx)
+	defer snapshots.Stop()
+	for {
+		snap, err := snapshots.Next()
+		if err != nil {
+			if ctx.Err() == nil {
+				t.Error(err)
+			}
+			return
+		}
+		l.mu.Lock()
+		l.shown, l.counts = append(l.shown, time.Now()), append(l.counts, number(snap.Data()["visits"]))
+		l.mu.Unlock()
+	}
+}
+
+// lag is how long it took until a page showed as many clicks, beyond those that it began with, as were acknowledged.
+func (l *lagging) lag(began int64) (p50, p99 time.Duration) {
+	var took []time.Duration
+	for i, at := range l.clicks {
+		j := 0
+		for j < len(l.counts)-1 && l.counts[j]-began < int64(i+1) {
+			j++
+		}
+		took = append(took, max(0, l.shown[j].Sub(at)))
+	}
+	slices.Sort(took)
+	return took[len(took)/2], took[len(took)*99/100]
 }
 
 // neverFalls reads a page as a browser does, until it is told to stop.

@@ -98,7 +98,7 @@ func (s *System) startListen(ctx context.Context) error {
 	for _, group := range groups {
 		listener := &listener{
 			client:   firestorepb.NewFirestoreClient(conn),
-			database: "projects/" + s.Project + "/databases/" + s.settings.Database,
+			database: s.databaseName(),
 			group:    group,
 			deliver:  s.events.Deliver,
 			logger:   s.logger,

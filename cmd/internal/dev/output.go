@@ -85,7 +85,7 @@ func (l *lines) print(line []byte) {
 	l.output.mu.Lock()
 	defer l.output.mu.Unlock()
 	// A counter's id may be any text, and an error of a library has what it likes.
-	fmt.Fprintf(l.output.w, "%s%s\n", l.prefix, terminal.Escape(text))
+	fmt.Fprintf(l.output.w, "%s%s\n", l.prefix, terminal.Line(text))
 }
 
 // readable turns a line of structured log, a JSON object as Cloud Logging takes it, into one for

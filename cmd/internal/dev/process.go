@@ -44,8 +44,8 @@ func StartProcess(ctx context.Context, program, function string, environ []strin
 	return launch(ctx, program, function, environ, stdout, stderr, "", false)
 }
 
-// launch is [StartProcess], of a process behind the gateway of that origin, or none, that may be stopped for a while if frozen
-// says so.
+// launch is [StartProcess], of a process behind the gateway of that origin, or none, that may be stopped for a while if
+// frozen says so.
 func launch(ctx context.Context, program, function string, environ []string, stdout, stderr io.Writer, gateway string, frozen bool) (*Process, error) {
 	port, err := freeport.Find()
 	if err != nil {

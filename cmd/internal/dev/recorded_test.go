@@ -96,7 +96,7 @@ type recorder struct {
 func record(t *testing.T, faults Faults, d time.Duration) *recorder {
 	t.Helper()
 	faults.Seed = rand.Uint64()
-	s := startSystem(t, Config{Faults: faults, Instances: 3, Environ: []string{"ROLLUP_INTERVAL=100ms", "LOG_LEVEL=ERROR", "NUM_SHARDS=3", "MEMBERS=any"}})
+	s := startSystem(t, Config{Faults: faults, Instances: 3, Environ: []string{"ROLLUP_INTERVAL=100ms", "LOG_LEVEL=ERROR", "NUM_SHARDS=3", "MEMBERS=any", fmt.Sprintf("FIELDS=total=count,seats=limit(%d)", seats)}})
 	r := &recorder{System: s, t: t, client: s.client(t)}
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -177,7 +177,7 @@ func (r *recorder) seats(ctx context.Context, client int) {
 		r.t.Error(err)
 		return
 	}
-	maker, err := shards.Open(ctx, shards.Config{Place: shards.Place{Project: r.Project}}, option.WithGRPCConn(conn))
+	maker, err := shards.Open(ctx, shards.Config{Place: shards.Place{Project: r.Project, Fields: "total=count,seats=limit()"}}, option.WithGRPCConn(conn))
 	if err != nil {
 		r.t.Error(err)
 		return
@@ -194,7 +194,7 @@ func (r *recorder) seats(ctx context.Context, client int) {
 			if err := c.Create(ctx, shards.CreateOptions{Shards: 2}); err != nil && !errors.Is(err, shards.ErrExists) {
 				return err
 			}
-			return c.SetLimit(ctx, "total", seats)
+			return c.SetLimit(ctx, "seats", seats)
 		}
 		for err = making(); err != nil && ctx.Err() == nil; err = making() {
 			pause()
@@ -213,7 +213,7 @@ func (r *recorder) seats(ctx context.Context, client int) {
 }
 
 func (r *recorder) seat(do verb, counter string) outcome {
-	method, path, body := http.MethodPost, counter, map[verb]string{take: `{"by": 1}`, give: `{"by": -1}`}[do]
+	method, path, body := http.MethodPost, counter, map[verb]string{take: `{"by": {"seats": 1}}`, give: `{"by": {"seats": -1}}`}[do]
 	if do == seated {
 		method, path = http.MethodGet, counter+"?exact=true"
 	}
@@ -288,6 +288,7 @@ func (r *recorder) send(req *http.Request) (answer int64, what outcome) {
 	}
 	var got struct {
 		Total                     int64
+		Totals                    map[string]int64
 		Replayed, Counted, Joined bool
 	}
 	if err := json.Unmarshal(body, &got); err != nil {
@@ -296,7 +297,7 @@ func (r *recorder) send(req *http.Request) (answer int64, what outcome) {
 	if got.Replayed || got.Counted || got.Joined {
 		return 1, done
 	}
-	return got.Total, done
+	return got.Total + got.Totals["seats"], done // of which a counter here has one
 }
 
 // end looks at everything once more, now that all is quiet, and returns what the counters'
@@ -333,7 +334,8 @@ func (r *recorder) end() map[string]int64 {
 	shown := map[string]int64{}
 	for _, doc := range docs {
 		total, _ := doc.Data()["total"].(int64)
-		shown[doc.Ref.ID] = total
+		taken, _ := doc.Data()["seats"].(int64)
+		shown[doc.Ref.ID] = total + taken
 	}
 	return shown
 }

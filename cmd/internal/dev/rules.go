@@ -9,8 +9,11 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"sync"
 	"time"
+
+	"cloud.google.com/go/firestore"
 
 	"github.com/firestore-counters/counters/internal/testbed/official"
 )
@@ -37,7 +40,10 @@ func canEvaluate(file string, here bool) error {
 // startOfficial starts Google's emulator, which evaluates security rules, at the port that was
 // chosen, or else at one that is free.
 func (s *System) startOfficial(ctx context.Context, chosen bool, firestore net.Listener, functions string) error {
-	opts := official.Options{Functions: functions}
+	opts := official.Options{
+		Functions: functions, Project: s.Project,
+		Elsewhere: func(project string) { s.notice("projects/" + project) },
+	}
 	if chosen {
 		opts.Addr = firestore.Addr().String()
 	}
@@ -72,11 +78,15 @@ func (s *System) startRules(ctx context.Context, file string) error {
 	if err != nil {
 		return fmt.Errorf("--rules: %w", err)
 	}
-	e := &triggers{emulator: s.Firestore, project: s.Project}
+	e := &triggers{emulator: s.Firestore, project: s.Project, database: s.settings.Database}
 	if err := e.release(ctx, text); err != nil {
 		return fmt.Errorf("--rules: %s: %w", file, err)
 	}
-	s.Notes = append(s.Notes, "Security rules are those of "+file+", again whenever it changes. Functions and the other commands pass them by.")
+	where := ""
+	if s.settings.Database != firestore.DefaultDatabaseID {
+		where = " in the databases " + firestore.DefaultDatabaseID + " and " + s.settings.Database
+	}
+	s.Notes = append(s.Notes, "Security rules"+where+" are those of "+file+", again whenever it changes. Functions and the other commands pass them by.")
 	watching, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -105,7 +115,8 @@ func (s *System) startRules(ctx context.Context, file string) error {
 	return nil
 }
 
-// release makes these the project's rules.
+// release makes these the rules of the project's default database, and of the counters'. The emulator lets everybody do
+// everything in a database for which there are none.
 func (t *triggers) release(ctx context.Context, rules []byte) error {
 	body, err := json.Marshal(map[string]any{"rules": map[string]any{"files": []any{map[string]any{"name": "firestore.rules", "content": string(rules)}}}})
 	if err != nil {
@@ -113,5 +124,11 @@ func (t *triggers) release(ctx context.Context, rules []byte) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout) // it has just started, and compiles them
 	defer cancel()
-	return t.call(ctx, http.MethodPut, "/emulator/v1/projects/"+url.PathEscape(t.project)+":securityRules", body)
+	for _, database := range slices.Compact([]string{firestore.DefaultDatabaseID, t.database}) {
+		path := "/emulator/v1/projects/" + url.PathEscape(t.project) + "/databases/" + url.PathEscape(database) + ":securityRules"
+		if err := t.call(ctx, http.MethodPut, path, body); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -21,18 +21,18 @@ func TestRollupFlushesOnSIGTERM(t *testing.T) {
 	if _, err := client.Doc("counters/c/shards/0").Set(t.Context(), map[string]any{"count": 3}); err != nil {
 		t.Fatal(err)
 	}
-	post := func(n int) (int, error) {
-		return postEvent(t.Context(), http.DefaultClient, url, s.Project, n, 1, started)
+	post := func(n int, at time.Time) (int, error) {
+		return postEvent(t.Context(), http.DefaultClient, url, s.Project, n, 1, at)
 	}
-	if code, err := post(1); err != nil || code != http.StatusNoContent {
+	if code, err := post(1, started); err != nil || code != http.StatusNoContent {
 		t.Fatalf("the first event: %d, %v", code, err)
 	}
-	// Two more of the same shard wait for the rest of the five seconds, the older one only until
-	// the newer one is there.
+	// Two more of the same shard, of a write that the first refresh has not seen, wait for the rest of the five
+	// seconds, the older one only until the newer one is there.
 	answered := make(chan int, 2)
 	for n := 2; n <= 3; n++ {
 		go func() {
-			code, err := post(n)
+			code, err := post(n, started.Add(time.Minute))
 			if err != nil {
 				t.Error(err)
 			}

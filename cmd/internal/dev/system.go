@@ -50,8 +50,13 @@ type System struct {
 	firestore  *backends
 	services   map[string]*service // :: function; nil unless instances come and go
 
+	blind *blind // nil unless embedded
+	push  eventarc.Push
+
 	faultsMu sync.Mutex // held while they are replaced, so that all parts have the same
 	faults   Faults
+
+	noticed sync.Map // :: project or database → true
 
 	close   sync.Once
 	closers []func() // In the order in which things were started.
@@ -126,6 +131,7 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 	urls := ports.urls()
 	s.Gateway, s.Elsewhere = urls[0], urls[1:]
 
+	s.push = c.Push
 	if err := s.startEvents(c.Push, c.Faults.seeded().Events); err != nil {
 		return nil, err
 	}
@@ -226,6 +232,9 @@ func (s *System) ChangeFaults(change func(*Faults)) error {
 		return errors.New("faults of commits need the embedded Firestore")
 	}
 	s.events.SetFaults(f.Events)
+	if s.blind != nil {
+		s.blind.setFaults(f.Events)
+	}
 	s.supervisor.setKill(f.KillEvery, f.Seed)
 	s.faults = f
 	return nil
@@ -301,7 +310,7 @@ func (s *System) startEvents(p eventarc.Push, f eventarc.Faults) error {
 func (s *System) patterns() []string { return s.layout().Patterns() }
 
 func (s *System) layout() layout.Layout {
-	names := layout.Layout{Path: s.settings.Counters, Shards: s.settings.Shards}
+	names := layout.Layout{Path: s.settings.Counters, Shards: s.settings.Shards, Hosted: s.settings.Hosted, Extension: s.settings.Extension}
 	names.Fields, names.Counted = s.settings.Fields.Split()
 	return names
 }
@@ -311,9 +320,12 @@ func (s *System) startFirestore(l net.Listener, f emulator.Faults, pages []strin
 	s.Firestore = l.Addr().String()
 	s.server = emulator.New(emulator.Options{
 		Faults: f, Logger: s.logger, Origins: pages,
-		TTL: map[string]string{layout.Requests: layout.ExpireAt}, // the policy that a deployment has
+		TTL:        map[string]string{layout.Requests: layout.ExpireAt}, // the policy that a deployment has
+		OnDatabase: s.notice,
 	})
 	s.server.OnChange(s.events.Deliver)
+	s.blind = newBlind(s)
+	s.server.OnChange(s.blind.see)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := s.server.Serve(l); err != nil {
@@ -324,7 +336,23 @@ func (s *System) startFirestore(l net.Listener, f emulator.Faults, pages []strin
 		s.server.Close()
 		serving.Wait()
 	})
+	s.onClose(func() { _ = s.SetByHand(false) })
 	s.Notes = append(s.Notes, "Security rules are not evaluated by this Firestore; --rules FILE starts Google's emulator, which does that.")
+}
+
+// notice says once that a client uses another project or database than the counters', where its counters stay as they
+// are.
+func (s *System) notice(used string) {
+	own := s.databaseName()
+	if _, again := s.noticed.LoadOrStore(used, true); again || used == own {
+		return
+	}
+	s.logger.Warn("a client uses another project or database, where nothing is rolled up", "used", used, "want", own)
+}
+
+// databaseName is the resource name of the counters' database.
+func (s *System) databaseName() string {
+	return "projects/" + s.Project + "/databases/" + s.settings.Database
 }
 
 // NamesMembers reports whether whoever calls Increment may name members to be counted: here MEMBERS

@@ -236,7 +236,7 @@ func TestRollupAnswersEveryEvent(t *testing.T) {
 	}
 }
 
-// adopted makes the counter c, which has a ledger and no shards yet, and returns a time that is
+// adopted makes the counter c, which has a base and no shards yet, and returns a time that is
 // later than both, and some 10,000 microseconds ago: events of later times than Firestore's own are
 // not taken.
 func (s *System) adopted(t *testing.T) time.Time {

@@ -57,9 +57,9 @@ const seats = 3
 // never is later than all that is recorded.
 const never = int64(1) << 62
 
-// linearizable has Porcupine look for an order of a register's operations that explains all of its
-// answers, for each key, each member and each counter with a limit. What was refused did nothing; what is unknown may take
-// effect at any time from its call on, or after all else, which is as good as never.
+// linearizable has Porcupine look for an order of a register's operations that explains all of its answers, for each
+// key, each member and each counter with a limit. What was refused did nothing; what is unknown may take effect at any
+// time from its call on, or after all else, which is as good as never.
 func linearizable(h history) error {
 	registers := map[string][]porcupine.Operation{}
 	for n, o := range h {

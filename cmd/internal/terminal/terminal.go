@@ -1,22 +1,24 @@
-// Package terminal makes text fit to be printed, whoever wrote it: ids of counters may be any text,
-// and a terminal takes some text for commands, which set its title, say, or turn its writing round.
+// Package terminal makes text fit to be printed, whoever wrote it. Ids of counters may be any text: a terminal obeys
+// some, which sets its title or turns its writing round, and a person may obey what looks like advice of ours.
 package terminal
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
-// Escape writes everything in text that isn't printable out as in a Go string, but for ends of
-// lines and tabs.
-func Escape(text string) string {
+// Line writes text as a part of one line: what isn't printable, and the ends of its own lines, as in a Go string. Tabs
+// stay.
+func Line(text string) string {
 	var b strings.Builder
 	for _, r := range text {
-		if r == '\n' || r == '\t' || strconv.IsPrint(r) {
+		if r == '\t' || strconv.IsPrint(r) {
 			b.WriteRune(r)
 		} else {
 			quoted := strconv.QuoteRune(r)
@@ -24,6 +26,41 @@ func Escape(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// Quote is a name that comes from outside, such as a counter's id, as a word of a line. It is quoted unless it is one
+// printable word.
+func Quote(name string) string {
+	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return r == ' ' || r == '"' || r == '\\' || !strconv.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// Error is an error's text, in one line for each of those that [errors.Join] made one of.
+func Error(err error) string {
+	text := err.Error()
+	for all := []error{err}; len(all) > 0; all = all[1:] {
+		switch e := all[0].(type) {
+		case interface{ Unwrap() error }:
+			if within := e.Unwrap(); within != nil {
+				all = append(all, within)
+			}
+		case interface{ Unwrap() []error }:
+			joined := e.Unwrap()
+			before, after, is := strings.Cut(text, fmt.Sprint(errors.Join(joined...)))
+			if !is { // of several %w
+				all = append(all, joined...)
+				continue
+			}
+			lines := make([]string, len(joined))
+			for i, one := range joined {
+				lines[i] = Error(one)
+			}
+			return Line(before) + strings.Join(lines, "\n") + Line(after)
+		}
+	}
+	return Line(text)
 }
 
 // WriteJSON writes a value as a line of JSON, with everything in it that isn't printable in JSON's

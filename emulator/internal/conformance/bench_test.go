@@ -133,7 +133,7 @@ func BenchmarkMemory(b *testing.B) {
 			for j := range perCommit {
 				req.Writes = append(req.Writes, &pb.Write{Operation: &pb.Write_Update{Update: &pb.Document{
 					Name:   fmt.Sprintf("%s/documents/counters/%d", db, i+j),
-					Fields: values(fields{"num_shards": 10, "total": 1 << 40, "ledger_id": "0123456789abcdef"})}}})
+					Fields: values(fields{"num_shards": 10, "total": 1 << 40, "title": "0123456789abcdef"})}}})
 			}
 			if _, err := api.Commit(context.Background(), req); err != nil {
 				b.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -62,6 +63,7 @@ export FIRESTORE_EMULATOR_HOST=127.0.0.1:8080
 | REST | ` + "`/v1/projects/{p}/databases/{d}/documents…`" + `, every verb of these methods |
 | Web SDK | Listen and Write over WebChannel, for pages of this machine; ` + "`Options.Origins`" + ` and ` + "`--allow-origin`" + ` let in others |
 | Transactions | pessimistic, with shared read locks; read-only ones; reads of the last hour |
+| Enterprise edition | ` + "`Options.Enterprise`" + `, ` + "`--edition enterprise`" + `: transactions lock nothing and fail at their commit, a sum of nothing is null, units are counted |
 | Listening | documents and queries; resumes by token; never splits a commit |
 | Events | to a function of the program (` + "`Server.OnChange`" + `, ` + "`WaitForChanges`" + `), or posted as Eventarc does (` + "`counters emulator --events`" + `) |
 | TTL | ` + "`Options.TTL`" + ` and ` + "`--ttl`" + ` name a field per collection; expired documents are deleted every minute |
@@ -73,7 +75,7 @@ export FIRESTORE_EMULATOR_HOST=127.0.0.1:8080
 
 | | instead |
 | --- | --- |
-| Security rules: all may do everything | the official emulator: ` + "`counters dev --rules`" + ` |
+| Security rules: all may do everything, but BatchWrite, ListCollectionIds, PartitionQuery and ListDocuments of missing ones need ` + "`Bearer owner`" + `, which server-side clients send | the official emulator: ` + "`counters dev --rules`" + ` |
 | Indexes: it refuses no query for lack of one | a real database says which index a query needs |
 | Vector search, explain, pipelines: UNIMPLEMENTED | the official emulator, or a real database |
 | Export and import, a user interface | ` + "`counters dev`" + ` has a page for counters |
@@ -143,5 +145,25 @@ func TestDocs(t *testing.T) {
 	got, err := os.ReadFile(docsFile)
 	if err != nil || string(got) != b.String() {
 		t.Errorf("docs/emulator.md is not what the tests say: run go generate ./emulator/... (%v)", err)
+	}
+}
+
+// What only an administrator may do is named.
+func TestDocsNameWhatIsAnAdministrators(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("../../service.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := regexp.MustCompile(`checkAdmin\(ctx, "(\w+)`).FindAllStringSubmatch(string(source), -1)
+	if len(calls) == 0 {
+		t.Error("no call is an administrator's")
+	}
+	_, row, _ := strings.Cut(docsHead, "| Security rules: ")
+	row, _, _ = strings.Cut(row, "\n")
+	for _, call := range calls {
+		if !strings.Contains(row, call[1]) {
+			t.Errorf("%s is not in the row of security rules: %s", call[1], row)
+		}
 	}
 }

@@ -84,6 +84,10 @@ func (db *database) apply(ctx context.Context, tx *transaction, ops []operation)
 	if tx != nil && db.transactions.open[tx.id] != tx {
 		return nil, db.ended(tx.id)
 	}
+	if tx != nil && len(ops) > 0 && db.stale(tx) {
+		db.abort(tx)
+		return nil, errTransactionAborted()
+	}
 	if !db.locks.Idle() && len(ops) > 0 {
 		release, err := db.lockWrites(ctx, tx, ops)
 		if err != nil {
@@ -97,6 +101,11 @@ func (db *database) apply(ctx context.Context, tx *transaction, ops []operation)
 		return nil, err
 	}
 	e.stats.billWrites(ops)
+	for _, d := range s.docs {
+		if d.after != nil {
+			e.stats.writeUnits.Add(units(d.size, writeUnit))
+		}
+	}
 	return resp, nil
 }
 
@@ -226,7 +235,13 @@ func (s *staging) publish() {
 			d.node = db.Node(d.name)
 		}
 		db.Put(d.node, s.time, d.after, d.size)
+		db.engine.indexes.note(s.time, d.before, d.after)
 		db.listeners.mark(d.node)
+		if db.changed != nil {
+			db.changed[locks.Resource{Kind: locks.Collection, Name: d.node.Collection.Name}] = s.time
+			db.changed[locks.Resource{Kind: locks.Group, Name: d.node.Collection.ID}] = s.time
+			db.changed[locks.Resource{Kind: locks.Everything}] = s.time
+		}
 	}
 	if !s.silent {
 		db.engine.feed.add(s.docs, s.time)

@@ -27,6 +27,7 @@ type database struct {
 	locks        *locks.Table
 	transactions transactions
 	listeners    listeners
+	changed      map[locks.Resource]int64 // only in Enterprise edition: when a collection or group was written last
 }
 
 func newDatabase(e *Engine, name string) *database {
@@ -41,6 +42,9 @@ func newDatabase(e *Engine, name string) *database {
 		Mu: &db.mu, Wait: e.opts.LockWait, Closed: e.done, ErrClosed: errClosed(), Waits: &e.stats.lockWaits, Refused: &e.stats.lockRefused,
 	})
 	db.transactions.init(e.started)
+	if e.opts.Enterprise {
+		db.changed = map[locks.Resource]int64{}
+	}
 	db.listeners.init()
 	return db
 }

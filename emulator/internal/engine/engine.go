@@ -34,6 +34,11 @@ type Options struct {
 	// SweepEvery is how often expired documents are looked for, where TTL names any. Default: 1
 	// min.
 	SweepEvery time.Duration
+	// Enterprise is that edition: transactions lock nothing that they read, and fail at their commit; a sum of nothing is
+	// null. No query needs an index in either edition here.
+	Enterprise bool
+	// OnDatabase is called with the name of each database that is used, at its first use.
+	OnDatabase func(name string)
 }
 
 func (o Options) withDefaults() Options {
@@ -67,6 +72,7 @@ type Engine struct {
 	opts    Options
 	started int64 // microseconds
 	hot     hotDocuments
+	indexes indexes
 	stats   stats
 	feed    feed
 
@@ -129,10 +135,15 @@ func (e *Engine) database(name string) (*database, error) {
 		return nil, err
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if db = e.databases[name]; db == nil {
+	db = e.databases[name]
+	first := db == nil
+	if first {
 		db = newDatabase(e, name)
 		e.databases[name] = db
+	}
+	e.mu.Unlock()
+	if first && e.opts.OnDatabase != nil {
+		e.opts.OnDatabase(name)
 	}
 	return db, nil
 }

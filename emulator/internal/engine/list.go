@@ -75,7 +75,7 @@ func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest
 	q.Limit = size + 1
 	q.Missing = req.GetShowMissing()
 	c := consistency{transaction: req.GetTransaction(), readTime: req.GetReadTime()}
-	docs, _, m, err := db.results(ctx, q, c)
+	docs, _, _, m, err := db.results(ctx, q, c)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +89,7 @@ func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest
 		resp.NextPageToken = pageAfter(q, docs[size-1])
 	}
 	e.stats.reads.Add(int64(max(1, len(docs))))
+	e.stats.readUnits.Add(int64(max(1, len(docs))))
 	for _, doc := range docs {
 		if mask != nil {
 			doc = document.Project(doc, mask)

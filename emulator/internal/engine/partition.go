@@ -35,7 +35,7 @@ func (e *Engine) PartitionQuery(ctx context.Context, req *pb.PartitionQueryReque
 	if err != nil {
 		return nil, err
 	}
-	docs, _, _, err := db.results(ctx, q, consistency{readTime: req.GetReadTime()})
+	docs, _, _, _, err := db.results(ctx, q, consistency{readTime: req.GetReadTime()})
 	if err != nil {
 		return nil, err
 	}

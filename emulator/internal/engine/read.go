@@ -55,6 +55,14 @@ func (db *database) moment(ctx context.Context, c consistency, wants func(locks.
 		m.at, m.pinned = tx.at, true
 		return m, db.checkKept(m.at)
 	}
+	if db.engine.opts.Enterprise {
+		if tx.at == 0 {
+			tx.at = db.readTime()
+		}
+		m.at = tx.at
+		tx.reads = append(tx.reads, wants(tx.readMode())...)
+		return m, db.checkKept(m.at)
+	}
 	if err := db.lockFor(ctx, tx, wants(tx.readMode())); err != nil {
 		return m, err
 	}
@@ -91,6 +99,9 @@ func (e *Engine) BatchGet(ctx context.Context, req *pb.BatchGetDocumentsRequest,
 		}
 	}
 	e.stats.reads.Add(int64(len(names)))
+	for _, doc := range docs {
+		e.stats.readUnits.Add(units(document.Size(doc.GetName(), doc.GetFields()), readUnit))
+	}
 	readTime := timestamp(m.at)
 	for i, name := range names {
 		resp := &pb.BatchGetDocumentsResponse{ReadTime: readTime}

@@ -30,11 +30,15 @@ func (e *Engine) RunQuery(ctx context.Context, req *pb.RunQueryRequest, send fun
 		return err
 	}
 	c := consistency{transaction: req.GetTransaction(), begin: req.GetNewTransaction(), readTime: req.GetReadTime()}
-	docs, skipped, m, err := db.results(ctx, q, c)
+	docs, skipped, scanned, m, err := db.results(ctx, q, c)
 	if err != nil {
 		return err
 	}
+	if err := e.waitForQuery(ctx, q, req.GetStructuredQuery(), nil); err != nil {
+		return err
+	}
 	e.stats.reads.Add(int64(max(1, len(docs)+skipped)))
+	e.stats.readUnits.Add(units(scanned, readUnit))
 	if m.transaction != nil {
 		if err := send(&pb.RunQueryResponse{Transaction: m.transaction}); err != nil {
 			return err
@@ -86,19 +90,25 @@ func (e *Engine) RunAggregation(ctx context.Context, req *pb.RunAggregationQuery
 	if len(fields) > 0 && in.GetStructuredQuery().GetSelect() != nil {
 		return invalid("Cannot apply property masks when aggregation fields are present.")
 	}
-	if err := q.OrderForSums(fields); err != nil {
-		return err
+	if !e.opts.Enterprise { // where a scan goes by no index, which leaves documents without the fields out
+		if err := q.OrderForSums(fields); err != nil {
+			return err
+		}
 	}
 	c := consistency{transaction: req.GetTransaction(), begin: req.GetNewTransaction(), readTime: req.GetReadTime()}
-	docs, skipped, m, err := db.results(ctx, q, c)
+	docs, skipped, scanned, m, err := db.results(ctx, q, c)
 	if err != nil {
 		return err
 	}
+	if err := e.waitForQuery(ctx, q, in.GetStructuredQuery(), fields); err != nil {
+		return err
+	}
 	e.stats.reads.Add(max(1, int64(len(docs)+skipped+entriesPerRead-1)/entriesPerRead))
+	e.stats.readUnits.Add(units(scanned, readUnit))
 	return send(&pb.RunAggregationQueryResponse{
 		Transaction: m.transaction,
 		ReadTime:    timestamp(m.at),
-		Result:      &pb.AggregationResult{AggregateFields: query.Aggregate(aggs, docs)},
+		Result:      &pb.AggregationResult{AggregateFields: query.Aggregate(aggs, docs, e.opts.Enterprise)},
 	})
 }
 
@@ -108,17 +118,17 @@ func errExplain() error {
 }
 
 // results runs a query at the moment that a reader wants.
-func (db *database) results(ctx context.Context, q *query.Query, c consistency) (docs []*pb.Document, skipped int, m moment, err error) {
+func (db *database) results(ctx context.Context, q *query.Query, c consistency) (docs []*pb.Document, skipped, scanned int, m moment, err error) {
 	for {
 		if m, err = db.moment(ctx, c, func(mode locks.Mode) []locks.Want { return wantsOf(q, mode) }); err != nil {
-			return nil, 0, m, err
+			return nil, 0, 0, m, err
 		}
-		docs, skipped = db.resultsAt(q, m.at)
+		docs, skipped, scanned = db.resultsAt(q, m.at)
 		if err = db.checkKept(m.at); err == nil || m.pinned {
-			return docs, skipped, m, err
+			return docs, skipped, scanned, m, err
 		}
 		if c.transaction != nil || c.begin != nil {
-			return docs, skipped, m, nil // what a transaction has locked is as it was
+			return docs, skipped, scanned, m, nil // what a transaction has locked is as it was
 		}
 		// The past of the present was cut off while the query ran, which takes very many writes:
 		// once more.
@@ -126,15 +136,17 @@ func (db *database) results(ctx context.Context, q *query.Query, c consistency) 
 }
 
 // resultsAt runs a query on the documents as of a time. skipped is how many of them its offset
-// passed over.
-func (db *database) resultsAt(q *query.Query, at int64) (docs []*pb.Document, skipped int) {
+// passed over, scanned how many bytes it looked at without an index.
+func (db *database) resultsAt(q *query.Query, at int64) (docs []*pb.Document, skipped, scanned int) {
 	lists := db.candidates(q)
 	if len(lists) == 1 && q.ByNameOnly() {
 		return scan(q, lists[0], at)
 	}
 	for _, nodes := range lists {
 		for _, n := range nodes {
-			if doc := n.At(at); doc != nil && q.Matches(doc) {
+			doc, size := n.SizeAt(at)
+			scanned += size
+			if doc != nil && q.Matches(doc) {
 				docs = append(docs, doc)
 			}
 		}
@@ -145,7 +157,7 @@ func (db *database) resultsAt(q *query.Query, at int64) (docs []*pb.Document, sk
 	if q.Limit >= 0 && len(docs) > q.Limit {
 		docs = docs[:q.Limit]
 	}
-	return docs, skipped
+	return docs, skipped, scanned
 }
 
 // candidates are the nodes of all collections that a query covers.
@@ -173,7 +185,7 @@ func (db *database) candidates(q *query.Query) [][]*versions.Node {
 
 // scan runs a query that orders by name on the nodes of one collection, and stops as soon as its
 // window is full: pages through a large collection cost what they hold.
-func scan(q *query.Query, nodes []*versions.Node, at int64) (docs []*pb.Document, skipped int) {
+func scan(q *query.Query, nodes []*versions.Node, at int64) (docs []*pb.Document, skipped, scanned int) {
 	first, step := 0, 1
 	if q.Orders[0].Desc {
 		first, step = len(nodes)-1, -1
@@ -183,7 +195,8 @@ func scan(q *query.Query, nodes []*versions.Node, at int64) (docs []*pb.Document
 		})
 	}
 	for i := first; i >= 0 && i < len(nodes) && (q.Limit < 0 || len(docs) < q.Limit); i += step {
-		doc := nodes[i].At(at)
+		doc, size := nodes[i].SizeAt(at)
+		scanned += size
 		switch {
 		case doc == nil || !q.Matches(doc):
 		case skipped < q.Offset:
@@ -192,5 +205,5 @@ func scan(q *query.Query, nodes []*versions.Node, at int64) (docs []*pb.Document
 			docs = append(docs, doc)
 		}
 	}
-	return docs, skipped
+	return docs, skipped, scanned
 }

@@ -13,6 +13,10 @@ type Stats struct {
 	Reads   int64
 	Writes  int64
 	Deletes int64
+	// What its Enterprise edition bills instead of reads and writes: 4 KiB of a document that is read by name, or of all
+	// that a query scans; 1 KiB of a document that is written.
+	ReadUnits  int64
+	WriteUnits int64
 
 	LockWaits   int64 // requests that waited for a transaction's locks
 	LockRefused int64 // of those, the ones that failed with ABORTED: the wait was too long, or went in a cycle
@@ -24,6 +28,7 @@ type Stats struct {
 
 type stats struct {
 	commits, expired, reads, writes, deletes     atomic.Int64
+	readUnits, writeUnits                        atomic.Int64
 	lockWaits, lockRefused, hotWaits, hotRefused atomic.Int64
 }
 
@@ -32,6 +37,7 @@ func (e *Engine) Stats() Stats {
 	s := &e.stats
 	out := Stats{
 		Commits: s.commits.Load(), Expired: s.expired.Load(), Reads: s.reads.Load(), Writes: s.writes.Load(), Deletes: s.deletes.Load(),
+		ReadUnits: s.readUnits.Load(), WriteUnits: s.writeUnits.Load(),
 		LockWaits: s.lockWaits.Load(), LockRefused: s.lockRefused.Load(),
 		HotWaits: s.hotWaits.Load(), HotRefused: s.hotRefused.Load(),
 	}
@@ -49,10 +55,15 @@ func (e *Engine) Stats() Stats {
 // ResetStats sets the counters to zero.
 func (e *Engine) ResetStats() {
 	s := &e.stats
-	for _, c := range []*atomic.Int64{&s.commits, &s.expired, &s.reads, &s.writes, &s.deletes, &s.lockWaits, &s.lockRefused, &s.hotWaits, &s.hotRefused} {
+	for _, c := range []*atomic.Int64{&s.commits, &s.expired, &s.reads, &s.writes, &s.deletes, &s.readUnits, &s.writeUnits, &s.lockWaits, &s.lockRefused, &s.hotWaits, &s.hotRefused} {
 		c.Store(0)
 	}
 }
+
+// What a unit of the Enterprise edition is, in bytes.
+const readUnit, writeUnit = 4 << 10, 1 << 10
+
+func units(bytes, each int) int64 { return int64(max(1, (bytes+each-1)/each)) }
 
 func (s *stats) billWrites(ops []operation) {
 	writes, deletes := 0, 0

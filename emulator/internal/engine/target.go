@@ -120,7 +120,7 @@ func (t *target) unfound(r *responses, now []*pb.Document) int {
 // resultsAt are the target's documents as of a time, in its order.
 func (t *target) resultsAt(at int64) []*pb.Document {
 	if t.query != nil {
-		docs, _ := t.watch.db.resultsAt(t.query, at)
+		docs, _, _ := t.watch.db.resultsAt(t.query, at)
 		return docs
 	}
 	docs := t.watch.db.documentsAt(t.names, at)

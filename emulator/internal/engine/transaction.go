@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -20,11 +21,12 @@ type transaction struct {
 	locks.Owner
 	id       uint64
 	readOnly bool
-	at       int64 // what a read-only transaction reads
+	at       int64 // what a read-only transaction reads, and any in Enterprise edition from its first read on
 	busy     int   // requests under way in it
 	begun    time.Time
 	used     time.Time
 	expiry   *time.Timer
+	reads    []locks.Want // in Enterprise edition: what it has read
 }
 
 // maxTransactionAge is when a transaction ends even if it is in use, as in production.
@@ -312,6 +314,17 @@ func wantsOf(q *query.Query, mode locks.Mode) []locks.Want {
 		return []locks.Want{{Resource: locks.Resource{Kind: locks.Group, Name: q.Collection}, Mode: mode}}
 	}
 	return []locks.Want{{Resource: locks.Resource{Kind: locks.Collection, Name: q.Parent + "/" + q.Collection}, Mode: mode}}
+}
+
+// stale reports whether any of what a transaction has read has changed since, in Enterprise edition, where it locks
+// nothing. The caller holds the lock.
+func (db *database) stale(tx *transaction) bool {
+	return slices.ContainsFunc(tx.reads, func(read locks.Want) bool {
+		if read.Kind == locks.Document {
+			return db.Nodes[read.Name].Changed() > tx.at
+		}
+		return db.changed[read.Resource] > tx.at
+	})
 }
 
 // readMode is how a transaction locks what it reads.

@@ -194,6 +194,7 @@ func (w *Watch) respond(todo work) ([]*pb.ListenResponse, error) {
 		r.snapshot()
 	}
 	w.db.engine.stats.reads.Add(int64(r.reads))
+	w.db.engine.stats.readUnits.Add(int64(r.reads))
 	for _, id := range once {
 		w.db.mu.Lock()
 		w.drop(id)

@@ -71,14 +71,15 @@ func ParseAggregations(in []*pb.StructuredAggregationQuery_Aggregation) ([]Aggre
 }
 
 // Aggregate counts only documents that have all fields that are summed or averaged, as production
-// does: they are the ones in its index.
-func Aggregate(aggs []Aggregation, docs []*pb.Document) map[string]*pb.Value {
+// does: they are the ones in its index. With scanned it goes by no index, as in Enterprise edition: each sum is of the
+// documents that have its field, and of none it is null.
+func Aggregate(aggs []Aggregation, docs []*pb.Document, scanned bool) map[string]*pb.Value {
 	count := int64(0)
 	sums := make([]sum, len(aggs))
 next:
 	for _, doc := range docs {
 		for i := range aggs {
-			if p := aggs[i].Path; p != nil && FieldOf(doc, p) == nil {
+			if p := aggs[i].Path; p != nil && !scanned && FieldOf(doc, p) == nil {
 				continue next
 			}
 		}
@@ -96,6 +97,8 @@ next:
 			out[a.alias] = document.Int(min(count, *a.upTo))
 		case a.Path == nil:
 			out[a.alias] = document.Int(count)
+		case scanned && sums[i].n == 0:
+			out[a.alias] = &pb.Value{ValueType: &pb.Value_NullValue{}}
 		case a.avg:
 			out[a.alias] = sums[i].average()
 		default:

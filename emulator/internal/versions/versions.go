@@ -104,12 +104,26 @@ type Node struct {
 
 // At is the document as of a time; nil where there was none.
 func (n *Node) At(time int64) *pb.Document {
+	doc, _ := n.SizeAt(time)
+	return doc
+}
+
+// SizeAt is [Node.At] and the document's size, as Firestore counts it.
+func (n *Node) SizeAt(time int64) (*pb.Document, int) {
 	for v := n.head.Load(); v != nil; v = v.prev.Load() {
 		if v.time <= time {
-			return v.doc
+			return v.doc, v.size
 		}
 	}
-	return nil
+	return nil, 0
+}
+
+// Changed is when the document became what it is; 0 where it never was.
+func (n *Node) Changed() int64 {
+	if n == nil || n.head.Load() == nil {
+		return 0
+	}
+	return n.head.Load().time
 }
 
 // Current is the document now; exact under the database's lock only.

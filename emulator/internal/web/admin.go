@@ -63,7 +63,7 @@ func (h *Handler) admin(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 		return []byte("{}"), err
 	case r.Method == http.MethodPost && len(ids) == 3 && ids[2] == "eventarcTrigger":
 		return h.trigger(w, r, r.URL.Query().Get("eventarcTriggerId"))
-	case r.Method == http.MethodPut && len(ids) == 2 && strings.HasSuffix(ids[1], ":securityRules"):
+	case r.Method == http.MethodPut && (len(ids) == 2 || len(ids) == 4 && ids[2] == "databases") && strings.HasSuffix(ids[len(ids)-1], ":securityRules"):
 		return nil, status.Error(codes.Unimplemented, "Security rules aren't evaluated here: everybody may do everything. "+
 			"For tests of rules start the official emulator (gcloud emulators firestore start) and name it in FIRESTORE_EMULATOR_HOST.")
 	}

@@ -10,8 +10,9 @@ import (
 
 const database = "projects/p/databases/(default)"
 
-// TestREST runs requests in order on one database: those that the official emulator isn't asked (testdata/requests.json of
-// conformance has the others). Of an answer, what the table names is compared: times and other fields may be there besides.
+// TestREST runs requests in order on one database: those that the official emulator isn't asked (testdata/requests.json
+// of conformance has the others). Of an answer, what the table names is compared: times and other fields may be there
+// besides.
 func TestREST(t *testing.T) {
 	b := start(t)
 	docs := "/v1/" + database + "/documents"

@@ -4,6 +4,7 @@
 package official
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/testbed/freeport"
@@ -40,6 +42,35 @@ const untilEOF = `trap '' INT HUP; exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) &
 type Options struct {
 	Addr      string // host:port to listen on; any free port of 127.0.0.1 when empty
 	Functions string // host:port that the events of triggers are posted to; none are when empty
+	// Project is the one that is meant, and Elsewhere is called with each other project that a request names. May be left
+	// out.
+	Project   string
+	Elsewhere func(project string)
+}
+
+// elsewhere is what the emulator prints of a request for another project.
+var elsewhere = regexp.MustCompile(`Requested project ID (\S+), but the emulator is configured for `)
+
+// output is what the emulator prints: a file, and a look at its lines.
+type output struct {
+	file *os.File
+	opts Options
+	line []byte // what has come of it
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		part, after, ended := bytes.Cut(rest, []byte("\n"))
+		o.line, rest = append(o.line, part...), after
+		if !ended {
+			break
+		}
+		if m := elsewhere.FindSubmatch(o.line); m != nil && o.opts.Elsewhere != nil {
+			o.opts.Elsewhere(string(m[1]))
+		}
+		o.line = o.line[:0]
+	}
+	return o.file.Write(p)
 }
 
 // Start starts the emulator on a free port of 127.0.0.1, and returns when it listens, after a
@@ -83,7 +114,6 @@ func StartWith(ctx context.Context, opts Options) (*Emulator, error) {
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	defer log.Close()
 	e := &Emulator{Addr: opts.Addr, dir: dir, ended: make(chan struct{})}
 	// Without the first two settings, starting takes twice the processor time, and tests last a few
 	// seconds.
@@ -92,13 +122,19 @@ func StartWith(ctx context.Context, opts Options) (*Emulator, error) {
 	if opts.Functions != "" {
 		args = append(args, "--functions_emulator", opts.Functions)
 	}
+	if opts.Project != "" {
+		args = append(args, "--single_project_mode", "--project_id", opts.Project)
+	}
 	cmd := exec.Command("sh", args...)
 	cmd.Dir = dir
-	cmd.Stdout, cmd.Stderr = log, log
+	printed := &output{file: log, opts: opts}
+	cmd.Stdout, cmd.Stderr = printed, printed
+	cmd.WaitDelay = time.Second // for what waits beside it, and has its output, too
 	if e.stdin, err = cmd.StdinPipe(); err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
+		log.Close()
 		os.RemoveAll(dir)
 		return nil, err
 	}
@@ -106,6 +142,7 @@ func StartWith(ctx context.Context, opts Options) (*Emulator, error) {
 	go func() {
 		defer close(e.ended)
 		_ = cmd.Wait() // it is killed
+		log.Close()
 	}()
 	if !e.await(ctx, time.Minute) {
 		output, _ := os.ReadFile(log.Name())

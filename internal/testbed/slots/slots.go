@@ -1,5 +1,5 @@
-// Package slots has more tests run at a time than there are cores: those that wait, for a deadline or another process, don't keep
-// those that work from their turn.
+// Package slots has more tests run at a time than there are cores: those that wait, for a deadline or another process,
+// don't keep those that work from their turn.
 package slots
 
 import (
@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// AtATime is how many parallel tests run at a time, at least: half of them wait, and the others still meet their deadlines
-// where two cores are busy with another package, too.
+// AtATime is how many parallel tests run at a time, at least: half of them wait, and the others still meet their
+// deadlines where two cores are busy with another package, too.
 const AtATime = 8
 
 // Widen is called by TestMain, before the tests run. What -parallel says stands.

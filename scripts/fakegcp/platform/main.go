@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -56,9 +57,10 @@ func run(ctx context.Context, dir string, out io.Writer) error {
 	go func() { _ = firestore.Serve(data) }()
 	p := newPlatform(ctx, dir, data.Addr().String(), slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	firestore.OnChange(p.change)
-	server := &http.Server{Handler: p.control()}
+	secret := "/" + rand.Text() // no web page knows it
+	server := &http.Server{Handler: http.StripPrefix(secret, p.control())}
 	go func() { _ = server.Serve(control) }()
-	err = json.NewEncoder(out).Encode(map[string]string{"address": "http://" + control.Addr().String(), "firestore": data.Addr().String()})
+	err = json.NewEncoder(out).Encode(map[string]string{"address": "http://" + control.Addr().String() + secret, "firestore": data.Addr().String()})
 	<-ctx.Done()
 	_ = server.Close()
 	p.close()

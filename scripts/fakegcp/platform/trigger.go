@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"crypto/rand"
 	"net"
 	"net/http"
 	"time"
@@ -33,9 +34,10 @@ func (p *platform) watch(id string, t *trigger) error {
 	if err != nil {
 		return err
 	}
-	t.events, t.server = events, &http.Server{Handler: t}
+	secret := "/" + rand.Text() // no web page knows it
+	t.events, t.server = events, &http.Server{Handler: http.StripPrefix(secret, t)}
 	go func() { _ = t.server.Serve(l) }()
-	if err := events.SetTargets("http://" + l.Addr().String()); err != nil {
+	if err := events.SetTargets("http://" + l.Addr().String() + secret + "/"); err != nil {
 		return err
 	}
 	p.unwatch(id)

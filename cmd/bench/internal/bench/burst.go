@@ -84,7 +84,7 @@ func (s *session) bursts(ctx context.Context, c contestant, counters, instances 
 		}
 		burst := all[n*counters : (n+1)*counters]
 		st.meter.follow(burst...)
-		before := st.events.Stats()
+		before, reads := st.events.Stats(), st.server.Stats().Reads
 		paths := make([]string, len(burst))
 		for i, id := range burst {
 			paths[i] = "/" + id
@@ -97,7 +97,9 @@ func (s *session) bursts(ctx context.Context, c contestant, counters, instances 
 		if err := st.alive(); err != nil {
 			return rows, err
 		}
-		metrics := append(st.meter.arrivals(burst, l.began), one("refused", "", float64(st.events.Stats().Retries-before.Retries)))
+		after := st.events.Stats()
+		metrics := append(st.meter.arrivals(burst, l.began), one("refused", "", float64(after.Retries-before.Retries)),
+			one("reads/event", "", float64(st.server.Stats().Reads-reads)/float64(max(1, after.Posts-before.Posts))))
 		rows = append(rows, Row{Contestant: c.name, Load: burstLoad(counters, state, instances), Errors: l.errors(), Metrics: metrics})
 	}
 	return rows, nil

@@ -41,6 +41,7 @@ type contestant struct {
 	trigger string   // function that takes the shards' events; "" for none
 	environ []string // settings that it has and others don't
 	limit   int64    // of its counters; 0 is none
+	fields  string   // FIELDS, which has it; "" is the default
 }
 
 // Names of the contestants.

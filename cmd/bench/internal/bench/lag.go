@@ -21,6 +21,17 @@ const (
 // lagInstances is how many instances share a counter.
 var lagInstances = []int{3, 8}
 
+// deadEntries of a counter's index are what an hour of 92 writes a second leaves, about what 1,000 increments a second
+// come to.
+const deadEntries = 331_000
+
+// deadTimes are how long a query scans over 10,000 of them.
+var deadTimes = []time.Duration{0, 5 * time.Millisecond, 50 * time.Millisecond}
+
+func deadLoad(each time.Duration) string {
+	return fmt.Sprintf("%s/s, dead entries %v", short(lagRate), each)
+}
+
 // lagLoad names the load; that of one instance is the rate alone.
 func lagLoad(instances int) string {
 	if instances == 1 {
@@ -31,13 +42,20 @@ func lagLoad(instances int) string {
 
 // lag is how far the total is behind the shards, on documents that take one write a second each.
 func (s *session) lag(ctx context.Context) (Result, error) {
-	r := Result{Settings: fmt.Sprintf("one counter, %d increments/s (open loop), --doc-write-rate 1 (each document takes one commit a second, and a burst of five), %d shards, %s, one instance; of several, %d shards. Increments are told apart by nothing: the first to be committed is taken to be the first in the total", lagRate, lagShards, s.slowly(), sharedShards)}
+	r := Result{Settings: fmt.Sprintf("one counter, %d increments/s (open loop), --doc-write-rate 1 (each document takes one commit a second, and a burst of five), %d shards, %s, one instance; of several, %d shards. Dead entries: on %d shards, after %d writes within the hour, of which a query scans over 10,000 in that time. Increments are told apart by nothing: the first to be committed is taken to be the first in the total", lagRate, lagShards, s.slowly(), sharedShards, hotShards, deadEntries)}
 	s.say("start")
 	if err := s.lags(ctx, &r, s.field(ours(), blind()), setup{shards: lagShards, faults: s.hotDocuments(), instances: 1}); err != nil {
 		return r, err
 	}
 	for _, instances := range pick(s, nil, lagInstances) {
 		if err := s.lags(ctx, &r, s.field(ours()), setup{shards: sharedShards, faults: s.hotDocuments(), instances: instances}); err != nil {
+			return r, err
+		}
+	}
+	for _, each := range pick(s, nil, deadTimes) {
+		f := s.hotDocuments()
+		f.IndexTombstones = max(each, 1) // so that they are counted
+		if err := s.lags(ctx, &r, s.field(ours()), setup{shards: hotShards, faults: f, instances: 1, dead: deadEntries}); err != nil {
 			return r, err
 		}
 	}
@@ -59,7 +77,11 @@ func (s *session) lags(ctx context.Context, r *Result, field []contestant, with 
 			return err
 		}
 		openLoop(ctx, clients, pick(s, 300*time.Millisecond, 2*time.Second), lagRate, post("/warm"))
-		st.meter.follow("hot")
+		base, err := st.age(ctx, "hot")
+		if err != nil {
+			return err
+		}
+		st.meter.followFrom(base, "hot")
 		st.begin()
 		l := openLoop(ctx, clients, window, lagRate, post("/hot"))
 		st.settle(ctx, lagPatience) // what takes longer than that has no end here
@@ -74,12 +96,23 @@ func (s *session) lags(ctx context.Context, r *Result, field []contestant, with 
 		if err := l.failed(); err != nil {
 			return fmt.Errorf("%s: %w", st.name, err)
 		}
-		r.addLag(st, l, end)
+		var plain time.Duration
+		if st.dead > 0 {
+			asked := time.Now()
+			if hot, err := st.counters.Counter("hot"); err != nil {
+				return err
+			} else if _, err := hot.Sum(ctx); err != nil {
+				return err
+			}
+			plain = time.Since(asked)
+		}
+		r.addLag(st, l, end, plain)
 	}
 	return ctx.Err()
 }
 
-func (r *Result) addLag(st *stage, l *load, end time.Time) {
+// addLag adds a row. plain is how long a plain sum() of the shards took, if it was asked for.
+func (r *Result) addLag(st *stage, l *load, end time.Time, plain time.Duration) {
 	m := st.meter.followed("hot")
 	lags, open := m.lags(end)
 	h := newHistogram()
@@ -90,9 +123,14 @@ func (r *Result) addLag(st *stage, l *load, end time.Time) {
 	p50.AtLeast, p99.AtLeast = open > len(lags)/2, open > len(lags)/100
 	var t turns
 	t.add(l, turn{usage: st.usage(l)})
-	r.Rows = append(r.Rows, t.row(st.name, lagLoad(st.instances), p99, p50,
-		one("not in total", "", float64(open)), one("total writes/s", "/s", m.writes()), t.latency("p99", 0.99)))
-	if st.instances > 1 {
+	load := lagLoad(st.instances)
+	metrics := []Metric{p99, p50, one("not in total", "", float64(open)), one("total writes/s", "/s", m.writes()), t.latency("p99", 0.99)}
+	if st.dead > 0 {
+		load = deadLoad(st.faults.IndexTombstones.Truncate(time.Millisecond))
+		metrics = append(metrics, one("a plain sum()", "s", plain.Seconds()))
+	}
+	r.Rows = append(r.Rows, t.row(st.name, load, metrics...))
+	if st.instances > 1 || st.dead > 0 {
 		return
 	}
 	line := Line{Name: st.name}

@@ -24,7 +24,8 @@ func limitsLoad(when string, instances int) string {
 // limited is ours where the counters have a limit.
 func limited(limit int64) contestant {
 	c := ours()
-	c.name, c.limit = nameLimited, limit
+	c.name, c.limit, c.fields = nameLimited, limit, "total=limit()"
+	c.environ = append(c.environ, "FIELDS="+c.fields)
 	return c
 }
 

@@ -16,12 +16,12 @@ import (
 type meter struct {
 	mu      sync.Mutex
 	markers int                  // documents that a TTL policy will delete
-	made    int                  // shards that were created
 	lags    map[string]*lagMeter // :: counter that is followed
 }
 
 // lagMeter follows one counter: what its shards hold, and what its total does.
 type lagMeter struct {
+	base   int64  // what both held before
 	shards []mark // what the shards have come to hold in all
 	totals []mark // what the total has
 }
@@ -40,9 +40,6 @@ func (m *meter) see(c emulator.Change) {
 		m.markers++
 		return
 	}
-	if c.Old == nil && strings.Contains(c.Name, "/"+layout.DefaultShards+"/") {
-		m.made++
-	}
 	_, path, _ := strings.Cut(c.Name, "/documents/counters/")
 	counter, below, _ := strings.Cut(path, "/")
 	l := m.lags[counter]
@@ -54,8 +51,12 @@ func (m *meter) see(c emulator.Change) {
 			l.totals = append(l.totals, mark{c.CommitTime, total})
 		}
 	case strings.HasPrefix(below, layout.DefaultShards+"/"):
-		delta := field(c.New, "count") - field(c.Old, "count")
-		var before int64
+		name := "count"
+		if strings.Contains(below, "~") { // a shard of a field with a limit, which has its own name there
+			name = layout.Total
+		}
+		delta := field(c.New, name) - field(c.Old, name)
+		before := l.base
 		if n := len(l.shards); n > 0 {
 			before = l.shards[n-1].value
 		}
@@ -69,12 +70,15 @@ func field(d *firestorepb.Document, name string) int64 {
 
 // follow begins to measure the lag of counters whose shards and totals are zero, instead of those
 // before.
-func (m *meter) follow(counters ...string) {
+func (m *meter) follow(counters ...string) { m.followFrom(0, counters...) }
+
+// followFrom is follow of counters whose shards, and totals, come to a number.
+func (m *meter) followFrom(base int64, counters ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lags = make(map[string]*lagMeter, len(counters))
 	for _, id := range counters {
-		m.lags[id] = &lagMeter{}
+		m.lags[id] = &lagMeter{base: base}
 	}
 }
 
@@ -83,13 +87,7 @@ func (m *meter) followed(counter string) lagMeter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.lags[counter]
-	return lagMeter{shards: slices.Clip(l.shards), totals: slices.Clip(l.totals)}
-}
-
-func (m *meter) shardsMade() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.made
+	return lagMeter{base: l.base, shards: slices.Clip(l.shards), totals: slices.Clip(l.totals)}
 }
 
 func (m *meter) markerCount() int {
@@ -124,7 +122,7 @@ func (l lagMeter) lags(end time.Time) (lags []time.Duration, open int) {
 // ageAt is how many seconds, at a time, the oldest commit had been waiting for that the total did
 // not hold.
 func (l lagMeter) ageAt(at time.Time) float64 {
-	var total int64
+	total := l.base
 	for _, t := range l.totals {
 		if t.at.After(at) {
 			break

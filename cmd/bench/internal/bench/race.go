@@ -101,6 +101,11 @@ type turn struct {
 // costs less, and the database in us-central1.
 func (t turn) price() float64 { return t.bill(cost.Cheaper).Total() }
 
+// enterprise is the same in a database of that edition.
+func (t turn) enterprise() float64 {
+	return priced("us-central1").In(cost.Enterprise).Bill(t.usage.PerMillion(float64(t.answered)), cost.Cheaper).Total()
+}
+
 // pricedBy is the same with all functions billed in one way.
 func pricedBy(by cost.Billing) func(turn) float64 {
 	return func(t turn) float64 { return t.bill(by).Total() }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/googleapis/gax-go/v2"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
@@ -35,6 +36,7 @@ type setup struct {
 	push      eventarc.Push
 	instances int // of each function; 0 is 1
 	shards    int // of each counter
+	dead      int // writes of the shards that are measured, before
 	environ   []string
 	only      string // "http" or "trigger" starts only that function
 }
@@ -84,7 +86,7 @@ func openStage(ctx context.Context, c contestant, s setup) (_ *stage, err error)
 	if err != nil {
 		return nil, err
 	}
-	st.counters, err = shards.Open(ctx, shards.Config{Place: shards.Place{Project: project}}, option.WithGRPCConn(conn))
+	st.counters, err = shards.Open(ctx, shards.Config{Place: shards.Place{Project: project, Fields: st.contestant.fields}}, option.WithGRPCConn(conn))
 	return st, err
 }
 
@@ -237,14 +239,65 @@ func (st *stage) create(ctx context.Context, ids ...string) error {
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("make counters for %s: %w", st.name, err)
 	}
-	for st.meter.shardsMade() < len(ids)*st.shards { // changes come a moment after their commit
-		if err := gax.Sleep(ctx, time.Millisecond); err != nil {
-			return err
-		}
+	if err := st.server.WaitForChanges(ctx); err != nil { // they come a moment after their commit
+		return err
 	}
 	st.live.Store(true)
 	st.server.SetFaults(st.faults)
 	return nil
+}
+
+// age has a counter's shards written as often as the setup says, without events, and one increment more, with them. It
+// returns when the total holds all.
+func (st *stage) age(ctx context.Context, counter string) (total int64, err error) {
+	if st.dead == 0 {
+		return 0, nil
+	}
+	conn, err := grpc.NewClient("passthrough:///"+st.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close() }()
+	fs, err := firestore.NewClient(ctx, project, option.WithGRPCConn(conn))
+	if err != nil {
+		return 0, err
+	}
+	st.live.Store(false)
+	st.server.SetFaults(emulator.Faults{IndexTombstones: st.faults.IndexTombstones})
+	for range st.dead / st.shards {
+		if err := fs.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
+			for n := range st.shards {
+				if err := tx.Update(fs.Doc(fmt.Sprintf("counters/%s/shards/%d", counter, n)), []firestore.Update{{Path: "count", Value: firestore.Increment(1)}}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return 0, fmt.Errorf("write shards: %w", err)
+		}
+	}
+	if err := st.server.WaitForChanges(ctx); err != nil {
+		return 0, err
+	}
+	st.live.Store(true)
+	st.server.SetFaults(st.faults)
+	all, err := st.counters.Counter(counter)
+	if err != nil {
+		return 0, err
+	}
+	if err := all.Add(ctx, 1); err != nil {
+		return 0, err
+	}
+	total = int64(st.dead/st.shards*st.shards) + 1
+	for {
+		s, err := all.Get(ctx)
+		if err != nil || s.Total == total {
+			return total, err
+		}
+		if err := gax.Sleep(ctx, 10*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
 }
 
 // clients are n clients, spread over the instances.
@@ -277,6 +330,7 @@ func (st *stage) usage(loads ...*load) cost.Usage {
 	stats := st.server.Stats()
 	u := cost.Usage{
 		Reads: float64(stats.Reads), Writes: float64(stats.Writes), Deletes: float64(stats.Deletes + int64(st.meter.markerCount())),
+		ReadUnits: float64(stats.ReadUnits), WriteUnits: float64(stats.WriteUnits),
 	}
 	http := map[int][]cost.Period{}
 	var end time.Duration

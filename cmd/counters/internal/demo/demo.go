@@ -103,7 +103,9 @@ func New(c Config) (*Page, error) {
 	p.serveView("GET /{$}", "index.html")
 	if p.hasSeats() {
 		p.serveView("GET /seats", "seats.html")
+		p.serveView("GET /credits", "credits.html")
 		p.mux.HandleFunc("PUT /-/seats", p.serveSeats)
+		p.mux.HandleFunc("POST /-/seats/over", p.endSeats)
 	}
 	own, err := fs.Sub(page, "page")
 	if err != nil {
@@ -130,6 +132,7 @@ func New(c Config) (*Page, error) {
 	if c.System != nil {
 		p.mux.HandleFunc("GET /-/faults", p.serveFaults)
 		p.mux.HandleFunc("PUT /-/faults/{name}", p.switchFault)
+		p.mux.HandleFunc("PUT /-/by-hand", p.switchByHand)
 	}
 	return p, nil
 }
@@ -177,6 +180,9 @@ func (p *Page) serveView(pattern, name string) {
 // html is a view, which says where the SDK and the counters are.
 func (p *Page) html(view string) []byte {
 	first := first(p.layout)
+	if view != "index.html" && p.hasSeats() {
+		first = p.layout.Limited()[0]
+	}
 	only := "" // or the id of the one counter that there is
 	if p.layout.Path.Whole() {
 		only, _ = p.layout.Path.ID(p.layout.Path.String())
@@ -184,7 +190,7 @@ func (p *Page) html(view string) []byte {
 	config := map[string]any{
 		"project": p.config.Project, "database": p.config.Database,
 		"counters": p.layout.Path.String(), "only": only, "shards": p.layout.Shards, "numShards": p.config.NumShards, "countField": first.Shard, "first": first.Name,
-		"fields": p.layout.Fields.Names(), "counted": p.layout.Counted.Names(), "queries": p.layout.Counted.String(), "hosted": p.config.Hosted, "members": p.config.Members, "faults": p.config.System != nil,
+		"fields": p.layout.Fields.Asked(), "counted": p.layout.Counted.Names(), "queries": p.layout.Counted.String(), "hosted": p.config.Hosted, "members": p.config.Members, "faults": p.config.System != nil, "byHand": p.config.System != nil && p.config.System.Embedded,
 	}
 	var html bytes.Buffer
 	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config, "Seats": p.hasSeats()}

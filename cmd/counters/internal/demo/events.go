@@ -15,6 +15,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 const (
@@ -31,14 +32,15 @@ type view struct {
 	Totals    map[string]any   `json:"totals,omitempty"` // of all, where there are several
 	Title     string           `json:"title,omitempty"`  // that an app has given it
 	UpdatedAt int64            `json:"updated_at,omitempty"`
-	Shards    map[string]int64 `json:"shards"`
-	Ledger    map[string]state `json:"ledger"`
+	Shards    map[string]shard `json:"shards"`
+	Waiting   int64            `json:"waiting"` // what the shards hold and the total doesn't yet
+	Lag       int64            `json:"lag"`     // how long the oldest write that the last roll-up brought had waited for it; 0 before one
 }
 
-// state is what the ledger has of a shard.
-type state struct {
-	Count int64 `json:"count"`
-	AsOf  int64 `json:"as_of"`
+// shard is what a shard holds, and what the total holds of that: what it held as of when the total is.
+type shard struct {
+	Count   int64 `json:"count"`
+	Counted int64 `json:"counted"`
 }
 
 // serveEvents answers with Server-Sent Events: what there is of a counter, and again whenever that
@@ -92,7 +94,7 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 
 // The targets of a Listen.
 const (
-	documentsTarget = 1 // The counter and its ledger, which are written together.
+	documentsTarget = 1 // The counter and its base, which are written together.
 	shardsTarget    = 2
 )
 
@@ -107,7 +109,7 @@ func (p *Page) watch(ctx context.Context, id string, views chan view) error {
 	}
 	for _, target := range []*firestorepb.Target{
 		{TargetId: documentsTarget, TargetType: &firestorepb.Target_Documents{Documents: &firestorepb.Target_DocumentsTarget{
-			Documents: []string{counter, p.layout.LedgerOf(id)},
+			Documents: []string{counter, p.layout.BaseOf(id)},
 		}}},
 		{TargetId: shardsTarget, TargetType: &firestorepb.Target_Query{Query: &firestorepb.Target_QueryTarget{
 			Parent: counter,
@@ -120,7 +122,7 @@ func (p *Page) watch(ctx context.Context, id string, views chan view) error {
 			return err
 		}
 	}
-	w := watched{layout: p.layout, counter: counter, shards: p.layout.ShardsOf(id) + "/", ledger: p.layout.LedgerOf(id), documents: make(map[string]*firestorepb.Document), current: make(map[int32]bool)}
+	w := watched{layout: p.layout, id: id, shards: p.layout.ShardsOf(id) + "/", documents: make(map[string]*firestorepb.Document), current: make(map[int32]bool), states: make(map[string][]state)}
 	for {
 		m, err := stream.Recv()
 		if err != nil {
@@ -135,18 +137,31 @@ func (p *Page) watch(ctx context.Context, id string, views chan view) error {
 			case <-views:
 			default:
 			}
-			views <- w.view()
+			v, err := w.view(ctx)
+			if err != nil {
+				return err
+			}
+			views <- v
 		}
 	}
 }
 
 // watched is what a Listen has sent so far.
 type watched struct {
-	layout                  layout.Layout
-	counter, shards, ledger string
-	documents               map[string]*firestorepb.Document // By name.
-	current                 map[int32]bool                   // By target: whether all has come.
-	changed                 bool                             // Since it was last complete.
+	layout     layout.Layout
+	id, shards string                           // Of the counter; what its shards' names begin with.
+	documents  map[string]*firestorepb.Document // By name.
+	current    map[int32]bool                   // By target: whether all has come.
+	changed    bool                             // Since it was last complete.
+	states     map[string][]state               // By name of the shard: what it has held since the total's time, the oldest first.
+	asOf       time.Time                        // Of the total, as it was last known.
+	lag        time.Duration
+}
+
+// state is what a shard held from a time on.
+type state struct {
+	at    time.Time
+	count int64
 }
 
 // take takes a message. It returns true when what has come is, with it, a whole state that differs
@@ -158,8 +173,12 @@ func (w *watched) take(m *firestorepb.ListenResponse) (complete bool, err error)
 			w.remove(m.DocumentChange.GetDocument().GetName())
 			break
 		}
-		w.documents[m.DocumentChange.GetDocument().GetName()] = m.DocumentChange.GetDocument()
+		doc := m.DocumentChange.GetDocument()
+		w.documents[doc.GetName()] = doc
 		w.changed = true
+		if strings.HasPrefix(doc.GetName(), w.shards) {
+			w.states[doc.GetName()] = append(w.states[doc.GetName()], state{doc.GetUpdateTime().AsTime(), integer(doc.GetFields()[first(w.layout).Shard])})
+		}
 	case *firestorepb.ListenResponse_DocumentDelete:
 		w.remove(m.DocumentDelete.GetDocument())
 	case *firestorepb.ListenResponse_DocumentRemove:
@@ -200,19 +219,24 @@ func (w *watched) take(m *firestorepb.ListenResponse) (complete bool, err error)
 
 func (w *watched) remove(name string) {
 	delete(w.documents, name)
+	delete(w.states, name)
 	w.changed = true
 }
 
 // view is what has come, for the page. Fields of another type than they should have are left out.
-func (w *watched) view() view {
-	v := view{Total: int64(0), Shards: make(map[string]int64), Ledger: make(map[string]state)}
-	first := first(w.layout)
-	if counter := w.documents[w.counter]; counter != nil {
+func (w *watched) view(ctx context.Context) (view, error) {
+	v := view{Total: int64(0), Shards: make(map[string]shard)}
+	books, _, err := book.Of(&store.DB{Layout: w.layout}).Get(ctx, w, []string{w.id})
+	if err != nil {
+		return v, err
+	}
+	k, first := books[0], first(w.layout)
+	if counter := k.Doc; counter != nil {
 		v.Exists = true
 		v.Total = number(first, counter.GetFields()[first.Name])
 		v.Title = counter.GetFields()["title"].GetStringValue()
-		if at := book.Own(w.layout, counter)[layout.UpdatedAt].GetTimestampValue(); at != nil {
-			v.UpdatedAt = at.AsTime().UnixMilli()
+		if at := k.Refreshed(); !at.IsZero() {
+			v.UpdatedAt = at.UnixMilli()
 		}
 		if all := w.layout.Shown(); len(all) > 1 {
 			v.Totals = make(map[string]any)
@@ -221,17 +245,80 @@ func (w *watched) view() view {
 			}
 		}
 	}
+	if first.Counted != nil {
+		return v, nil
+	}
+	w.rolledUp(k.AsOf(first), k.Version())
+	v.Lag = w.lag.Milliseconds()
+	var shards book.Shards
 	for name, doc := range w.documents {
 		if id, ok := strings.CutPrefix(name, w.shards); ok {
-			v.Shards[id] = integer(doc.GetFields()[first.Shard])
+			shards = append(shards, doc)
+			v.Shards[id] = shard{Count: integer(doc.GetFields()[first.Shard]), Counted: w.counted(name)}
 		}
 	}
-	if l, err := book.Decode(w.layout.Shards, w.documents[w.ledger]); err == nil {
-		for id, e := range l.States {
-			v.Ledger[id] = state{Count: e.Counts[first.Shard], AsOf: e.AsOf.UnixMilli()}
+	if total, ok := k.Base.Total(first, shards.Add(first)); ok {
+		v.Waiting = store.Sub(total, integer(k.Doc.GetFields()[first.Name]))
+	}
+	return v, nil
+}
+
+// rolledUp takes the total's time, which is zero where nobody knows, and the time of the commit that brought it.
+func (w *watched) rolledUp(asOf, commit time.Time) {
+	if !asOf.After(w.asOf) {
+		return
+	}
+	var oldest time.Time
+	for name, states := range w.states {
+		was := w.counted(name)
+		for _, s := range states {
+			if s.at.After(w.asOf) && !s.at.After(asOf) && s.count != was {
+				if oldest.IsZero() || s.at.Before(oldest) {
+					oldest = s.at
+				}
+				break
+			}
 		}
 	}
-	return v
+	if !oldest.IsZero() {
+		w.lag = commit.Sub(oldest)
+	}
+	w.asOf = asOf
+	for name, states := range w.states {
+		for len(states) > 1 && !states[1].at.After(asOf) {
+			states = states[1:]
+		}
+		w.states[name] = states
+	}
+}
+
+// counted is what a shard held as of when the total is. Of one that is older, and has been written since, nobody has
+// said: it is what it held when this began.
+func (w *watched) counted(name string) (count int64) {
+	states := w.states[name]
+	if created := w.documents[name].GetCreateTime().AsTime(); len(states) > 0 && !created.After(w.asOf) {
+		count = states[0].count
+	}
+	for _, s := range states {
+		if !s.at.After(w.asOf) {
+			count = s.count
+		}
+	}
+	return count
+}
+
+// Get has a book be read from what has come.
+func (w *watched) Get(_ context.Context, names ...string) ([]*firestorepb.Document, time.Time, error) {
+	docs := make([]*firestorepb.Document, len(names))
+	for i, name := range names {
+		docs[i] = w.documents[name]
+	}
+	return docs, time.Time{}, nil
+}
+
+// Documents is for a [book.Reader]: a book needs none.
+func (w *watched) Documents(context.Context, store.Query) ([]*firestorepb.Document, error) {
+	return nil, nil
 }
 
 // integer is a number however it is stored.

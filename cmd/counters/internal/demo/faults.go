@@ -51,13 +51,20 @@ type switched struct {
 
 // serveFaults answers which faults are on, and what faults have done since the start, and when that
 // was.
-func (p *Page) serveFaults(w http.ResponseWriter, _ *http.Request) {
+func (p *Page) serveFaults(w http.ResponseWriter, r *http.Request) {
 	now := p.config.System.Faults()
 	answer := struct {
 		Started  int64               `json:"started"` // ms since 1970
 		Faults   map[string]switched `json:"faults"`
 		Befallen dev.Befallen        `json:"befallen"`
-	}{p.started.UnixMilli(), map[string]switched{}, p.config.System.Befallen()}
+		ByHand   *dev.ByHand         `json:"by_hand,omitempty"` // of the parameter counter, while that trigger is on
+	}{p.started.UnixMilli(), map[string]switched{}, p.config.System.Befallen(), nil}
+	if id := r.URL.Query().Get("counter"); id != "" {
+		var err error
+		if answer.ByHand, err = p.config.System.ByHand(r.Context(), id); err != nil {
+			p.config.Logger.Warn("the total by hand can't be read for the page", "counter", id, "error", err)
+		}
+	}
 	for name, f := range faults {
 		answer.Faults[name] = switched{On: f.on(now), Possible: !f.ofCommits || p.config.System.Embedded}
 	}
@@ -77,6 +84,20 @@ func (p *Page) switchFault(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := p.config.System.ChangeFaults(func(now *dev.Faults) { f.set(now, on == "true") }); err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// switchByHand switches the trigger that is written by hand: PUT /-/by-hand?on=true.
+func (p *Page) switchByHand(w http.ResponseWriter, r *http.Request) {
+	on := r.URL.Query().Get("on")
+	if on != "true" && on != "false" {
+		http.Error(w, "want ?on=true, or ?on=false", http.StatusBadRequest)
+		return
+	}
+	if err := p.config.System.SetByHand(on == "true"); err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}

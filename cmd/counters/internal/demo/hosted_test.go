@@ -177,7 +177,7 @@ func TestEventsOfAPost(t *testing.T) {
 	}
 	post := client.Doc("posts/p1")
 	until := openEvents(t, page, "p1")
-	none := view{Exists: true, Title: "One", Total: 0.0, Totals: map[string]any{"likes": 0.0, "views": 0.0}, Shards: map[string]int64{}, Ledger: map[string]state{}}
+	none := view{Exists: true, Title: "One", Total: 0.0, Totals: map[string]any{"likes": 0.0, "views": 0.0}, Shards: map[string]shard{}}
 	until(none)
 	if _, err := post.Collection("shards").Doc("0").Set(t.Context(), map[string]any{"likes": 2, "seen": 5}); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestEventsOfAPost(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := none
-	all.Total, all.Totals, all.Shards = 2.0, map[string]any{"likes": 2.0, "views": 5.0}, map[string]int64{"0": 2}
+	all.Total, all.Totals, all.Shards = 2.0, map[string]any{"likes": 2.0, "views": 5.0}, map[string]shard{"0": {Count: 2}}
 	until(all)
 	var listed struct{ Counters []struct{ ID string } }
 	if err := json.Unmarshal(request(t, page, "/-/counters").Body.Bytes(), &listed); err != nil || len(listed.Counters) != 1 || listed.Counters[0].ID != "p1" {

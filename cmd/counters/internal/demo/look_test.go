@@ -18,7 +18,7 @@ func TestLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := startSystem(t, withoutSDK)
+	s := startSystem(t, withoutSDK, "FIELDS=total=count,seats=limit(500)")
 	b := startBrowser(t)
 	for _, counter := range []string{"post-123", "down", strings.Repeat("long name ", 12)} {
 		c := s.counter(t, counter)
@@ -30,10 +30,10 @@ func TestLook(t *testing.T) {
 		b.resize(width, 844)
 		for _, scheme := range []string{"light", "dark"} {
 			b.prefer(scheme)
-			for name, path := range map[string]string{"empty": "/?counter=none", "negative": "/?counter=down", "seats": "/seats"} {
+			for name, path := range map[string]string{"empty": "/?counter=none", "negative": "/?counter=down", "seats": "/seats", "credits": "/credits"} {
 				b.do(chromedp.Navigate(s.url + path))
 				b.until(live)
-				if name == "seats" {
+				if name == "seats" || name == "credits" {
 					b.until(`document.getElementById("counter").dataset.left === "500"`)
 				} else {
 					b.until(`!document.getElementById("choose-counters").hidden`)

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/cmd/internal/dev"
+	"github.com/firestore-counters/counters/emulator/eventarc"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/shards"
@@ -40,8 +41,8 @@ const (
 	withoutSDK feed = false // as on a machine without an internet, from a fresh clone
 )
 
-// startSystem starts a system for a page in a browser. It comes first in a test: where Chromium or npm is missing, it skips
-// the test, and nothing is running yet.
+// startSystem starts a system for a page in a browser. It comes first in a test: where Chromium or npm is missing, it
+// skips the test, and nothing is running yet.
 func startSystem(t *testing.T, from feed, variables ...string) *system {
 	t.Helper()
 	need(t, chromium...)
@@ -101,7 +102,7 @@ func (s *system) counter(t *testing.T, id string) shards.Counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: s.Project}, AutoCreate: true}, option.WithGRPCConn(conn))
+	client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: s.Project, Fields: "total=count,seats=limit()"}, AutoCreate: true}, option.WithGRPCConn(conn))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -486,6 +487,34 @@ func TestFaults(t *testing.T) {
 	add(t, counter, -20)
 	b.until(befallen + `.endsWith("; off by −13")`)
 	b.quiet(regexp.MustCompile(`status of 50[234]`))
+}
+
+// TestBesideATriggerByHand holds that the page shows the same increments counted by a trigger that is written by hand:
+// its number drifts by each event that comes twice, ours doesn't. And the chip of the counter says what the large
+// number says.
+func TestBesideATriggerByHand(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, withoutSDK)
+	b := startBrowser(t)
+	add(t, s.counter(t, "beside"), 10)
+	add(t, s.counter(t, "another"), 1)
+	b.do(chromedp.Navigate(s.url + "/?counter=beside"))
+	b.total(10)
+	b.until(`!document.getElementById("by-hand-switch").hidden && document.getElementById("beside").hidden`)
+	b.do(chromedp.Click(chromedp.CSS("[data-by-hand]")))
+	b.until(`!document.getElementById("beside").hidden && document.getElementById("by-hand-total").textContent === "10"`)
+	b.do(chromedp.Click(plusOne))
+	b.until(`document.getElementById("by-hand-total").textContent === "11" && document.getElementById("by-hand-off").textContent === "0"`)
+	if err := s.SetFaults(dev.Faults{Events: eventarc.Faults{Duplicate: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.Click(plusOne))
+	b.until(`document.getElementById("by-hand-total").textContent === "13" && document.getElementById("by-hand-off").textContent === "1"`)
+	b.until(`document.getElementById("here-total").textContent === "12" && document.getElementById("here-off").textContent === "0"`)
+	b.until(`document.querySelector("#counters [aria-current] b").textContent === "12"`)
+	b.do(chromedp.Click(chromedp.CSS("[data-by-hand]")))
+	b.until(`document.getElementById("beside").hidden`)
+	b.quiet(nil)
 }
 
 // TestRefused holds that an increment that the function refuses is taken back, and the others are

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	"google.golang.org/api/option"
@@ -13,13 +15,16 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// seats is how many the second view has.
+// seats is how many seats or credits the second and the third view have.
 const seats = 500
 
-// hasSeats reports whether there is a second view: each buyer is a member, and the page makes the counter.
+// visit is the name of a counter that these views have made.
+var visit = regexp.MustCompile(`^(seats|credits)-`)
+
+// hasSeats reports whether there are a second and a third view: each buyer is a member, and the page makes the counter.
 func (p *Page) hasSeats() bool {
 	at := p.layout
-	return p.config.Members && len(at.Fields) > 0 && at.Path.Parts() == 1 && !at.Path.Whole()
+	return p.config.Members && len(at.Limited()) > 0 && at.Path.Parts() == 1 && !at.Path.Whole()
 }
 
 // serveSeats makes a counter with a limit: PUT /-/seats?counter=ID.
@@ -30,15 +35,54 @@ func (p *Page) serveSeats(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := p.makeSeats(r.Context(), id); err != nil {
-		p.config.Logger.Warn("the counter of the page with seats can't be made", "counter", id, "error", err)
+		p.config.Logger.Warn("the counter of a view with a limit can't be made", "counter", id, "error", err)
 		http.Error(w, "the counter can't be made", http.StatusServiceUnavailable)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// endSeats deletes the counter of a visit that is over: POST /-/seats/over?counter=ID. The page of no other counter
+// says so.
+func (p *Page) endSeats(w http.ResponseWriter, r *http.Request) {
+	id := r.URL.Query().Get("counter")
+	if !visit.MatchString(id) || p.layout.Path.Validate(id) != nil {
+		http.Error(w, "want the counter of a visit", http.StatusBadRequest)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Minute) // the page is gone
+	defer cancel()
+	var err error
+	if p.layout.Hosted { // the page is the app whose documents they are
+		_, err = p.client.Doc(p.layout.Path.Document(id)).Delete(ctx)
+	}
+	if err == nil {
+		err = p.withCounter(ctx, id, func(c shards.Counter) error { return c.Delete(ctx, shards.DeleteOptions{}) })
+	}
+	if err != nil && !errors.Is(err, shards.ErrNotFound) {
+		p.config.Logger.Warn("the counter of an earlier visit stays", "counter", id, "error", err)
+	}
+}
+
 // makeSeats makes the counter, also where it was made before.
 func (p *Page) makeSeats(ctx context.Context, id string) (err error) {
+	return p.withCounter(ctx, id, func(counter shards.Counter) error {
+		var err error
+		if p.layout.Hosted { // the page is the app whose documents they are
+			_, err = p.client.Doc(p.layout.Path.Document(id)).Set(ctx, map[string]any{"title": "500 of them"}, firestore.MergeAll)
+		} else if err = counter.Create(ctx, shards.CreateOptions{}); errors.Is(err, shards.ErrExists) {
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		return counter.SetLimit(ctx, p.layout.Limited()[0].Name, seats)
+	})
+}
+
+// withCounter opens a counter for as long as do runs.
+func (p *Page) withCounter(ctx context.Context, id string, do func(shards.Counter) error) (err error) {
 	conn, err := grpc.NewClient("passthrough:///"+p.config.Firestore, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
@@ -52,13 +96,5 @@ func (p *Page) makeSeats(ctx context.Context, id string) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.layout.Hosted { // the page is the app whose documents they are
-		_, err = p.client.Doc(p.layout.Path.Document(id)).Set(ctx, map[string]any{"title": "500 seats"}, firestore.MergeAll)
-	} else if err = counter.Create(ctx, shards.CreateOptions{}); errors.Is(err, shards.ErrExists) {
-		err = nil
-	}
-	if err != nil {
-		return err
-	}
-	return counter.SetLimit(ctx, first(p.layout).Name, seats)
+	return do(counter)
 }

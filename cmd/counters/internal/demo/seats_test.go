@@ -13,7 +13,7 @@ import (
 // one more than there are.
 func TestSeatsAndACrowd(t *testing.T) {
 	t.Parallel()
-	s := startSystem(t, withoutSDK)
+	s := startSystem(t, withoutSDK, "FIELDS=total=count,seats=limit(500)")
 	b := startBrowser(t)
 	b.do(chromedp.Navigate(s.url + "/seats"))
 	b.until(`document.getElementById("counter").dataset.left === "500"`)
@@ -46,12 +46,18 @@ func TestSeatsAndACrowd(t *testing.T) {
 	if most, least := eval[int64](b, "most"), eval[int64](b, "least"); most != 500 || least != 0 {
 		t.Errorf("it showed %d of 500 taken, and %d left", most, least)
 	}
+	b.until(`document.getElementById("oversold").textContent === "0" && document.getElementById("when").textContent.startsWith(", as of ")`)
+	b.until(`document.getElementById("last-refused").textContent.startsWith(", last ")`)
 	if eval[int64](b, `Number(document.getElementById("refused").textContent.replaceAll(",", ""))`) == 0 {
 		t.Error("nobody heard that it is sold out")
 	}
 	counter := s.counter(t, eval[string](b, `document.getElementById("name").textContent`))
 	audits, err := counter.Audit(t.Context())
-	if err != nil || len(audits) != 1 || audits[0].Members != 500 || audits[0].Exact != 500 {
+	if err != nil || len(audits) != 2 || audits[1].Members != 500 || audits[1].Exact != 500 {
 		t.Errorf("%+v, %v: want 500 members, and nothing else", audits, err)
 	}
+	// The counter of a visit goes with it.
+	b.do(chromedp.Navigate(s.url + "/?counter=" + counter.ID()))
+	b.until(live)
+	b.until(`document.getElementById("counter").dataset.total === ""`)
 }

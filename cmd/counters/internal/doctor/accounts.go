@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
 // accounts are the service accounts of the deployment's own, sorted. Those of other projects are not
@@ -12,7 +14,7 @@ func (d *Deployment) accounts() []string {
 	var all []string
 	add := func(account string) {
 		account = path.Base(account)
-		if strings.HasSuffix(account, "@"+d.Target.Project+".iam.gserviceaccount.com") {
+		if strings.HasSuffix(account, resources.AccountsEnd(d.Target.Project)) {
 			all = append(all, account)
 		}
 	}

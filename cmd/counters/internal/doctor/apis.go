@@ -1,20 +1,14 @@
 package doctor
 
-import "slices"
+import (
+	"slices"
 
-// needed are the APIs that a deployment works with, those that deploy.sh turns on.
-var needed = []string{
-	"artifactregistry.googleapis.com", "cloudbuild.googleapis.com", functionsAPI, "cloudresourcemanager.googleapis.com",
-	"cloudscheduler.googleapis.com", "eventarc.googleapis.com", firestoreAPI, "iam.googleapis.com", "logging.googleapis.com",
-	"monitoring.googleapis.com", "pubsub.googleapis.com", "run.googleapis.com", "storage.googleapis.com",
-}
-
-// APIs are those that a deployment works with.
-func APIs() []string { return slices.Clone(needed) }
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
+)
 
 // off remembers that an API is turned off.
 func (d *Deployment) off(api string) {
-	if slices.Contains(needed, api) && !slices.Contains(d.Off, api) {
+	if slices.Contains(resources.APIs(), api) && !slices.Contains(d.Off, api) {
 		d.Off = append(d.Off, api)
 	}
 }

@@ -26,8 +26,8 @@ func (f *findings) billing(d *Deployment) {
 		if function.Billing == cost.ByInstance {
 			now, other, way, flag = byInstance, byRequest, cost.ByRequest, "--cpu-throttling"
 		}
-		if now < other*dearer || now-other < cents {
-			continue
+		if now < other*dearer || now-other < cents || way == cost.ByRequest && d.bounded() {
+			continue // a ceiling that is kept by the instance can't be kept otherwise
 		}
 		fix := line("gcloud", "run", "services", "update", function.service(), "--project="+d.Target.Project, "--region="+function.Region, flag)
 		if way == cost.ByInstance && size != size.Fits() {

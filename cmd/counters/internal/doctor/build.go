@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path"
 	"slices"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
 // Roles that are enough for a build, the narrowest first.
@@ -19,9 +21,6 @@ var (
 	}
 )
 
-// ofSources is the condition on which a build reads the functions' sources, and nothing else.
-const ofSources = `resource.name.startsWith("projects/_/buckets/gcf-v2-sources-")`
-
 // builds looks at who builds the functions, and where the images go: each command that deploys
 // one builds it.
 func (f *findings) builds(d *Deployment) {
@@ -30,7 +29,7 @@ func (f *findings) builds(d *Deployment) {
 		if account := path.Base(function.BuildAccount); function.BuildAccount != "" && !slices.Contains(accounts, account) {
 			accounts = append(accounts, account)
 			f.builder(d, account, "writes the log of", logRoles, "")
-			f.builder(d, account, "reads the source of", sourceRoles, ofSources)
+			f.builder(d, account, "reads the source of", sourceRoles, resources.SourcesOnly)
 		}
 		if images := function.Images; images != nil && !slices.Contains(repositories, function.Repository) {
 			repositories = append(repositories, function.Repository)

@@ -208,7 +208,11 @@ func (c *cloud) GetField(_ context.Context, req *adminpb.GetFieldRequest) (*admi
 	if field := c.fields[p[5]+"."+p[7]]; field != nil {
 		return field, nil
 	}
-	return &adminpb.Field{Name: req.GetName(), IndexConfig: indexed()}, nil
+	config := indexed()
+	if p[7] == "member" { // as it is deployed
+		config.Indexes = append(config.Indexes, &adminpb.Index{QueryScope: adminpb.Index_COLLECTION_GROUP, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{{FieldPath: "member"}}})
+	}
+	return &adminpb.Field{Name: req.GetName(), IndexConfig: config}, nil
 }
 
 // ListIndexes sends an index a page: a reader that stops at the first page misses the rest.

@@ -4,51 +4,69 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
-// plain are the arguments that a shell leaves as they are.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
 // line is a command line that may be pasted into a shell.
-func line(args ...string) string {
-	quoted := make([]string, len(args))
-	for i, arg := range args {
-		switch {
-		case strings.ContainsFunc(arg, func(r rune) bool { return !strconv.IsPrint(r) }):
-			arg = escaped(arg)
-		case !plain.MatchString(arg):
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-		quoted[i] = arg
+func line(args ...string) string { return resources.Line(args...) }
+
+// deployed is what somebody asks for who deploys what is there. Its error is of the settings, which the functions don't
+// start with either.
+func (d *Deployment) deployed() (w resources.Wanted, err error) {
+	w = resources.Wanted{
+		Project: d.Target.Project, Prefix: d.Target.Prefix, Location: d.location(), TriggerLocation: d.location(), Region: d.region(),
+		CreateDatabase: true, Schedule: "7 * * * *",
 	}
-	return strings.Join(quoted, " ")
+	if d.enterprise() {
+		w.Edition = "enterprise"
+	}
+	w.Settings, err = d.asked()
+	return w, err
 }
 
-// escaped quotes an argument that a terminal might obey, as bash and its like take it.
-func escaped(arg string) string {
-	var b strings.Builder
-	b.WriteString("$'")
-	for _, r := range arg {
-		switch {
-		case r == '\'' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case strconv.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			for _, c := range []byte(string(r)) {
-				fmt.Fprintf(&b, `\x%02x`, c)
-			}
+// part is a part of the deployment as the list of resources has it: what deploy would do about it is what mends it.
+func (d *Deployment) part(name string) resources.Resource {
+	w, err := d.deployed()
+	if err != nil {
+		return resources.Resource{}
+	}
+	b := resources.Builder{Wanted: &w, Look: func(string) resources.Object { return nil }}
+	for _, r := range b.List() {
+		if r.Name == name {
+			return r
 		}
 	}
-	return b.String() + "'"
+	return resources.Resource{}
+}
+
+// asked is what the deployment's settings come to, as far as the database is concerned.
+func (d *Deployment) asked() (settings.Deployment, error) {
+	given := []string{
+		"DATABASE=" + d.Target.Database, "COUNTERS=" + d.Target.Counters, "FIELDS=" + d.Target.Fields, "SHARDS=" + d.Target.Shards, fmt.Sprint("HOSTED=", d.Target.Hosted),
+		fmt.Sprint("EXTENSION=", d.Target.Extension),
+	}
+	if there := d.Functions.all(); len(there) > 0 { // who may hold seats
+		given = append(given, "AUTH="+cmp.Or(there[0].Env["AUTH"], "none"), "MEMBERS="+there[0].Env["MEMBERS"])
+	}
+	return settings.ForDeployment(given)
+}
+
+// made are the commands that make a part of the deployment, a line each.
+func (d *Deployment) made(names ...string) string {
+	var all []string
+	for _, name := range names {
+		for _, command := range d.part(name).Make {
+			all = append(all, command.String())
+		}
+	}
+	return lines(all...)
 }
 
 func lines(all ...string) string { return strings.Join(all, "\n") }
@@ -83,8 +101,8 @@ func (d *Deployment) triggerFlags(account string) []string {
 	}
 }
 
-// retrigger gives Rollup the right trigger. Where that is another one, its subscription is as Pub/Sub makes them, and is
-// deleted after a month in which nothing comes.
+// retrigger gives Rollup the right trigger. Where that is another one, its subscription is as Pub/Sub makes them, and
+// is deleted after a month in which nothing comes.
 func (d *Deployment) retrigger(f *Function, account string) string {
 	return then(d.redeploy(f, d.triggerFlags(account)...), d.keepOwn(f))
 }
@@ -164,6 +182,7 @@ func (d *Deployment) deploy(flags ...string) string {
 	}
 	return d.script(map[string]string{
 		"DATABASE": d.Target.Database, "COUNTERS": d.Target.Counters, "FIELDS": d.Target.Fields, "SHARDS": d.Target.Shards, "HOSTED": strconv.FormatBool(d.Target.Hosted),
+		"EXTENSION": strconv.FormatBool(d.Target.Extension),
 	}, "", flags...)
 }
 
@@ -171,6 +190,7 @@ func (d *Deployment) deploy(flags ...string) string {
 // them it takes that back, or puts it back to its default. A key and a repository are a region's.
 func (d *Deployment) kept(sameRegion bool) (flags []string) {
 	flags = append(d.callers(), d.billings()...)
+	flags = append(flags, d.most()...)
 	add := func(flag, value, byDefault string) {
 		if value != "" && value != byDefault {
 			flags = append(flags, flag, value)
@@ -181,9 +201,13 @@ func (d *Deployment) kept(sameRegion bool) (flags []string) {
 			add(flag, strconv.Itoa(int(n)), strconv.Itoa(int(byDefault)))
 		}
 	}
+	most, rollupMost := int32(10), int32(2) // by default, where no ceiling works them out
+	if slices.Contains(flags, "--most-per-day") && !slices.Contains(flags, "none") {
+		most, rollupMost = 0, 0
+	}
 	for i, f := range d.Functions.all() {
 		if i == 0 { // the three have this alike
-			if memory.MatchString(f.Memory) {
+			if resources.IsMemory.MatchString(f.Memory) {
 				add("--memory", f.Memory, "512Mi")
 			}
 			if sameRegion {
@@ -196,15 +220,15 @@ func (d *Deployment) kept(sameRegion bool) (flags []string) {
 		switch f.EntryPoint {
 		case "Increment":
 			within("--increment-concurrency", f.Concurrency, 100, 1000, 500)
-			within("--increment-max-instances", f.MaxInstances, 1, 1000, 10)
+			within("--increment-max-instances", f.MaxInstances, 1, 1000, most)
 			within("--increment-min-instances", f.MinInstances, 0, f.MaxInstances, 0)
 			add("--increment-ingress", map[string]string{"ALLOW_INTERNAL_ONLY": "internal-only", "ALLOW_INTERNAL_AND_GCLB": "internal-and-gclb"}[f.Ingress], "")
 		case "Rollup":
-			within("--rollup-max-instances", f.MaxInstances, 1, 1000, 2)
+			within("--rollup-max-instances", f.MaxInstances, 1, 1000, rollupMost)
 			within("--rollup-min-instances", f.MinInstances, 0, f.MaxInstances, 0)
 		}
 	}
-	if job := d.reconcileJob(); job != nil && cron.MatchString(job.Schedule) {
+	if job := d.reconcileJob(); job != nil && resources.IsSchedule.MatchString(job.Schedule) {
 		add("--reconcile-schedule", job.Schedule, "7 * * * *")
 	}
 	for _, channel := range d.channels() {
@@ -215,14 +239,6 @@ func (d *Deployment) kept(sameRegion bool) (flags []string) {
 	}
 	return flags
 }
-
-// What `counters deploy` takes for the memory of an instance, for the schedule of Reconcile, and for a caller of Increment:
-// a deployment may have others.
-var (
-	memory     = regexp.MustCompile(`^[0-9]+(Mi|Gi)$`)
-	cron       = regexp.MustCompile(`^[^ ]+( [^ ]+){4}$`)
-	memberName = regexp.MustCompile(`^(user|serviceAccount|group|domain|principal|principalSet):.+`)
-)
 
 // callers are the script's flags for those who may call Increment.
 func (d *Deployment) callers() (flags []string) {
@@ -239,7 +255,7 @@ func (d *Deployment) callers() (flags []string) {
 			case b.Role != invokerRoles[0] || b.Condition != "":
 			case member == "allUsers":
 				flags = append(flags, "--public")
-			case memberName.MatchString(member): // the others stay, as deploy takes nobody away
+			case resources.IsMember.MatchString(member): // the others stay, as deploy takes nobody away
 				flags = append(flags, "--invoker", member)
 			}
 		}
@@ -258,6 +274,40 @@ func (d *Deployment) billings() (flags []string) {
 	return flags
 }
 
+// most is the script's flag for the ceiling, as the deployment has it.
+func (d *Deployment) most() (flags []string) {
+	if d.Functions == nil {
+		return nil
+	}
+	if increment := d.Functions.Increment; increment != nil {
+		if dollars, is := resources.CeilingOfLabel(increment.Labels[resources.LabelOfCeiling]); is {
+			return []string{"--most-per-day", fmt.Sprintf("%vUSD", dollars)}
+		}
+		if d.open() {
+			return []string{"--most-per-day", "none"}
+		}
+	}
+	return nil
+}
+
+// below is what deploys everything like what is there, below a ceiling that works out instances and ways to pay.
+func (d *Deployment) below(ceiling string) string {
+	worked := []string{"--most-per-day", "--increment-max-instances", "--rollup-max-instances", "--increment-billing", "--rollup-billing"}
+	flags := []string{"--most-per-day", ceiling}
+	kept := d.kept(true)
+	for i := 0; i < len(kept); i++ {
+		if slices.Contains(worked, kept[i]) {
+			i++ // and its value
+			continue
+		}
+		flags = append(flags, kept[i])
+	}
+	increment := d.Functions.Increment
+	env := maps.Clone(increment.Env)
+	delete(env, "CEILING")
+	return d.script(env, d.elsewhere(increment.Region), flags...)
+}
+
 // script is `counters deploy`, which every program of ours has with it, sources and all.
 func (d *Deployment) script(env map[string]string, region string, flags ...string) string {
 	args := []string{"counters", "deploy", "--project", d.Target.Project, "--location", d.location(), "--prefix", d.Target.Prefix}
@@ -266,6 +316,9 @@ func (d *Deployment) script(env map[string]string, region string, flags ...strin
 	}
 	args = append(args, flags...)
 	for _, s := range settingsOf(env) {
+		if s.name == "CEILING" && slices.Contains(args, "--most-per-day") && !slices.Contains(args, "none") {
+			continue // which works it out
+		}
 		if s.raw != s.byDefault && s.name != "GOOGLE_CLOUD_PROJECT" && s.name != "PROJECT_NUMBER" {
 			args = append(args, "--set", s.name+"="+s.raw)
 		}
@@ -279,7 +332,7 @@ func (d *Deployment) remove(f *Function) string {
 
 // account is the one that the deployment's makers give a job to.
 func (d *Deployment) account(job string) string {
-	return d.Target.Prefix + "-" + job + "@" + d.Target.Project + ".iam.gserviceaccount.com"
+	return d.Target.Prefix + "-" + job + resources.AccountsEnd(d.Target.Project)
 }
 
 // number is a shell expression for the project's number.
@@ -315,7 +368,8 @@ func (d *Deployment) reconcileAll() string { return line(d.command("reconcile", 
 
 // command is a command of this program on the deployment's counters.
 func (d *Deployment) command(verb string, flags ...string) []string {
-	args := append([]string{"counters", verb, "--project=" + d.Target.Project}, flags...)
+	args := append([]string{"counters"}, strings.Fields(verb)...)
+	args = append(append(args, "--project="+d.Target.Project), flags...)
 	for _, flag := range []struct{ name, value, byDefault string }{
 		{"database", d.Target.Database, defaultDatabase},
 		{"counter-path", d.Target.Counters, layout.DefaultPath},

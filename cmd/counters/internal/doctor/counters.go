@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/url"
@@ -9,16 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// late is how old a shard's state is before doctor says that it should have been counted. An event
-// takes about a second and a flush at most five; one that failed comes again after ten at the
-// earliest.
+// late is how old a shard's write is before doctor says that it should be in the total. An event takes about a second
+// and a refresh at most five; an event that failed comes again after ten at the earliest.
 const late = time.Minute
 
 func (f *findings) counters(d *Deployment) {
@@ -28,6 +27,9 @@ func (f *findings) counters(d *Deployment) {
 	if names := d.layout(); names.CheckSums() != nil && names.Path.Whole() && !names.Hosted && len(d.Counters.Read) == 0 {
 		id, _ := names.Path.ID(names.Path.String())
 		f.add("counter-missing", id, "there is no document "+names.Path.String(), lines(d.counters("create", id), d.counters("reconcile", id)))
+	}
+	if d.Counters.Extension != nil {
+		f.add("extension-runs", d.Target.Counters, d.Counters.Extension.Error(), line("firebase", "ext:uninstall", "firestore-counter", "--project="+d.Target.Project))
 	}
 	for _, n := range d.Counters.Noted {
 		if n.Left {
@@ -47,15 +49,20 @@ func (f *findings) counters(d *Deployment) {
 			f.left(d, c)
 			continue
 		case field != "":
-			f.add("count-field-differs", c.ID, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.Target.sums()[0].Shard, field, d.countedIn(field)), d.setCountField(c.ID, field))
+			f.add("count-field-differs", c.ID, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.Target.sums()[0].Shard, field, terminal.Quote(d.countedIn(field))), d.setCountField(c.ID, field))
 			continue
+		}
+		for _, field := range c.kept() {
+			f.kept(d, c, field)
 		}
 		f.shards(d, c)
 		switch {
-		case c.BadLedger != "":
-			f.add(c.BadLedgerIs, c.ID, c.BadLedger, d.counters("reconcile", c.ID, "--rebuild-ledgers"))
-		case c.Ledger == nil:
-			f.add("ledger-missing", c.ID, c.unadopted(d.Target.sums()), d.counters("reconcile", c.ID))
+		case c.BadBaseIs == "base-others":
+			f.add(c.BadBaseIs, c.ID, c.BadBase, "")
+		case c.BadBase != "":
+			f.add(c.BadBaseIs, c.ID, c.BadBase, lines(d.deleteBase(c.ID), d.counters("reconcile", c.ID)))
+		case !c.HasBase:
+			f.add("base-missing", c.ID, c.unadopted(d.Target.sums()), d.counters("reconcile", c.ID))
 		default:
 			f.shares(d, c)
 			f.totals(d, c)
@@ -64,27 +71,51 @@ func (f *findings) counters(d *Deployment) {
 	}
 }
 
-// recounts looks at the fields that count documents. Field and ledger are always written together,
-// as totals are.
+// kept are the fields of its document that hold what no total replaces, sorted.
+func (c *Counter) kept() (fields []string) {
+	for field, held := range c.Held {
+		if held.Kept {
+			fields = append(fields, field)
+		}
+	}
+	slices.Sort(fields)
+	return fields
+}
+
+// kept names a field that holds what no total replaces.
+func (f *findings) kept(d *Deployment, c Counter, field string) {
+	if c.Held[field].List && d.Target.Hosted && slices.Contains(d.Target.sums().Names(), field) {
+		f.add("field-not-a-number", c.ID, fmt.Sprintf("its %s is a list, and no total replaces that; if it lists user ids, the command makes them members", field),
+			line(d.command("import members", "--path="+d.Target.Place.Counters, "--field="+field)...))
+		return
+	}
+	f.add("field-not-a-number", c.ID, fmt.Sprintf("%s, and no total replaces that: delete the field, or show the total in another (FIELDS)", c.total(field)), "")
+}
+
+// recounts looks at the fields that count documents.
 func (f *findings) recounts(d *Deployment, c Counter) {
 	for _, field := range d.Target.counted() {
+		if c.Held[field.Name].Kept {
+			continue // which is said
+		}
 		now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.ID)
-		total, ok := c.Ledger.Total(field)
+		written := c.Shown[field.Name].Written
 		switch {
 		case now.Never:
 			f.add("recount-impossible", c.ID, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), "")
 		case now.Refused != "" && d.unindexed(field.Counted): // which is said once, of the index
 		case now.Refused != "":
 			f.add("recount-refused", c.ID, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), d.composite(field.Counted))
-		case c.Ledger.Answers[field.Key()].Value != nil && !field.Integer():
+		case written == nil && (now.Slow || !held.There || !nearly(held.Number, now.Number)):
+			f.add("field-not-counted", c.ID, c.total(field.Name)+", and it doesn't say as of when", mend)
+		case written == nil: // it is right, whoever wrote it
+		case !field.Integer():
 			f.double(d, c, field)
-		case now.Bad != "" && field.Integer(): // a whole double counts as the integer that it is
+		case now.Bad != "": // a whole double counts as the integer that it is
 			f.add("recount-not-integer", c.ID, fmt.Sprintf("%s comes to %s%s", field, now.text(), now.because()), mend)
-		case !ok:
-			f.add("field-not-counted", c.ID, fmt.Sprintf("%s, and its ledger doesn't know %s", c.total(field.Name), field), mend)
-		case !held.integer() || held.Count != total:
-			f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: another program has written it%s", c.total(field.Name), total, d.perhapsTheApp()), mend)
-		case !now.Slow && now.Count != total:
+		case !held.integer() || held.Count != written.GetIntegerValue():
+			f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: another program has written it%s", c.total(field.Name), written.GetIntegerValue(), d.perhapsTheApp()), mend)
+		case !now.Slow && now.Count != held.Count:
 			f.add("recount-waiting", c.ID, fmt.Sprintf("its %s is %d, and %s came to %d when doctor counted", field.Name, held.Count, field.Counted, now.Count), mend)
 		}
 	}
@@ -93,11 +124,11 @@ func (f *findings) recounts(d *Deployment, c Counter) {
 // double looks at a field that is a double, such as an average.
 func (f *findings) double(d *Deployment, c Counter, field layout.Field) {
 	now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.ID)
-	number := store.Number(book.ValueOf(field, c.Ledger))
+	written := store.Number(c.Shown[field.Name].Written)
 	switch {
-	case !held.There || !sameNumber(held.Number, number):
-		f.add("total-differs", c.ID, fmt.Sprintf("its %s is %s, and should be %s: another program has written it%s", field.Name, numberText(held.Number), numberText(number), d.perhapsTheApp()), mend)
-	case !now.Slow && !nearly(now.Number, number):
+	case !held.There || !sameNumber(held.Number, written):
+		f.add("total-differs", c.ID, fmt.Sprintf("its %s is %s, and should be %s: another program has written it%s", field.Name, numberText(held.Number), numberText(written), d.perhapsTheApp()), mend)
+	case !now.Slow && !nearly(now.Number, written):
 		f.add("recount-waiting", c.ID, fmt.Sprintf("its %s is %s, and %s came to %s when doctor counted", field.Name, numberText(held.Number), field.Counted, numberText(now.Number)), mend)
 	}
 }
@@ -131,31 +162,18 @@ func (r Recount) because() string {
 // composite makes the index that an aggregation needs, as `counters deploy` does, or gives a field its
 // own back.
 func (d *Deployment) composite(a *layout.Aggregation) string {
-	in := []string{"--project=" + d.Target.Project, "--database=" + d.Target.Database, "--collection-group=" + a.Collection}
-	index := strings.Fields(settings.IndexOf(a))
-	if len(index) == 0 { // those that Firestore makes by itself do, so one of them is turned off
-		field := a.Sum
-		if len(a.Where) > 0 {
-			field = a.Where[0].Field
+	if index := settings.IndexOf(a, d.enterprise()); index != "" {
+		words := strings.Fields(index)
+		if len(words) == 3 && !d.enterprise() {
+			return d.made("the index of " + words[0] + "." + words[2] + " in the collection group")
 		}
-		return line(slices.Concat([]string{"gcloud", "firestore", "indexes", "fields", "update", field}, in, []string{"--clear-exemption"})...)
+		return d.made("the composite index of " + index)
 	}
-	scope, fields := strings.ToLower(strings.ReplaceAll(index[1], "_", "-")), index[2:]
-	if len(fields) == 1 { // beside those that every field has in its collection: gcloud has no flag for it
-		one := func(scope, kind string) string {
-			return fmt.Sprintf(`{"queryScope":"%s","fields":[{"fieldPath":"%s",%s}]}`, scope, fields[0], kind)
-		}
-		const ascending = `"order":"ASCENDING"`
-		indexes := []string{one("COLLECTION_GROUP", ascending), one("COLLECTION", ascending), one("COLLECTION", `"order":"DESCENDING"`), one("COLLECTION", `"arrayConfig":"CONTAINS"`)}
-		return line("curl", "-X", "PATCH", fmt.Sprintf("https://firestore.googleapis.com/v1/projects/%s/databases/%s/collectionGroups/%s/fields/%s?updateMask=indexConfig",
-			d.Target.Project, d.Target.Database, a.Collection, fields[0])) + ` -H "Authorization: Bearer $(gcloud auth print-access-token)" ` +
-			line("-H", "Content-Type: application/json", "-d", `{"indexConfig":{"indexes":[`+strings.Join(indexes, ",")+`]}}`)
+	field := a.Sum // those that Firestore makes by itself do, so one of them is turned off
+	if len(a.Where) > 0 {
+		field = a.Where[0].Field
 	}
-	args := slices.Concat([]string{"gcloud", "firestore", "indexes", "composite", "create"}, in, []string{"--query-scope=" + scope})
-	for _, field := range fields {
-		args = append(args, "--field-config=field-path="+field+",order=ascending")
-	}
-	return line(args...)
+	return d.turnOn(FieldName{a.Collection, field})
 }
 
 func (h Held) integer() bool { return h.There && h.Bad == "" && !h.Double }
@@ -178,8 +196,8 @@ func (h Held) text() string {
 func (f *findings) left(d *Deployment, c Counter) {
 	after := d.cleanupAfter()
 	seen := fmt.Sprintf("its document is gone, and %s below it wait for a reconcile that sees it", count(len(c.Shards), "shard"))
-	if c.Ledger != nil && !c.Ledger.Gone.IsZero() {
-		gone := c.At.Sub(c.Ledger.Gone)
+	if !c.Base.Gone.IsZero() {
+		gone := c.At.Sub(c.Base.Gone)
 		seen = fmt.Sprintf("its document has been gone for %s at least, and %s below it wait until that is %s", gone.Round(time.Second), count(len(c.Shards), "shard"), after)
 		if gone > after+overdue {
 			f.add("cleanup-overdue", c.ID, seen, d.counters("reconcile", c.ID))
@@ -218,11 +236,7 @@ func (c *Counter) total(field string) string {
 func (c *Counter) unadopted(fields layout.Fields) string {
 	seen := make([]string, len(fields))
 	for i, field := range fields {
-		var sum int64
-		for _, s := range c.Shards {
-			sum = ledger.Add(sum, s.Held[field.Name].Count)
-		}
-		seen[i] = fmt.Sprintf("%s, and its shards add up to %d", c.total(field.Name), sum)
+		seen[i] = fmt.Sprintf("%s, and its shards add up to %s", c.total(field.Name), c.sum(field))
 	}
 	if len(seen) == 0 {
 		return "its documents have not been counted yet"
@@ -230,51 +244,81 @@ func (c *Counter) unadopted(fields layout.Fields) string {
 	return strings.Join(seen, "; ")
 }
 
-// shares looks at the shares that shards have of limits.
+// shares looks at the shards of fields with limits.
 func (f *findings) shares(d *Deployment, c Counter) {
 	for _, field := range d.Target.sums() {
-		for _, fault := range c.Shares {
-			seen := fmt.Sprintf("%s has a limit of %d, and %s", field.Name, fault.Limit, fault.Why)
-			switch {
-			case fault.Field != field.Shard:
-			case fault.Mendable:
-				f.add("shares-differ", c.ID, seen, d.counters("reconcile", c.ID))
-			case fault.Over:
-				f.add("limit-exceeded", c.ID, seen, d.counters("limit", c.ID, "--field="+field.Name)+" "+strconv.FormatInt(fault.Taken, 10))
-			case fault.Base != 0:
-				f.add("limit-beside-base", c.ID, seen, d.counters("limit", c.ID, "--none", "--field="+field.Name))
-			default:
-				f.add("limit-unclear", c.ID, seen, d.counters("limit", c.ID, "--none", "--field="+field.Name))
-			}
+		if wrong := c.Shares[field.Name]; wrong != "" {
+			f.add("limit-unclear", c.ID, wrong, "")
 		}
 	}
 }
 
-// totals compares a counter's totals with what they are made of. A total and the ledger are always
-// written together, so that any difference between the two is another program's. A shard that is
-// ahead of the ledger may be on its way.
+// totals compares what a counter's document shows with what its base and its shards come to. A number that isn't the
+// one that Rollup wrote there is another program's. What was written to shards after that may be on its way.
 func (f *findings) totals(d *Deployment, c Counter) {
 	for _, field := range d.Target.sums() {
-		held := c.Held[field.Name]
-		if !held.There {
-			f.add("field-not-counted", c.ID, c.total(field.Name)+" yet", d.counters("reconcile", c.ID))
-			continue
-		}
-		total, _ := c.Ledger.Total(field)
-		behind, oldest := c.behind(field)
+		held, mend := c.Held[field.Name], d.counters("reconcile", c.ID)
+		shown, total := c.Shown[field.Name], c.Sums[field.Name]
+		behind, waited := c.behind(field)
 		var seen []string
-		if drift := ledger.Sub(held.Count, total); !held.integer() {
+		switch {
+		case held.Kept: // which is said
+			continue
+		case total == nil:
+			seen = append(seen, "that is beyond ±2⁶³, or not finite, so it isn't shown")
+		case shown.Written == nil && !held.There:
+			f.add("field-not-counted", c.ID, c.total(field.Name)+" yet", mend)
+			continue
+		case shown.Written == nil && waited > late:
+			f.add("field-not-counted", c.ID, fmt.Sprintf("%s, and it doesn't say as of when: base and shards come to %d", c.total(field.Name), *total), mend)
+			continue
+		case shown.Written == nil && (behind == 0 || waited > 0): // or it may be on its way
+			continue
+		case !held.integer():
 			seen = append(seen, "it is missing, or not an integer")
-		} else if drift != 0 {
+		case held.Count != cmp.Or(shown.Written, store.Int(*total)).GetIntegerValue():
+			drift := store.Sub(held.Count, cmp.Or(shown.Written, store.Int(*total)).GetIntegerValue())
 			seen = append(seen, fmt.Sprintf("%+d was written by another program%s", drift, d.perhapsTheApp()))
 		}
-		if behind != 0 {
-			seen = append(seen, fmt.Sprintf("%+d in its shards has been waiting to be counted for %s", behind, oldest.Round(time.Second)))
+		if behind != 0 && waited > late {
+			seen = append(seen, fmt.Sprintf("%+d in its shards has been waiting to be counted for %s", behind, waited.Round(time.Second)))
 		}
 		if len(seen) > 0 {
-			f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: %s", c.total(field.Name), ledger.Add(total, behind), strings.Join(seen, "; ")), d.counters("reconcile", c.ID))
+			f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %s: %s", c.total(field.Name), c.sum(field), strings.Join(seen, "; ")), mend)
 		}
 	}
+}
+
+// sum is what a field's base and shards come to.
+func (c *Counter) sum(field layout.Field) string {
+	if total := c.Sums[field.Name]; total != nil {
+		return strconv.FormatInt(*total, 10)
+	}
+	return "beyond ±2⁶³"
+}
+
+// behind is what base and shards come to beyond the number that was written last, and for how long that has been so:
+// since the first shard was written of those that were written after it, and if there are none (one was deleted, or
+// something else wrote the base) since that number was. Where nobody knows when, it is since the first that holds
+// anything.
+func (c *Counter) behind(field layout.Field) (sum int64, waited time.Duration) {
+	shown, total := c.Shown[field.Name], c.Sums[field.Name]
+	written := c.Held[field.Name].Count
+	if shown.Written != nil {
+		written = shown.Written.GetIntegerValue()
+	}
+	if total == nil || *total == written {
+		return 0, 0
+	}
+	for _, s := range c.Shards {
+		if s.Updated.After(shown.AsOf) && (!shown.AsOf.IsZero() || s.holds()) {
+			waited = max(waited, c.At.Sub(s.Updated))
+		}
+	}
+	if waited == 0 && !shown.AsOf.IsZero() {
+		waited = c.At.Sub(shown.AsOf)
+	}
+	return store.Sub(*total, written), waited
 }
 
 func (d *Deployment) perhapsTheApp() string {
@@ -282,31 +326,6 @@ func (d *Deployment) perhapsTheApp() string {
 		return ", such as an app that writes a whole document back"
 	}
 	return ""
-}
-
-// behind is what the shards hold of a field beyond the ledger for longer than is usual, and for how
-// long at most.
-func (c *Counter) behind(field layout.Field) (sum int64, oldest time.Duration) {
-	there := map[string]bool{}
-	for _, s := range c.Shards {
-		there[ledger.Key(s.ID)] = true
-		held := s.Held[field.Name]
-		known := c.Ledger.States[ledger.Key(s.ID)] // a shard that is unknown to the ledger counts at any age
-		age := c.At.Sub(s.Updated)
-		if count := known.Counts[field.Shard]; held.Bad == "" && held.Count != count && s.Updated.After(known.AsOf) && age > late {
-			sum += held.Count - count
-			oldest = max(oldest, age)
-		}
-	}
-	for id, known := range c.Ledger.States {
-		// When it was deleted is not known. While the ledger is being written, its event is likely
-		// on its way.
-		if age := c.At.Sub(c.Ledger.Updated); !there[id] && known.Counts[field.Shard] != 0 && age > late {
-			sum -= known.Counts[field.Shard]
-			oldest = max(oldest, age)
-		}
-	}
-	return sum, oldest
 }
 
 // shards looks at the shards by themselves.
@@ -321,9 +340,9 @@ func (f *findings) shards(d *Deployment, c Counter) {
 		for _, field := range d.Target.sums() {
 			switch held := s.Held[field.Name]; {
 			case held.Bad != "":
-				f.add("shard-count-not-number", c.ID, fmt.Sprintf("shard %s holds %s in %s", s.ID, held.Bad, field.Shard), d.setCount(c, s, field))
+				f.add("shard-count-not-number", c.ID, fmt.Sprintf("shard %s holds %s in %s", terminal.Quote(s.ID), held.Bad, field.Shard), d.setCount(c, s, field))
 			case held.Double:
-				f.add("shard-count-double", c.ID, fmt.Sprintf("shard %s holds %d in %s as a double", s.ID, held.Count, field.Shard), d.setCount(c, s, field))
+				f.add("shard-count-double", c.ID, fmt.Sprintf("shard %s holds %d in %s as a double", terminal.Quote(s.ID), held.Count, field.Shard), d.setCount(c, s, field))
 			}
 		}
 	}
@@ -412,7 +431,7 @@ func (d *Deployment) address(name string) string {
 
 func (d *Deployment) layout() layout.Layout {
 	path, _ := layout.ParsePath(d.Target.Counters) // whose counters have been read
-	names := layout.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Path: path, Shards: d.Target.Shards, Hosted: d.Target.Hosted}
+	names := layout.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Path: path, Shards: d.Target.Shards, Hosted: d.Target.Hosted, Extension: d.Target.Extension}
 	names.Fields, names.Counted = d.Target.fields().Split()
 	return names
 }
@@ -426,9 +445,13 @@ func (d *Deployment) curl() string {
 	return `curl --fail -H "Authorization: Bearer $(gcloud auth print-access-token)" `
 }
 
-// setCount writes a shard's count: the integer nearest to what it holds, or 0 where that is no number.
-// Then a reconcile is first, which keeps what was counted of it before. The document's other fields
-// stay, and so does all of it where it has been written since.
+// deleteBase deletes a base that can't be used.
+func (d *Deployment) deleteBase(id string) string {
+	return d.curl() + line("-X", "DELETE", d.address(d.layout().BaseOf(id)))
+}
+
+// setCount writes a shard's count: the integer nearest to what it holds, or 0 where that is no number. The document's
+// other fields stay, and so does all of it where it has been written since.
 func (d *Deployment) setCount(c Counter, s Shard, field layout.Field) string {
 	held := s.Held[field.Name]
 	count := held.Count
@@ -437,9 +460,5 @@ func (d *Deployment) setCount(c Counter, s Shard, field layout.Field) string {
 	}
 	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, field.Shard, count)
 	query := url.Values{"updateMask.fieldPaths": {layout.FieldPath(field.Shard)}, "currentDocument.updateTime": {s.Updated.Format(time.RFC3339Nano)}}
-	set := d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body, d.address(d.layout().Shard(c.ID, s.ID))+"?"+query.Encode())
-	if held.Bad != "" && held.Nearest == nil {
-		return lines(d.counters("reconcile", c.ID), set)
-	}
-	return set
+	return d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body, d.address(d.layout().Shard(c.ID, s.ID))+"?"+query.Encode())
 }

@@ -2,11 +2,9 @@ package doctor
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
 )
@@ -21,19 +19,24 @@ type wanted struct {
 // markers are deleted by their TTL policy.
 var markers = FieldName{layout.Requests, layout.ExpireAt}
 
-// wantedOf are the fields whose indexes matter, with those of each counted field.
-func wantedOf(t Target) []wanted {
-	list := []wanted{
-		{markers, false, "index-not-exempt"},
-		{FieldName{layout.Rollup, book.LedgerStates}, false, "index-not-exempt"},
-		{FieldName{layout.Rollup, book.LedgerAnswers}, false, "index-not-exempt"},
-		{FieldName{layout.Rollup, book.LedgerOps}, false, "index-not-exempt"},
+// wanted are the fields whose indexes matter, with those of each counted field. Of those in Enterprise edition none
+// does.
+func (d *Deployment) wanted() []wanted {
+	t := d.Target
+	if d.enterprise() {
+		return nil
 	}
-	if t.Hosted { // updated_at is in it
-		list = append(list, wanted{FieldName{t.collection(), layout.Rollup}, false, "timestamp-indexed"})
-	} else {
-		list = append(list, wanted{FieldName{t.collection(), layout.UpdatedAt}, false, "timestamp-indexed"},
-			wanted{FieldName{t.collection(), layout.CreatedAt}, false, "timestamp-indexed"})
+	var exempt [][2]string
+	if w, err := d.deployed(); err == nil {
+		exempt = w.Exempt()
+	}
+	var list []wanted
+	for _, f := range exempt {
+		finding := "index-not-exempt"
+		if f[0] == t.collection() {
+			finding = "timestamp-indexed"
+		}
+		list = append(list, wanted{FieldName{f[0], f[1]}, false, finding})
 	}
 	for _, field := range t.sums() {
 		list = append(list, wanted{FieldName{t.Shards, layout.FieldPath(field.Shard)}, true, "count-not-indexed"})
@@ -55,15 +58,13 @@ const restoredLately = 7 * 24 * time.Hour
 
 func (f *findings) database(d *Deployment, now time.Time) {
 	if d.Database != nil && d.Database.Missing {
-		f.add("database-missing", d.Target.Database, "there is no such database", line("gcloud", "firestore", "databases", "create",
-			"--project="+d.Target.Project, "--database="+d.Target.Database, "--location="+d.location(), "--delete-protection"))
+		f.add("database-missing", d.Target.Database, "there is no such database", d.made("database"))
 		return
 	}
-	if d.Database != nil && !d.Database.Standard {
-		f.add("database-enterprise", d.Target.Database, "it is of the Enterprise edition, where each of "+d.summed()+" needs an index", then(
-			line("gcloud", "firestore", "databases", "create", "--project="+d.Target.Project, "--database=counters",
-				"--location="+d.location(), "--edition=standard", "--delete-protection"),
-			d.in("counters")))
+	for _, index := range d.scanned() {
+		if state := d.Indexes[index]; state != "READY" && state != "CREATING" {
+			f.add("database-enterprise", d.Target.Database, "it is of the Enterprise edition, and has no index of "+index, d.made("the composite index of "+index))
+		}
 	}
 	if db := d.Database; db != nil && db.Backup != "" && now.Sub(db.Created) < restoredLately {
 		f.add("database-restored", d.Target.Database, fmt.Sprintf("it was restored on %s from %s", db.Created.Format(time.DateOnly), db.Backup), d.reconcileAll())
@@ -73,38 +74,36 @@ func (f *findings) database(d *Deployment, now time.Time) {
 		if field.TTL != "" {
 			seen = "its TTL policy is " + field.TTL
 		}
-		f.add("ttl-missing", markers.String(), seen, line("gcloud", "firestore", "fields", "ttls", "update", markers.Field,
-			"--project="+d.Target.Project, "--database="+d.Target.Database, "--collection-group="+markers.Group, "--enable-ttl"))
+		f.add("ttl-missing", markers.String(), seen, d.made("the TTL policy of "+markers.String()))
 	}
-	for _, want := range wantedOf(d.Target) {
+	for _, want := range d.wanted() {
 		switch field := d.Fields[want.name]; {
 		case field == nil || field.Indexed == want.indexed:
 		case want.indexed:
-			f.add(want.finding, want.name.String(), "its single-field index is turned off", d.indexes(want.name, "--clear-exemption"))
+			f.add(want.finding, want.name.String(), "its single-field index is turned off", d.turnOn(want.name))
 		default:
-			f.add(want.finding, want.name.String(), "it has a single-field index", d.indexes(want.name, "--disable-indexes"))
+			f.add(want.finding, want.name.String(), "it has a single-field index", d.made("the exemption of "+want.name.String()+" from indexes"))
 		}
 	}
 }
 
-// in deploys the functions as they are, but for another database.
-func (d *Deployment) in(database string) string {
-	var like Function
-	if there := d.Functions.all(); len(there) > 0 {
-		like = *there[0]
+// enterprise reports whether the database is of the Enterprise edition, where no field has an index by itself.
+func (d *Deployment) enterprise() bool { return d.Database != nil && d.Database.Enterprise }
+
+// scanned are the indexes that a database of the Enterprise edition should have, as far as it could be read.
+func (d *Deployment) scanned() []string {
+	asked, err := d.asked()
+	if err != nil || d.Indexes == nil || !d.enterprise() {
+		return nil
 	}
-	env := map[string]string{}
-	maps.Copy(env, like.Env)
-	env["DATABASE"] = database
-	like.Env = env
-	return d.again(&like)
+	return asked.IndexesIn(true)
 }
 
 // composites looks at the indexes that queries of counted collections need.
 func (f *findings) composites(d *Deployment) {
 	for _, field := range d.Target.counted() {
-		index := settings.IndexOf(field.Counted)
-		if index == "" || d.Indexes == nil {
+		index := settings.IndexOf(field.Counted, false)
+		if index == "" || d.Indexes == nil || d.enterprise() {
 			continue
 		}
 		switch state := d.Indexes[index]; state {
@@ -119,10 +118,24 @@ func (f *findings) composites(d *Deployment) {
 	}
 }
 
+// members looks at the indexes by which members are found in any counter.
+func (f *findings) members(d *Deployment) {
+	asked, err := d.asked()
+	if err != nil || d.Indexes == nil || d.enterprise() { // where scanned has them
+		return
+	}
+	for _, index := range asked.IndexesIn(false) {
+		group, is := strings.CutSuffix(index, " COLLECTION_GROUP member")
+		if state := d.Indexes[index]; is && strings.HasSuffix(group, layout.MembersID("")) && state != "READY" && state != "CREATING" {
+			f.add("members-not-indexed", group+".member", "it has no index in its collection group", d.made("the index of "+group+".member in the collection group"))
+		}
+	}
+}
+
 // unindexed reports whether a query is known to have no index yet.
 func (d *Deployment) unindexed(a *layout.Aggregation) bool {
-	index := settings.IndexOf(a)
-	return index != "" && d.Indexes != nil && d.Indexes[index] != "READY"
+	index := settings.IndexOf(a, false)
+	return index != "" && !d.enterprise() && d.Indexes != nil && d.Indexes[index] != "READY"
 }
 
 // look lists the composite indexes of a collection group.
@@ -130,18 +143,8 @@ func (d *Deployment) look(a *layout.Aggregation) string {
 	return line("gcloud", "firestore", "indexes", "composite", "list", "--project="+d.Target.Project, "--database="+d.Target.Database)
 }
 
-func (d *Deployment) indexes(name FieldName, flag string) string {
+// turnOn gives a field its index back.
+func (d *Deployment) turnOn(name FieldName) string {
 	return line("gcloud", "firestore", "indexes", "fields", "update", name.Field,
-		"--project="+d.Target.Project, "--database="+d.Target.Database, "--collection-group="+name.Group, flag)
-}
-
-// summed are the fields that are added up with sum().
-func (d *Deployment) summed() string {
-	var names []string
-	for _, want := range wantedOf(d.Target) {
-		if want.indexed {
-			names = append(names, want.name.String())
-		}
-	}
-	return strings.Join(names, ", ")
+		"--project="+d.Target.Project, "--database="+d.Target.Database, "--collection-group="+name.Group, "--clear-exemption")
 }

@@ -3,10 +3,11 @@ package doctor
 import (
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/ledger"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -192,11 +193,11 @@ type Binding struct {
 
 // Database is the Firestore database.
 type Database struct {
-	Missing  bool
-	Created  time.Time
-	Backup   string // the backup that it was restored from; empty where it was not
-	Location string // a region, or a multi-region such as nam5
-	Standard bool   // of the Standard edition
+	Missing    bool
+	Created    time.Time
+	Backup     string // the backup that it was restored from; empty where it was not
+	Location   string // a region, or a multi-region such as nam5
+	Enterprise bool   // of the Enterprise edition
 }
 
 // Alert is an alert policy.
@@ -239,9 +240,11 @@ type Counters struct {
 	More bool // whether there are others
 	// of all counters, those that can't be rolled up: the first ten to be tried again
 	Noted []store.Note
+	// Extension is why Firebase's extension, whose clients are taken over, is taken to run; nil where it isn't.
+	Extension error
 }
 
-// Counter is a counter, its shards and its ledger, all as of one time.
+// Counter is a counter, its shards and its base, all as of one time.
 type Counter struct {
 	ID        string
 	At        time.Time // when it was like this
@@ -252,11 +255,19 @@ type Counter struct {
 	Held      map[string]Held    // :: field, also of those that count documents → what its document holds
 	Recounts  map[string]Recount // :: field that counts documents → what they come to
 	Shards    []Shard
-	Shares    []book.ShareFault // what is wrong with the shares of its limits
-	Ledger    *ledger.Ledger    // nil when there is none, or it is an earlier counter's
-	BadLedger string            // why the ledger can't be used
-	// the finding that this is
-	BadLedgerIs string
+	Shares    map[string]string // :: field with a limit → what is wrong with its shards; empty if nothing is
+	HasBase   bool              // beside the document, whatever is in it
+	Base      book.Base         // what totals hold beyond their shards; empty where it can't be used
+	BadBase   string            // why it can't be used
+	BadBaseIs string            // the finding that this is
+	Shown     map[string]Shown  // :: field, also of those that count documents → as of when the document shows it
+	Sums      map[string]*int64 // :: sum of shards → what it comes to with the base; nil where that is no integer's
+}
+
+// Shown is what a document says of a number that it shows.
+type Shown struct {
+	AsOf    time.Time          // zero where nobody knows
+	Written *firestorepb.Value // the number that was written last; nil where nobody knows
 }
 
 // Recount is what the documents of a counted collection come to.
@@ -277,6 +288,8 @@ type Held struct {
 	Count   int64
 	Bad     string // what it holds instead of an integer, or a whole double that counts as one
 	Double  bool   // it is a whole double
+	Kept    bool   // it is what no total replaces: see [book.Overwritable]
+	List    bool   // it is a list
 	Nearest *int64 // the integer nearest to what it holds; nil where that is no number, or too large
 	// what it holds, of a field that is a double; nil where that is not a number
 	Number *float64

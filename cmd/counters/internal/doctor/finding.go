@@ -28,6 +28,7 @@ type Finding struct {
 	Seen     string   `json:"seen"`
 	Means    string   `json:"means"`
 	Fix      string   `json:"fix"` // complete command lines that mend it
+	counter  bool     // Subject is a counter's id, which may be any text
 }
 
 // findings gathers what checks find.
@@ -53,14 +54,20 @@ func Check(d *Deployment, now time.Time) []Finding {
 	f.watches(d)
 	f.regions(d)
 	f.billing(d)
+	f.ceiling(d)
 	f.access(d)
 	f.scheduler(d)
 	f.database(d, now)
 	f.composites(d)
+	f.members(d)
 	f.rules(d)
 	f.monitoring(d)
 	f.budget(d)
+	others := len(f.list)
 	f.counters(d)
+	for i := range f.list[others:] {
+		f.list[others+i].counter = true
+	}
 	slices.SortStableFunc(f.list, func(a, b Finding) int {
 		return cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity))
 	})

@@ -3,6 +3,7 @@ package doctor
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -23,6 +24,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
@@ -39,6 +42,27 @@ type broken struct {
 
 func (d *deployment) env(function, name, value string) {
 	d.function(function).ServiceConfig.EnvironmentVariables[name] = value
+}
+
+// ceiling deploys the functions below a ceiling.
+func (d *deployment) ceiling(t *testing.T, most string) {
+	t.Helper()
+	w := resources.Usual("nam5")
+	w.MostPerDay = most
+	if err := w.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Bound(cost.Standard); err != nil {
+		t.Fatal(err)
+	}
+	for name, share := range map[string]cost.Share{"increment": w.Ceiling.Increment, "rollup": w.Ceiling.Rollup, "reconcile": w.Ceiling.Reconcile} {
+		f := d.function("counters-" + name)
+		f.Labels, f.ServiceConfig.MaxInstanceCount = map[string]string{resources.LabelOfCeiling: resources.CeilingLabel(w.MostPerDay)}, int32(share.Instances)
+		d.env("counters-"+name, "CEILING", share.Units.String())
+		if name != "reconcile" {
+			d.billed("counters-"+name, share.Billing == cost.ByRequest)
+		}
+	}
 }
 
 // longID is that of a counter whose path is longer than what a query compares with.
@@ -266,6 +290,25 @@ var brokenDeployments = []broken{
 		d.had["counters-increment"] = had{billed: 604_800, counted: 10_080}
 	}, "billing-dearer", "counters-increment", "--cpu-throttling"},
 
+	{"open to the internet, without a word of a ceiling", func(_ *testing.T, d *deployment) {
+		d.policies["counters-increment"].Bindings[0].Members = []string{"allUsers"}
+		for _, f := range d.functions[:3] {
+			f.Labels = nil
+			f.ServiceConfig.EnvironmentVariables["AUTH"] = "firebase"
+		}
+	}, "ceiling-missing", "counters-increment", "counters deploy --project my-project --location nam5 --prefix counters --most-per-day 10USD --public --set AUTH=firebase"},
+	{"a ceiling whose instances somebody has raised by hand", func(t *testing.T, d *deployment) {
+		d.ceiling(t, "12.50USD")
+		d.function("counters-increment").ServiceConfig.MaxInstanceCount = 20
+	}, "ceiling-exceeded", "counters-increment", "counters deploy --project my-project --location nam5 --prefix counters --most-per-day 12.5USD --invoker user:web@example.com"},
+	{"a ceiling that somebody has taken from Rollup by hand", func(t *testing.T, d *deployment) {
+		d.ceiling(t, "50USD")
+		d.env("counters-rollup", "CEILING", "writes=1")
+	}, "ceiling-exceeded", "counters-increment", "--most-per-day 50USD"},
+	{"a ceiling that is paid by the request now", func(t *testing.T, d *deployment) {
+		d.ceiling(t, "5.1USD") // by the instance
+		d.billed("counters-increment", true)
+	}, "ceiling-exceeded", "counters-increment", "--most-per-day 5.1USD"},
 	{"a setting that stops the start", func(t *testing.T, d *deployment) {
 		d.env("counters-rollup", "ROLLUP_INTERVAL", "1h")
 	}, "settings-invalid", "counters-rollup", "--remove-env-vars=ROLLUP_INTERVAL"},
@@ -356,7 +399,19 @@ var brokenDeployments = []broken{
 	{"a counted collection without a trigger", func(t *testing.T, d *deployment) {
 		d.count(t)
 		delete(d.triggers, "counters-watch-ratings")
-	}, "watch-missing", "ratings", "gcloud eventarc triggers create counters-watch-" + hashOf("ratings") + " --project=my-project --location=nam5 --destination-run-service=counters-rollup --destination-run-region=us-central1 --service-account=counters-eventarc@my-project.iam.gserviceaccount.com --event-data-content-type=application/protobuf --event-filters=type=google.cloud.firestore.document.v1.written '--event-filters=database=(default)' '--event-filters-path-pattern=document=counters/{counter}/ratings/{document}'\ngcloud pubsub subscriptions update \"$(gcloud eventarc triggers describe "},
+	}, "watch-missing", "ratings", "gcloud eventarc triggers create counters-watch-" + hashOf("ratings") + " --project=my-project --location=nam5 --destination-run-service=counters-rollup --destination-run-region=us-central1 --service-account=counters-eventarc@my-project.iam.gserviceaccount.com --event-data-content-type=application/protobuf --event-filters=type=google.cloud.firestore.document.v1.written '--event-filters=database=(default)' '--event-filters-path-pattern=document=counters/{counter}/ratings/{document}' --format=none\ngcloud pubsub subscriptions update \"$(gcloud eventarc triggers describe "},
+	{"the extension's shards without a trigger", func(t *testing.T, d *deployment) {
+		d.succeed(t)
+		delete(d.triggers, "counters-watch-extension")
+	}, "watch-missing", "_counter_shards_", "'--event-filters-path-pattern=document=posts/{post}/_counter_shards_/{document}'"},
+	{"an extension that still runs", func(t *testing.T, d *deployment) {
+		d.succeed(t)
+		d.set(t, "_firebase_ext_/sharded_counter", map[string]any{"workers": []any{}})
+	}, "extension-runs", "posts/{post}", "firebase ext:uninstall firestore-counter --project=my-project"},
+	{"rules that keep the extension's clients out", func(t *testing.T, d *deployment) {
+		d.succeed(t)
+		d.ruleset = "rules_version = '2';\nservice cloud.firestore {\n  match /databases/{database}/documents {\n    match /posts/{post} {\n      allow read: if true; // _counter_shards_\n    }\n  }\n}\n"
+	}, "rules-extension", "(default)", "https://firebaserules.googleapis.com/v1/"},
 	{"a trigger of a collection that isn't counted", func(t *testing.T, d *deployment) {
 		d.count(t)
 		d.triggers["counters-watch-ratings"].EventFilters[2].Value = "counters/{counter}/notes/{note}"
@@ -417,7 +472,7 @@ var brokenDeployments = []broken{
 		}
 		d.services["counters-increment"].InvokerIamDisabled = true
 		d.policies["counters-increment"].Bindings = nil
-	}, "upgrade-unfinished", "counters-rollup", "--prefix counters --no-invoker-check --set AUTH=firebase"},
+	}, "upgrade-unfinished", "counters-rollup", "--prefix counters --no-invoker-check --most-per-day none --set AUTH=firebase"},
 	{"a project from before Pub/Sub's agent could make tokens", func(t *testing.T, d *deployment) {
 		d.since = time.Date(2021, 4, 1, 0, 0, 0, 0, time.UTC)
 	}, "pubsub-agent-role-missing", "Pub/Sub's service agent", "--role=roles/iam.serviceAccountTokenCreator --condition=None --member=\"serviceAccount:service-$(gcloud projects describe my-project"},
@@ -556,16 +611,20 @@ var brokenDeployments = []broken{
 	{"no database", func(t *testing.T, d *deployment) {
 		d.databases = nil
 	}, "database-missing", "(default)", "gcloud firestore databases create --project=my-project '--database=(default)' --location=nam5"},
-	{"the Enterprise edition", func(t *testing.T, d *deployment) {
+	{"a query without an index in Enterprise edition", func(t *testing.T, d *deployment) {
+		d.count(t)
 		d.databases[0].DatabaseEdition = adminpb.Database_ENTERPRISE
-	}, "database-enterprise", "(default)", "--database=counters --location=nam5 --edition=standard"},
-	{"the Enterprise edition, of a deployment with settings", func(t *testing.T, d *deployment) {
+		d.indexes = slices.DeleteFunc(d.indexes, func(i *adminpb.Index) bool { return len(i.GetFields()) == 3 })
+	}, "database-enterprise", "(default)", "gcloud firestore indexes composite create --project=my-project '--database=(default)' --collection-group=ratings --query-scope=collection --field-config=field-path=public,order=ascending --field-config=field-path=of.stars,order=ascending"},
+	{"seats in Enterprise edition", func(t *testing.T, d *deployment) {
 		d.databases[0].DatabaseEdition = adminpb.Database_ENTERPRISE
+		group := composite("total_members", "member")
+		group.QueryScope = adminpb.Index_COLLECTION_GROUP
+		d.indexes = append(d.indexes, composite("counter_requests", "until"), composite("counter_requests", "due"), group)
 		for _, name := range []string{"counters-increment", "counters-rollup", "counters-reconcile"} {
 			d.env(name, "AUTH", "firebase")
-			d.env(name, "RATE_LIMIT", "5")
 		}
-	}, "database-enterprise", "(default)", "--invoker user:web@example.com --set DATABASE=counters --set AUTH=firebase --set RATE_LIMIT=5"},
+	}, "database-enterprise", "(default)", "--collection-group=total_members --query-scope=collection --field-config=field-path=until,order=ascending --density=sparse-any"},
 	{"no TTL policy", func(t *testing.T, d *deployment) {
 		d.fields["counter_requests.expire_at"].TtlConfig = nil
 	}, "ttl-missing", "counter_requests.expire_at", "gcloud firestore fields ttls update expire_at --project=my-project '--database=(default)' --collection-group=counter_requests --enable-ttl"},
@@ -575,15 +634,15 @@ var brokenDeployments = []broken{
 	{"an index on the markers", func(t *testing.T, d *deployment) {
 		d.fields["counter_requests.expire_at"].IndexConfig = indexed()
 	}, "index-not-exempt", "counter_requests.expire_at", "gcloud firestore indexes fields update expire_at --project=my-project '--database=(default)' --collection-group=counter_requests --disable-indexes"},
-	{"an index on the ledger", func(t *testing.T, d *deployment) {
-		delete(d.fields, "counter_rollup.states")
-	}, "index-not-exempt", "counter_rollup.states", "--collection-group=counter_rollup --disable-indexes"},
-	{"an index on the ledger's further fields", func(t *testing.T, d *deployment) {
-		delete(d.fields, "counter_rollup.answers")
-	}, "index-not-exempt", "counter_rollup.answers", "--collection-group=counter_rollup --disable-indexes"},
-	{"an index on the ledger's counted collections", func(t *testing.T, d *deployment) {
-		delete(d.fields, "counter_rollup.ops")
-	}, "index-not-exempt", "counter_rollup.ops", "--collection-group=counter_rollup --disable-indexes"},
+	{"an index on the base", func(t *testing.T, d *deployment) {
+		delete(d.fields, "counter_rollup.base")
+	}, "index-not-exempt", "counter_rollup.base", "--collection-group=counter_rollup --disable-indexes"},
+	{"an index on the base's imports", func(t *testing.T, d *deployment) {
+		delete(d.fields, "counter_rollup.imported")
+	}, "index-not-exempt", "counter_rollup.imported", "--collection-group=counter_rollup --disable-indexes"},
+	{"an index on our map in a counter's document", func(t *testing.T, d *deployment) {
+		delete(d.fields, "counters.counter_rollup")
+	}, "timestamp-indexed", "counters.counter_rollup", "--collection-group=counters --disable-indexes"},
 	{"an index on our map in the app's documents", func(t *testing.T, d *deployment) {
 		d.host(t)
 		delete(d.fields, "posts.counter_rollup")
@@ -594,6 +653,14 @@ var brokenDeployments = []broken{
 	{"no index on the counts", func(t *testing.T, d *deployment) {
 		d.fields["shards.count"] = &adminpb.Field{IndexConfig: &adminpb.Field_IndexConfig{}}
 	}, "count-not-indexed", "shards.count", "--clear-exemption"},
+
+	{"no index on the members of a further field", func(t *testing.T, d *deployment) {
+		d.host(t)
+		for _, f := range d.functions[:3] {
+			f.ServiceConfig.EnvironmentVariables["MEMBERS"] = "any"
+		}
+		d.fields["views_members.member"] = &adminpb.Field{IndexConfig: indexed()}
+	}, "members-not-indexed", "views_members.member", "/collectionGroups/views_members/fields/member?updateMask=indexConfig"},
 
 	{"no index on a further field", func(t *testing.T, d *deployment) {
 		d.host(t)
@@ -611,13 +678,13 @@ var brokenDeployments = []broken{
 	{"Reconcile has seen that the app's document is gone", func(t *testing.T, d *deployment) {
 		d.host(t)
 		d.remove(t, "posts/a")
-		d.set(t, "posts/a/counter_rollup/ledger", map[string]any{"gone_at": time.Now()})
+		d.set(t, "posts/a/counter_rollup/base", map[string]any{"gone_at": time.Now()})
 		d.pass(25 * time.Hour)
 	}, "cleanup-waiting", "a", "--hosted a"},
 	{"nothing cleans up", func(t *testing.T, d *deployment) {
 		d.host(t)
 		d.remove(t, "posts/a")
-		d.set(t, "posts/a/counter_rollup/ledger", map[string]any{"gone_at": time.Now()})
+		d.set(t, "posts/a/counter_rollup/base", map[string]any{"gone_at": time.Now()})
 		d.pass(49 * time.Hour)
 	}, "cleanup-overdue", "a", "--hosted a"},
 	{"a field that was added, and no event has come since", func(t *testing.T, d *deployment) {
@@ -640,7 +707,7 @@ var brokenDeployments = []broken{
 			t.Fatal(err)
 		}
 	}, "field-not-counted", "site", "counters reconcile --project=my-project"},
-	{"a counter that was made again over an earlier one's ledger", func(t *testing.T, d *deployment) {
+	{"a counter that was made again over an earlier one's base", func(t *testing.T, d *deployment) {
 		d.remove(t, "counters/visits")
 		d.set(t, "counters/visits", map[string]any{"num_shards": 3})
 	}, "field-not-counted", "visits", "counters reconcile --project=my-project visits"},
@@ -648,8 +715,19 @@ var brokenDeployments = []broken{
 		d.set(t, "counters/visits", map[string]any{"total": 7})
 	}, "total-differs", "visits", "counters reconcile --project=my-project visits"},
 	{"another program takes the total away", func(t *testing.T, d *deployment) {
-		d.set(t, "counters/visits", map[string]any{"total": "many"})
+		d.set(t, "counters/visits", map[string]any{"total": nil})
 	}, "total-differs", "visits", "counters reconcile --project=my-project visits"},
+	{"another program makes the total a text", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/visits", map[string]any{"total": "many"})
+	}, "field-not-a-number", "visits", ""},
+	{"the app has a list in a shown field", func(t *testing.T, d *deployment) {
+		d.host(t)
+		d.set(t, "posts/a", map[string]any{"likes": []string{"uid-1"}})
+	}, "field-not-a-number", "a", "counters import members --project=my-project '--path=posts/{post}' --field=likes '--counter-path=posts/{post}' --fields=likes,views --hosted"},
+	{"the app has a list where documents are counted", func(t *testing.T, d *deployment) {
+		d.count(t)
+		d.set(t, "counters/visits", map[string]any{"comments": []string{"first!"}})
+	}, "field-not-a-number", "visits", ""},
 	{"an event was lost", func(t *testing.T, d *deployment) {
 		d.add(t, "visits", 3)
 		d.pass(2 * time.Minute)
@@ -663,22 +741,26 @@ var brokenDeployments = []broken{
 	{"a counter of a public snippet", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/-snippet", map[string]any{"num_shards": 2})
 		d.set(t, "counters/-snippet/shards/0", map[string]any{"count": 4})
-	}, "ledger-missing", "-snippet", "counters reconcile --project=my-project -- -snippet"},
-	{"a ledger that another program wrote", func(t *testing.T, d *deployment) {
-		d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"states": map[string]any{"0": 5}})
-	}, "ledger-invalid", "visits", "counters reconcile --project=my-project --rebuild-ledgers visits"},
-	{"a ledger of an earlier format", func(t *testing.T, d *deployment) {
-		d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"format": 2})
-	}, "ledger-format", "visits", "counters reconcile --project=my-project --rebuild-ledgers visits"},
-	{"a ledger of other shards", func(t *testing.T, d *deployment) {
-		d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"shards": "parts"})
-	}, "ledger-others", "visits", "counters reconcile --project=my-project --rebuild-ledgers visits"},
+	}, "base-missing", "-snippet", "counters reconcile --project=my-project -- -snippet"},
+	{"a base that another program wrote", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/visits/counter_rollup/base", map[string]any{"base": map[string]any{"count": "five"}})
+	}, "base-invalid", "visits", "-X DELETE https://firestore.googleapis.com/v1/projects/my-project/databases/%28default%29/documents/counters/visits/counter_rollup/base\ncounters reconcile --project=my-project visits"},
+	{"a base of an earlier format", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/visits/counter_rollup/base", map[string]any{"format": 1})
+	}, "base-format", "visits", "counters reconcile --project=my-project visits"},
+	{"a base of other shards", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/visits/counter_rollup/base", map[string]any{"shards": "parts"})
+	}, "base-others", "visits", ""},
+	{"a document of the app's own, in shards of which something is counted", func(t *testing.T, d *deployment) {
+		d.set(t, "counters/post", map[string]any{"title": "Hello"})
+		d.set(t, "counters/post/shards/0", map[string]any{"count": 4})
+	}, "base-others", "post", ""},
 	{"a counter that can't be rolled up", func(t *testing.T, d *deployment) {
 		path, err := layout.Place{Project: testProject}.Layout()
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.set(t, strings.TrimPrefix(path.Note("gone"), path.Document("")), map[string]any{"counter": "gone", "since": today, "due": today, "tries": 3, "why": "ledger is damaged"})
+		d.set(t, strings.TrimPrefix(path.Note("gone"), path.Document("")), map[string]any{"counter": "gone", "since": today, "due": today, "tries": 3, "why": "base is damaged"})
 	}, "counter-noted", "gone", "counters reconcile --project=my-project gone"},
 	{"shards beyond the number", func(t *testing.T, d *deployment) {
 		if err := d.counter(t, "large").Create(t.Context(), shards.CreateOptions{Shards: 3}); err != nil {
@@ -687,30 +769,21 @@ var brokenDeployments = []broken{
 		d.set(t, "counters/large", map[string]any{"num_shards": 2})
 		d.set(t, "counters/large/shards/2", map[string]any{"count": 5})
 	}, "shards-above-number", "large", "counters resize --project=my-project --shards=3 large"},
-	{"a share that something else wrote", func(t *testing.T, d *deployment) {
-		d.limit(t, "tickets", 100)
-		d.set(t, "counters/tickets/shards/limited-0", map[string]any{"share(count)": 1000})
-	}, "shares-differ", "tickets", "counters reconcile --project=my-project tickets"},
-	{"a shard beside those of a limit", func(t *testing.T, d *deployment) {
-		d.limit(t, "tickets", 100)
-		d.set(t, "counters/tickets/shards/0", map[string]any{"count": 1})
-	}, "shares-differ", "tickets", "counters reconcile --project=my-project tickets"},
-	{"more than the limit", func(t *testing.T, d *deployment) {
-		d.limit(t, "tickets", 100)
-		d.set(t, "counters/tickets/shards/limited-0", map[string]any{"count": 101})
-		d.reconcile(t, "tickets")
-	}, "limit-exceeded", "tickets", "counters limit --project=my-project --field=total tickets 101"},
 	{"members that are no number", func(t *testing.T, d *deployment) {
-		d.limit(t, "tickets", 100)
-		d.set(t, "counters/tickets/shards/limited-0", map[string]any{"members(count)": "many"})
-	}, "limit-unclear", "tickets", "counters limit --project=my-project --none --field=total tickets"},
-	{"a total that holds more than the shards of a limit", func(t *testing.T, d *deployment) {
-		d.limit(t, "tickets", 100)
-		d.set(t, "counters/tickets/counter_rollup/ledger", map[string]any{"base": map[string]any{"count": 5}})
-		d.reconcile(t, "tickets")
-	}, "limit-beside-base", "tickets", "counters limit --project=my-project --none --field=total tickets"},
+		const fields = "total=count,seats=limit(100)"
+		d.serves("counters/{counter}", fields, false)
+		c := d.counterOf(t, shards.Config{Place: shards.Place{Fields: fields}}, "tickets")
+		if err := errors.Join(c.Create(t.Context(), shards.CreateOptions{Shards: 3}), c.SetLimit(t.Context(), "seats", 50)); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"visits", "tickets"} {
+			d.reconcileOf(t, rollup.Config{Place: rollup.Place{Fields: fields}}, id)
+		}
+		d.set(t, "counters/tickets/shards/seats~0", map[string]any{"members(seats)": "many"})
+	}, "limit-unclear", "tickets", ""},
 	{"a large deletion that was interrupted", func(t *testing.T, d *deployment) {
-		d.set(t, "counters/visits", map[string]any{"deleting": true})
+		d.remove(t, "counters/visits")
+		d.set(t, "counters/visits/counter_rollup/base", map[string]any{"ending": true})
 		d.pass(2 * time.Minute)
 	}, "deletion-unfinished", "visits", "counters reconcile --project=my-project visits"},
 	{"shards of Google's snippet for Go", func(t *testing.T, d *deployment) {
@@ -736,7 +809,7 @@ var brokenDeployments = []broken{
 	}, "shard-count-double", "visits", "updateMask.fieldPaths=count"},
 	{"a shard that holds digits", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/visits/shards/0", map[string]any{"count": "17"})
-	}, "shard-count-not-number", "visits", "counters reconcile --project=my-project visits"},
+	}, "shard-count-not-number", "visits", `{"fields":{"count":{"integerValue":"0"}}}`},
 }
 
 // hashOf is what the name of a counted collection's trigger ends with.

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
 // entryPoints are the functions of a deployment, by their names in the source.
@@ -70,7 +72,7 @@ func (f *findings) functions(d *Deployment, now time.Time) {
 
 func (d *Deployment) where() string {
 	if d.Target.Location != "" {
-		return " in " + strings.Join(regionsNear(d.Target.Location), " or ")
+		return " in " + strings.Join(resources.Near(d.Target.Location), " or ")
 	}
 	return " in any region"
 }

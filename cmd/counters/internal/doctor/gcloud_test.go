@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/spf13/pflag"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
 // parseAll reads command lines and lets gcloud's own parser take each, which runs nothing.
@@ -37,7 +42,8 @@ for line in sys.stdin:
             print(f"{line.strip()}\n  is not run")
 `
 
-// A shell and our script take each command that is proposed, and gcloud's parser takes all of them, once they have been found.
+// A shell and our program take each command that is proposed, and gcloud's parser takes all of them, once they have
+// been found.
 func init() {
 	trial = func(all *testing.T) func(*testing.T, string) {
 		var mu sync.Mutex
@@ -47,7 +53,7 @@ func init() {
 			t.Helper()
 			for part := range strings.SplitSeq(command, " && ") {
 				if strings.HasPrefix(part, "counters deploy ") {
-					dryRun(t, part)
+					takes(t, part)
 				}
 				if strings.HasPrefix(part, "gcloud ") {
 					mu.Lock()
@@ -109,27 +115,18 @@ func TestCommandsOfTheDocs(t *testing.T) {
 	parsedByGcloud(t, commands)
 }
 
-// dryRun lets the deployment script say what it would do.
-func dryRun(t *testing.T, command string) string {
+// takes has the program read the options of a deployment, as a shell hands them on.
+func takes(t *testing.T, command string) {
 	t.Helper()
-	cmd := exec.Command("bash", "-c", strings.Replace(command, "counters deploy", "scripts/deploy.sh", 1)+" --dry-run")
-	cmd.Dir = "../../../.."
-	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
-	out, err := cmd.CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\0' "+strings.TrimPrefix(command, "counters deploy ")).Output()
 	if err != nil {
-		t.Errorf("%s: %v\n%s", command, err, out)
+		t.Fatalf("%s: %v", command, err)
 	}
-	return string(out)
-}
-
-// The functions go where doctor expects them, by default.
-func TestRegionsAreThoseOfTheScript(t *testing.T) {
-	t.Parallel()
-	for _, location := range []string{"nam5", "nam7", "eur3", "europe-west1"} {
-		out := dryRun(t, "counters deploy --project my-project --location "+location)
-		if want := "gcloud functions deploy counters-increment --gen2 --project=my-project --region=" + regionsNear(location)[0] + " "; !strings.Contains(out, want) {
-			t.Errorf("%s: no %q in:\n%s", location, want, out)
-		}
+	var w resources.Wanted
+	flags := pflag.NewFlagSet("deploy", pflag.ContinueOnError)
+	w.Flags(flags)
+	if err := errors.Join(flags.Parse(strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")), w.Check()); err != nil {
+		t.Errorf("%s: %v", command, err)
 	}
 }
 

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -27,6 +26,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/emulator"
 	rules "github.com/firestore-counters/counters/firestore"
 	"github.com/firestore-counters/counters/rollup"
@@ -162,16 +162,6 @@ func (d *deployment) add(t *testing.T, id string, by int64) {
 	}
 }
 
-// limit makes a counter with a limit, and rolls it up.
-func (d *deployment) limit(t *testing.T, id string, n int64) {
-	t.Helper()
-	c := d.counter(t, id)
-	if err := errors.Join(c.Create(t.Context(), shards.CreateOptions{Shards: 3}), c.SetLimit(t.Context(), "total", n)); err != nil {
-		t.Fatal(err)
-	}
-	d.reconcile(t, id)
-}
-
 func (d *deployment) reconcile(t *testing.T, id string) {
 	t.Helper()
 	d.reconcileOf(t, rollup.Config{}, id)
@@ -201,7 +191,7 @@ func (d *deployment) serves(path, fields string, hosted bool) {
 	}
 	d.function("counters-rollup").EventTrigger.EventFilters[1].Value = path + "/shards/{shard}"
 	for _, name := range []string{"updated_at", "created_at", "counter_rollup"} {
-		d.fields[collection+"."+name] = d.fields["counter_rollup.states"]
+		d.fields[collection+"."+name] = d.fields["counter_rollup.base"]
 	}
 }
 
@@ -258,6 +248,23 @@ func (d *deployment) host(t *testing.T) {
 	d.reconcileHosted(t, "a")
 }
 
+// succeed lets the deployment take over what clients of Firebase's extension count.
+func (d *deployment) succeed(t *testing.T) {
+	t.Helper()
+	d.count(t)
+	delete(d.triggers, "counters-watch-ratings")
+	trigger := d.triggers["counters-watch-comments"]
+	delete(d.triggers, "counters-watch-comments")
+	trigger.Name = strings.Replace(trigger.Name, "comments", "extension", 1)
+	trigger.EventFilters[2].Value = hostedConfig.Counters + "/_counter_shards_/{any}"
+	d.triggers["counters-watch-extension"] = trigger
+	d.host(t)
+	for _, f := range d.functions[:3] {
+		f.ServiceConfig.EnvironmentVariables["EXTENSION"] = "true"
+	}
+	d.ruleset = strings.Replace(rules.Rules, "match /databases/{database}/documents {", "match /databases/{database}/documents {\n    match /posts/{post}/_counter_shards_/{shard} { allow get, write: if true; }", 1)
+}
+
 // countUsers lets the deployment count all users, and nothing else, in one counter that isn't
 // there.
 func (d *deployment) countUsers(t *testing.T) {
@@ -312,9 +319,10 @@ func healthyCloud() *cloud {
 		}},
 		fields: map[string]*adminpb.Field{
 			"counter_requests.expire_at": {IndexConfig: &adminpb.Field_IndexConfig{}, TtlConfig: &adminpb.Field_TtlConfig{State: adminpb.Field_TtlConfig_ACTIVE}},
-			"counter_rollup.states":      {IndexConfig: &adminpb.Field_IndexConfig{}},
-			"counter_rollup.answers":     {IndexConfig: &adminpb.Field_IndexConfig{}},
-			"counter_rollup.ops":         {IndexConfig: &adminpb.Field_IndexConfig{}},
+			"counter_rollup.base":        {IndexConfig: &adminpb.Field_IndexConfig{}},
+			"counter_rollup.replaced":    {IndexConfig: &adminpb.Field_IndexConfig{}},
+			"counter_rollup.imported":    {IndexConfig: &adminpb.Field_IndexConfig{}},
+			"counters.counter_rollup":    {IndexConfig: &adminpb.Field_IndexConfig{}},
 			"counters.updated_at":        {IndexConfig: &adminpb.Field_IndexConfig{}},
 			"counters.created_at":        {IndexConfig: &adminpb.Field_IndexConfig{}},
 		},
@@ -358,12 +366,12 @@ func healthyCloud() *cloud {
 	c.function("counters-reconcile").ServiceConfig.TimeoutSeconds = 300
 	c.images = map[string]*artifactregistry.Policy{"counters-functions": {Bindings: []*artifactregistry.Binding{{Role: "roles/artifactregistry.writer", Members: []string{member("build")}}}}}
 	c.grant("roles/logging.logWriter", "", member("build"))
-	c.grant("roles/storage.objectViewer", ofSources, member("build"))
+	c.grant("roles/storage.objectViewer", resources.SourcesOnly, member("build"))
 	c.ruleset = rules.Rules
 	c.alerts = map[string]bool{"a policy of others": false}
 	c.oldest = map[string]int64{"of-counters-rollup": 2}
 	for _, prefix := range []string{"counters", "likes"} {
-		metrics, alerts := watching(prefix)
+		metrics, alerts := resources.Watching(prefix)
 		c.metrics = append(c.metrics, metrics...)
 		for _, alert := range alerts {
 			c.alerts[alert] = true
@@ -392,6 +400,7 @@ func (c *cloud) deploy(name, entryPoint string, concurrency int32, invoker strin
 	full := "counters-" + name
 	service := "projects/" + testProject + "/locations/" + testRegion + "/services/" + full
 	c.functions = append(c.functions, &functionspb.Function{
+		Labels:      map[string]string{resources.LabelOfCeiling: "none"},
 		Name:        "projects/" + testProject + "/locations/" + testRegion + "/functions/" + full,
 		State:       functionspb.Function_ACTIVE,
 		Environment: functionspb.Environment_GEN_2,

@@ -1,48 +1,19 @@
 package doctor
 
 import (
-	"encoding/json"
-	"fmt"
-	"io/fs"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
-	source "github.com/firestore-counters/counters"
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
-
-// watching are the metrics and the alert policies that every deployment makes, by the names that
-// they have with a prefix.
-func watching(prefix string) (metrics, alerts []string) {
-	named := func(folder, key string) (names []string) {
-		files, err := fs.Glob(source.Source, "terraform/monitoring/"+folder+"/*.json")
-		if err != nil || len(files) == 0 {
-			panic(fmt.Sprintf("no %s: %v", folder, err)) // Not possible: they are ours.
-		}
-		for _, file := range files {
-			text, err := source.Source.ReadFile(file)
-			var of map[string]any
-			if err == nil {
-				err = json.Unmarshal(text, &of)
-			}
-			name, ok := of[key].(string)
-			if err != nil || !ok {
-				panic(fmt.Sprintf("%s has no %s: %v", path.Base(file), key, err))
-			}
-			names = append(names, strings.ReplaceAll(name, "${prefix}", prefix))
-		}
-		return names
-	}
-	return named("metrics", "name"), named("alerts", "displayName")
-}
 
 // monitoring looks at what would tell of trouble.
 func (f *findings) monitoring(d *Deployment) {
 	if len(d.Functions.all()) == 0 {
 		return
 	}
-	metrics, alerts := watching(d.Target.Prefix)
+	metrics, alerts := resources.Watching(d.Target.Prefix)
 	if d.Metrics != nil {
 		if gone := without(metrics, d.Metrics); len(gone) > 0 {
 			f.add("metric-missing", "log-based metrics", "there is no "+strings.Join(gone, ", "), d.deploy())
@@ -86,7 +57,7 @@ func without(names, others []string) (left []string) {
 
 // channels are where the deployment's alerts are sent, sorted.
 func (d *Deployment) channels() (all []string) {
-	_, alerts := watching(d.Target.Prefix)
+	_, alerts := resources.Watching(d.Target.Prefix)
 	for _, name := range alerts {
 		all = append(all, d.Alerts[name].Channels...)
 	}
@@ -96,6 +67,6 @@ func (d *Deployment) channels() (all []string) {
 
 // noAlerts reports whether the deployment is one that has no alerts, as far as is known.
 func (d *Deployment) noAlerts() bool {
-	_, alerts := watching(d.Target.Prefix)
+	_, alerts := resources.Watching(d.Target.Prefix)
 	return d.Alerts != nil && len(without(alerts, slices.Collect(maps.Keys(d.Alerts)))) == len(alerts)
 }

@@ -5,6 +5,8 @@ import (
 	"path"
 
 	"google.golang.org/api/serviceusage/v1"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
 // apis reads which APIs are turned off.
@@ -17,9 +19,9 @@ func (r *Reader) apis(ctx context.Context, d *Deployment) error {
 		return denied(err)
 	}
 	parent := "projects/" + d.Target.Project
-	names := make([]string, len(needed))
-	for i, api := range needed {
-		names[i] = parent + "/services/" + api
+	var names []string
+	for _, api := range resources.APIs() {
+		names = append(names, parent+"/services/"+api)
 	}
 	answer, err := client.Services.BatchGet(parent).Names(names...).Context(ctx).Do()
 	if err != nil {

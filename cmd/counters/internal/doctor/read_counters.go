@@ -16,7 +16,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/seats"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -25,7 +27,7 @@ const firestoreAPI = "firestore.googleapis.com"
 // parallel is how many counters are read side by side.
 const parallel = 8
 
-// counters reads the first counters, with their shards and ledgers.
+// counters reads the first counters, with their shards and bases.
 func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 	if d.Database != nil && d.Database.Missing || d.Target.Most <= 0 {
 		return nil
@@ -46,6 +48,12 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 	if err != nil {
 		return denied(err)
 	}
+	var runs error
+	if db.Layout.Extension {
+		if runs = extension.Stopped(ctx, db); runs != nil && !errors.Is(runs, extension.ErrRuns) {
+			return denied(runs)
+		}
+	}
 	read := make([]*Counter, len(ids))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
@@ -60,7 +68,7 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 	if err := group.Wait(); err != nil {
 		return denied(err)
 	}
-	d.Counters = &Counters{More: more, Noted: noted}
+	d.Counters = &Counters{More: more, Noted: noted, Extension: runs}
 	for _, c := range read {
 		if c != nil {
 			d.Counters.Read = append(d.Counters.Read, *c)
@@ -97,15 +105,18 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	doc, at := k.Doc, k.At
 	c := &Counter{
 		ID: id, At: at, Exists: doc != nil, Changed: doc.GetUpdateTime().AsTime(), Held: map[string]Held{}, Recounts: map[string]Recount{},
-		Ledger: k.Ledger, Deleting: book.Deleting(db.Layout, doc),
+		HasBase: k.HasBase(), Base: k.Base, Deleting: k.Deleting(), Shown: map[string]Shown{}, Sums: map[string]*int64{}, Shares: map[string]string{},
+	}
+	if k.Deleting() {
+		c.Changed = k.BaseVersion()
 	}
 	if err := k.Unusable; err != nil {
-		c.BadLedger, c.BadLedgerIs = err.Error(), "ledger-invalid"
+		c.BadBase, c.BadBaseIs = err.Error(), "base-invalid"
 		switch {
 		case errors.Is(err, book.ErrFormat):
-			c.BadLedgerIs = "ledger-format"
+			c.BadBaseIs = "base-format"
 		case errors.Is(err, book.ErrOthers):
-			c.BadLedgerIs = "ledger-others"
+			c.BadBaseIs = "base-others"
 		}
 	}
 	if n := book.NumShards(db.Layout, doc); n > 0 {
@@ -121,8 +132,16 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	for _, doc := range shards {
 		c.Shards = append(c.Shards, decodeShard(doc, db.Layout.Fields))
 	}
-	if c.Ledger != nil {
-		c.Shares = book.ShareFaults(c.Ledger, shards)
+	for _, field := range db.Layout.Shown() {
+		c.Shown[field.Name] = Shown{AsOf: k.AsOf(field), Written: k.Written(field)}
+	}
+	for _, field := range db.Layout.Fields {
+		if total, ok := k.Base.Total(field, book.Shards(shards).Add(field)); ok {
+			c.Sums[field.Name] = &total
+		}
+	}
+	for _, field := range db.Layout.Limited() {
+		c.Shares[field.Name] = seats.Wrong(book.Shards(shards).Of(field), field)
 	}
 	for _, field := range db.Layout.Counted {
 		c.Held[field.Name] = held(doc, field.Name)
@@ -130,9 +149,10 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 			return nil, err
 		}
 	}
-	nothing := !k.HasLedger() && len(c.Shards) == 0
+	nothing := !k.HasBase() && len(c.Shards) == 0
 	switch {
-	case db.Layout.Hosted && nothing, !db.Layout.Hosted && !c.Exists && (k.HasLedger() || nothing):
+	case c.Deleting:
+	case db.Layout.Hosted && nothing, nothing && k.CheckSettings() != nil, !db.Layout.Hosted && !c.Exists && (k.HasBase() || nothing):
 		return nil, nil
 	}
 	return c, nil
@@ -179,10 +199,13 @@ func held(doc *firestorepb.Document, field string) Held {
 }
 
 func valueOf(value *firestorepb.Value) Held {
-	h := Held{There: true, Number: store.Number(value)}
+	h := Held{There: true, Kept: !book.Overwritable(value), List: value.GetArrayValue() != nil, Number: store.Number(value)}
 	var ok bool
 	if h.Count, ok = store.Integer(value); !ok {
-		h.Bad, h.Nearest = value.String(), nearest(value)
+		h.Bad, h.Nearest = fmt.Sprintf("%.200s", value), nearest(value)
+	}
+	if h.List { // of 20,000 ids, say
+		h.Bad = "a list"
 	}
 	_, double := value.GetValueType().(*firestorepb.Value_DoubleValue)
 	h.Double = ok && double
@@ -204,8 +227,9 @@ func decodeShard(doc *firestorepb.Document, fields layout.Fields) Shard {
 	s := Shard{ID: path.Base(doc.GetName()), Held: map[string]Held{}, Updated: doc.GetUpdateTime().AsTime()}
 	counted := map[string]bool{}
 	for _, field := range fields {
-		s.Held[field.Name] = held(doc, field.Shard)
-		counted[field.Shard] = true
+		if counted[field.Shard] = true; field.CountedIn(s.ID) {
+			s.Held[field.Name] = held(doc, field.Shard)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.GetFields())) {
 		if _, integer := store.Integer(doc.GetFields()[name]); integer && !counted[name] {

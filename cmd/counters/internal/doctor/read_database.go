@@ -10,8 +10,6 @@ import (
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/firestore-counters/counters/internal/settings"
 )
 
 // database reads where the database is, and how it treats the fields that matter.
@@ -34,13 +32,16 @@ func (r *Reader) database(ctx context.Context, d *Deployment) error {
 		err = denied("database", "datastore.databases.getMetadata", err)
 	default:
 		d.Database = &Database{
-			Location: db.GetLocationId(),
-			Standard: db.GetDatabaseEdition() != adminpb.Database_ENTERPRISE, Created: db.GetCreateTime().AsTime(),
+			Location:   db.GetLocationId(),
+			Enterprise: db.GetDatabaseEdition() == adminpb.Database_ENTERPRISE, Created: db.GetCreateTime().AsTime(),
 			Backup: db.GetSourceInfo().GetBackup().GetBackup(),
 		}
 	}
-	for _, want := range wantedOf(d.Target) {
-		field := want.name
+	looked := []FieldName{markers}
+	for _, want := range d.wanted() {
+		looked = append(looked, want.name)
+	}
+	for _, field := range looked {
 		pb, fieldErr := client.GetField(ctx, &adminpb.GetFieldRequest{
 			Name: fmt.Sprintf("%s/collectionGroups/%s/fields/%s", name, field.Group, field.Field),
 		})
@@ -65,18 +66,19 @@ func (r *Reader) database(ctx context.Context, d *Deployment) error {
 	return nil
 }
 
-// readIndexes reads which of the indexes are there that queries of counted collections need.
+// readIndexes reads which of the indexes are there that queries need.
 func readIndexes(ctx context.Context, client *admin.FirestoreAdminClient, d *Deployment) error {
 	indexes := map[string]string{}
-	for _, field := range d.Target.counted() {
-		words := strings.Fields(settings.IndexOf(field.Counted))
-		if len(words) == 0 {
-			continue
-		}
+	asked, err := d.asked()
+	if err != nil {
+		return nil // which settings says
+	}
+	for _, wanted := range asked.IndexesIn(d.enterprise()) {
+		words := strings.Fields(wanted)
 		group, scope, fields := words[0], words[1], words[2:]
 		parent := d.layout().Database + "/collectionGroups/" + group
 		var there []*adminpb.Index
-		if len(fields) == 1 { // is the field's own, and not a composite one
+		if len(fields) == 1 && !d.enterprise() { // is the field's own, and not a composite one
 			pb, err := client.GetField(ctx, &adminpb.GetFieldRequest{Name: parent + "/fields/" + fields[0]})
 			if err != nil {
 				return err
@@ -92,7 +94,7 @@ func readIndexes(ctx context.Context, client *admin.FirestoreAdminClient, d *Dep
 		}
 		for _, index := range there {
 			if index.GetQueryScope().String() == scope && serves(index, fields) {
-				indexes[settings.IndexOf(field.Counted)] = index.GetState().String()
+				indexes[wanted] = index.GetState().String()
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -38,7 +39,7 @@ func fractions(ctx context.Context, db *store.DB, id string, of *layout.Aggregat
 			if _, double := value.GetValueType().(*firestorepb.Value_DoubleValue); !double || integer || !among(db, id, doc, of) {
 				continue // what is no number is not in the sum
 			}
-			if found = append(found, fmt.Sprintf("%s holds %v", strings.TrimPrefix(doc.GetName(), db.Layout.Counter(id)+"/"), value.GetDoubleValue())); len(found) == shownFractions {
+			if found = append(found, fmt.Sprintf("%s holds %v", terminal.Quote(strings.TrimPrefix(doc.GetName(), db.Layout.Counter(id)+"/")), value.GetDoubleValue())); len(found) == shownFractions {
 				return found, true, nil
 			}
 		}

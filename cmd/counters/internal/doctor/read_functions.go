@@ -11,6 +11,8 @@ import (
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"google.golang.org/api/iterator"
 	"google.golang.org/genproto/googleapis/type/date"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
 const functionsAPI = "cloudfunctions.googleapis.com"
@@ -45,7 +47,7 @@ func (r *Reader) functions(ctx context.Context, d *Deployment) error {
 func list(ctx context.Context, client *apiv2.FunctionClient, t Target) (all []*Function, unreachable []string, err error) {
 	regions := []string{"-"} // all
 	if t.Location != "" {
-		regions = regionsNear(t.Location)
+		regions = resources.Near(t.Location)
 	}
 	for _, region := range regions {
 		it := client.ListFunctions(ctx, &functionspb.ListFunctionsRequest{Parent: "projects/" + t.Project + "/locations/" + region})

@@ -82,7 +82,7 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 		for _, n := range d.NotChecked {
 			why = append(why, errors.New(strings.TrimSuffix(n.Part+": "+n.Why+"; "+n.Fix, "; ")))
 		}
-		return nil, fmt.Errorf("nothing of project %s can be read:\n%w", t.Project, errors.Join(why...))
+		return nil, errors.Join(append([]error{fmt.Errorf("nothing of project %s can be read", t.Project)}, why...)...)
 	}
 	return d, nil
 }

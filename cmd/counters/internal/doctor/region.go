@@ -4,23 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
-
-// multiRegions are the regions inside of Firestore's multi-regions, the one to run in first.
-var multiRegions = map[string][]string{
-	"nam5": {"us-central1"},
-	"nam7": {"us-central1", "us-east4"},
-	"eur3": {"europe-west4", "europe-west1"},
-}
-
-// regionsNear are the regions whose functions are at home in a database of that location; the
-// location itself when it is a region.
-func regionsNear(location string) []string {
-	if near, ok := multiRegions[location]; ok {
-		return near
-	}
-	return []string{location}
-}
 
 // location is the database's, or what comes nearest to it of what is known.
 func (d *Deployment) location() string {
@@ -45,7 +31,7 @@ func (d *Deployment) region() string {
 		return there[len(there)-1].Region // Reconcile's, which the Scheduler job is beside
 	}
 	if d.Target.Location != "" {
-		return regionsNear(d.Target.Location)[0]
+		return resources.Near(d.Target.Location)[0]
 	}
 	return ""
 }
@@ -55,7 +41,7 @@ func (f *findings) regions(d *Deployment) {
 		return
 	}
 	location := d.Database.Location
-	near := regionsNear(location)
+	near := resources.Near(location)
 	for _, function := range d.Functions.all() {
 		// For a multi-region some of Google's pages name the multi-region and some a region inside
 		// of it. Where the platform has taken either, it works.

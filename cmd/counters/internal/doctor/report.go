@@ -52,12 +52,12 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 	if len(r.NotChecked) > 0 {
 		b.WriteString("\nNOT CHECKED\n")
 		for _, n := range r.NotChecked {
-			fmt.Fprintf(&b, "\n  %s: %s\n", n.Part, n.Why)
+			fmt.Fprintf(&b, "\n  %s: %s\n", n.Part, terminal.Line(n.Why))
 			command(&b, n.Fix)
 		}
 	}
 	fmt.Fprintf(&b, "\n%s\n", r.summary())
-	n, err := io.WriteString(w, terminal.Escape(b.String())) // ids of counters may be any text
+	n, err := io.WriteString(w, b.String())
 	return int64(n), err
 }
 
@@ -78,7 +78,11 @@ func (r Report) section(b *strings.Builder, severity Severity) {
 		fmt.Fprintf(b, "\n%s  %s\n", heading, name)
 		fmt.Fprintln(b, wrap(byName[name][0].Means, "  "))
 		for _, f := range byName[name] {
-			fmt.Fprintf(b, "\n  %s: %s\n", f.Subject, f.Seen)
+			subject := f.Subject
+			if f.counter {
+				subject = terminal.Quote(subject)
+			}
+			fmt.Fprintf(b, "\n  %s: %s\n", terminal.Line(subject), terminal.Line(f.Seen))
 			command(b, f.Fix)
 		}
 	}
@@ -89,7 +93,7 @@ func command(b *strings.Builder, lines string) {
 		return
 	}
 	for l := range strings.SplitSeq(lines, "\n") {
-		fmt.Fprintf(b, "    $ %s\n", l) // in one piece, so that it can be pasted
+		fmt.Fprintf(b, "    $ %s\n", terminal.Line(l)) // in one piece, so that it can be pasted
 	}
 }
 

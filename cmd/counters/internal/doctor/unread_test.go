@@ -208,7 +208,7 @@ func TestMissingCredentialsAreSaidOnce(t *testing.T) {
 func TestEmulator(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
-	d.set(t, "counters/visits/counter_rollup/ledger", map[string]any{"states": map[string]any{"0": 5}})
+	d.set(t, "counters/visits/counter_rollup/base", map[string]any{"base": map[string]any{"count": "five"}})
 	d.set(t, "counters/visits/shards/0", map[string]any{"count": 4.0})
 	d.set(t, "counters/go/shards/0", map[string]any{"Count": 4})
 	reader := Reader{Firestore: []option.ClientOption{option.WithGRPCConn(d.store.Conn(t))}}
@@ -223,7 +223,8 @@ func TestEmulator(t *testing.T) {
 	for _, want := range []string{
 		"on the emulator at 127.0.0.1:8080.\nAn emulator has counters only",
 		`"Authorization: Bearer owner" -X PATCH`, "http://127.0.0.1:8080/v1/projects/my-project/",
-		"counters reconcile --project=my-project --rebuild-ledgers visits",
+		`"Authorization: Bearer owner" -X DELETE http://127.0.0.1:8080/v1/projects/my-project/`,
+		"counters reconcile --project=my-project visits",
 		`shards hold no integer "count", but "Count": set FIELDS=total=Count`,
 		"counters reconcile --project=my-project --fields=total=Count go",
 		"Checked 2 counters: 2 errors, 1 other finding.\n",

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
 // upgrade looks for a deployment that ended before it came to all functions, and reports whether
@@ -25,7 +27,7 @@ func (f *findings) upgrade(d *Deployment) bool {
 	var differ []string
 	settings, before := settingsOf(newest.Env), settingsOf(rollup.Env)
 	for i, s := range settings {
-		if s.value != before[i].value {
+		if s.value != before[i].value && s.name != "CEILING" { // of which each has its own
 			differ = append(differ, fmt.Sprintf("%s=%s after %s", s.name, s.raw, before[i].raw))
 		}
 	}
@@ -42,9 +44,13 @@ func (f *findings) upgrade(d *Deployment) bool {
 
 // again is the script that deploys everything with the settings of a function.
 func (d *Deployment) again(like *Function, flags ...string) string {
-	region := like.Region
-	if region == regionsNear(d.location())[0] {
-		region = "" // where the script goes by itself
+	return d.script(like.Env, d.elsewhere(like.Region), append(d.kept(true), flags...)...)
+}
+
+// elsewhere is a region where the script doesn't go by itself; empty for the one where it does.
+func (d *Deployment) elsewhere(region string) string {
+	if region == resources.Near(d.location())[0] {
+		return ""
 	}
-	return d.script(like.Env, region, append(d.kept(true), flags...)...)
+	return region
 }

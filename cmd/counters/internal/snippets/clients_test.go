@@ -179,7 +179,7 @@ func needGenerator(t *testing.T, and func() error) {
 func TestClients(t *testing.T) {
 	t.Parallel()
 	commands := readClientsPage(t)
-	system, _ := startSystem(t, "FIELDS=likes,views", "LIMIT=any")
+	system, _ := startSystem(t, "FIELDS=likes,views,seats=limit()", "LIMIT=any")
 	for _, client := range clients {
 		t.Run(client.language, func(t *testing.T) {
 			t.Parallel()

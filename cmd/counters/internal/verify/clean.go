@@ -9,6 +9,8 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"google.golang.org/api/iterator"
+
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
 // Left finds the prefixes of trials that left something: functions, accounts, or documents.
@@ -74,10 +76,13 @@ func Clean(ctx context.Context, t *Trial, prefix string) (left []string, err err
 	if err := t.clear(ctx, collection(prefix)); err != nil {
 		failed = append(failed, err)
 	}
-	// An exemption of the trial's own collection. Firestore allows a few hundred of them in a database.
-	if _, err := t.Gcloud(ctx, "firestore", "indexes", "fields", "update", "counter_rollup", "--project="+t.Project, "--database="+t.Database,
-		"--collection-group="+collection(prefix), "--clear-exemption", "--format=none"); err != nil {
-		failed = append(failed, fmt.Errorf("clear the index exemption of %s: %w", collection(prefix), err))
+	// An exemption of the trial's own collection. Firestore allows a few hundred of them in a database, and in Enterprise
+	// edition none.
+	if t.Edition != cost.Enterprise {
+		if _, err := t.Gcloud(ctx, "firestore", "indexes", "fields", "update", "counter_rollup", "--project="+t.Project, "--database="+t.Database,
+			"--collection-group="+collection(prefix), "--clear-exemption", "--format=none"); err != nil {
+			failed = append(failed, fmt.Errorf("clear the index exemption of %s: %w", collection(prefix), err))
+		}
 	}
 	if err := errors.Join(failed...); err != nil {
 		return nil, err

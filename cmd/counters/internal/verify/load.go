@@ -36,6 +36,11 @@ const tries = 8
 // add sends an increment with a key until it is acknowledged, and returns how long its last try took and
 // whether it was a replay.
 func (l *load) add(ctx context.Context, counter, key string) (took time.Duration, replayed bool, err error) {
+	return l.post(ctx, counter, key, "")
+}
+
+// post is add, with a body.
+func (l *load) post(ctx context.Context, counter, key, body string) (took time.Duration, replayed bool, err error) {
 	pause := gax.Backoff{Initial: 200 * time.Millisecond, Max: 5 * time.Second, Multiplier: 2}
 	for range tries {
 		if err := l.meter.allow(perIncrement); err != nil {
@@ -45,7 +50,7 @@ func (l *load) add(ctx context.Context, counter, key string) (took time.Duration
 		began := time.Now()
 		var status int
 		var text []byte
-		status, text, err = l.send(ctx, http.MethodPost, counter, key, "")
+		status, text, err = l.send(ctx, http.MethodPost, counter, key, body)
 		took = time.Since(began)
 		if ctx.Err() != nil {
 			return 0, false, ctx.Err()

@@ -204,7 +204,7 @@ func (t *Trial) limited(ctx context.Context, _ *Report) (string, error) {
 	group.SetLimit(workers)
 	for range takers {
 		group.Go(func() error {
-			_, _, err := t.load.add(gctx, "seats", key())
+			_, _, err := t.load.post(gctx, "seats", key(), `{"by": {"seats": 1}}`)
 			switch {
 			case err == nil:
 				taken.Add(1)
@@ -221,7 +221,7 @@ func (t *Trial) limited(ctx context.Context, _ *Report) (string, error) {
 	if taken.Load() != seats || refused.Load() != takers-seats {
 		return "", fmt.Errorf("of %d seats %d are taken, and %d requests of %d were refused", seats, taken.Load(), refused.Load(), takers)
 	}
-	seen := t.watch(ctx, "seats", "total")
+	seen := t.watch(ctx, "seats", "seats")
 	defer seen.stop()
 	if _, err := seen.until(ctx, seats); err != nil {
 		return "", err

@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
@@ -17,8 +18,8 @@ type meter struct {
 }
 
 // perIncrement is what an increment with a key costs at most: its shard and its marker are written, and
-// the marker is deleted; it is an event of its own; and it is rolled up alone, in one commit of total
-// and ledger.
+// the marker is deleted; it is an event of its own; and it is rolled up alone: document and base are read,
+// the shards' sum is asked for, and the document is written, the first time with the base.
 var perIncrement = cost.Usage{
 	Reads: 3, Writes: 4, Deletes: 1,
 	Increment: cost.Function{Requests: 1, Busy: 0.1},
@@ -47,8 +48,12 @@ func (m *meter) allow(u cost.Usage) error {
 	return nil
 }
 
-// Bound is what a whole trial costs at most in documents and requests, in US dollars.
-func Bound(p cost.Prices) float64 {
+// Bound is what a whole trial costs at most in documents and requests, in US dollars, if a document is written so long.
+func Bound(p cost.Prices, t time.Duration) float64 {
 	all := perIncrement.Times(increments*(1+1.0/twice) + crowd + lags + takers + 40)
-	return p.Bill(all.Plus(cost.Usage{Reads: 2000, Writes: 500, Deletes: 2000}), cost.ByRequest).Total()
+	hot := cost.Usage{Reads: float64(len(behind) * asks * (parts + 3)), Writes: rewrites + parts}
+	for _, rate := range rates {
+		hot.Writes += float64(60 * rate)
+	}
+	return p.Bill(all.Plus(cost.Usage{Reads: 2000, Writes: 500, Deletes: 2000}).Plus(hot.Times(t.Minutes())), cost.ByRequest).Total()
 }

@@ -9,25 +9,14 @@ import (
 	"io"
 	"net/http"
 	"slices"
+
+	"github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
-// needs are permissions that a trial takes, of each role that a deployer needs.
-var needs = []struct{ permission, role string }{
-	{"serviceusage.services.enable", "roles/serviceusage.serviceUsageAdmin"},
-	{"resourcemanager.projects.setIamPolicy", "roles/resourcemanager.projectIamAdmin"},
-	{"iam.serviceAccounts.create", "roles/iam.serviceAccountAdmin"},
-	{"iam.serviceAccounts.actAs", "roles/iam.serviceAccountUser"},
-	{"datastore.indexes.update", "roles/datastore.owner"},
-	{"datastore.entities.create", "roles/datastore.owner"},
-	{"artifactregistry.repositories.create", "roles/artifactregistry.admin"},
-	{"cloudfunctions.functions.create", "roles/cloudfunctions.admin"},
-	{"run.services.setIamPolicy", "roles/run.admin"},
-	{"eventarc.triggers.create", "roles/eventarc.admin"},
-	{"cloudscheduler.jobs.create", "roles/cloudscheduler.admin"},
-	{"pubsub.subscriptions.update", "roles/pubsub.editor"},
-	{"logging.logMetrics.create", "roles/logging.configWriter"},
-	{"monitoring.dashboards.create", "roles/monitoring.editor"},
-	{"storage.objects.delete", "roles/storage.admin"}, // of what was uploaded
+// beside are the permissions that a trial takes beside those of its deployment.
+var beside = []deployment.Permission{
+	{Name: "datastore.entities.create", Role: "roles/datastore.owner"},
+	{Name: "storage.objects.delete", Role: "roles/storage.admin"}, // of what was uploaded
 }
 
 // Lacking asks which roles gcloud's account lacks, by a permission of each. An error says that it isn't known,
@@ -40,9 +29,14 @@ func Lacking(ctx context.Context, t *Trial) (roles []string, err error) {
 	type permissions struct {
 		Permissions []string `json:"permissions"`
 	}
+	needs, err := deployment.Permissions([]string{"HOSTED=true", "FIELDS=" + fields})
+	if err != nil {
+		return nil, err
+	}
+	needs = append(needs, beside...)
 	var ask permissions
 	for _, n := range needs {
-		ask.Permissions = append(ask.Permissions, n.permission)
+		ask.Permissions = append(ask.Permissions, n.Name)
 	}
 	body, err := json.Marshal(ask)
 	if err != nil {
@@ -74,8 +68,8 @@ func Lacking(ctx context.Context, t *Trial) (roles []string, err error) {
 		return nil, fmt.Errorf("read the answer %.300s: %w", text, err)
 	}
 	for _, n := range needs {
-		if !slices.Contains(has.Permissions, n.permission) && !slices.Contains(roles, n.role) {
-			roles = append(roles, n.role)
+		if !slices.Contains(has.Permissions, n.Name) && !slices.Contains(roles, n.Role) {
+			roles = append(roles, n.Role)
 		}
 	}
 	return roles, nil

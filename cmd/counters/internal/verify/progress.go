@@ -4,26 +4,28 @@ import (
 	"bytes"
 	"io"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// progress is what the program's commands have said: how often a call of a deployment came too early, the
-// steps that it went through, and what a removal leaves.
+// progress is what the program's commands have said: how often a call of a deployment came too early, what it made, and
+// what a removal leaves.
 type progress struct {
 	mu      sync.Mutex
-	line    []byte // the last one, as far as it was written
+	line    []byte         // the last one, as far as it was written
+	early   map[string]int // :: what was made → of how many calls that came too early
 	retries int
 	steps   []Row
-	began   time.Time // of the last step; zero: none is under way
-	leaves  bool      // the lines that follow say what stays
+	leaves  bool // the lines that follow say what stays
 	stays   []string
 }
 
 var (
-	waits = []byte(": waiting for ") // is in each line of a call that came too early
-	next  = regexp.MustCompile(`^\[\d+/\d+, [\d:]+\] (.+)$`)
+	waits = regexp.MustCompile(`^deploy: (.+): waiting for `) // a call that came too early
+	made  = regexp.MustCompile(`^\[\d+/\d+, [\d:]+\] (.+) \((\d+) s\)$`)
 )
 
 func (p *progress) tooEarly() int {
@@ -32,26 +34,20 @@ func (p *progress) tooEarly() int {
 	return p.retries
 }
 
-// deployed returns the steps of a deployment that has ended.
+// deployed returns what a deployment has made that took long, or came too early.
 func (p *progress) deployed() []Row {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.end()
-	return p.steps
+	return slices.DeleteFunc(slices.Clone(p.steps), func(row Row) bool { return row.Took < long && row.Retries == 0 })
 }
+
+const long = 5 * time.Second
 
 // left is what the last removal left.
 func (p *progress) left() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stays
-}
-
-func (p *progress) end() {
-	if last := len(p.steps) - 1; !p.began.IsZero() {
-		p.steps[last].Took, p.steps[last].Retries = time.Since(p.began), p.retries-p.steps[last].Retries
-		p.began = time.Time{}
-	}
 }
 
 func (p *progress) Write(text []byte) (int, error) {
@@ -69,12 +65,16 @@ func (p *progress) Write(text []byte) (int, error) {
 }
 
 func (p *progress) hear(line []byte) {
-	if bytes.Contains(line, waits) {
+	if early := waits.FindSubmatch(line); early != nil {
+		if p.early == nil {
+			p.early = map[string]int{}
+		}
 		p.retries++
+		p.early[string(early[1])]++
 	}
-	if step := next.FindSubmatch(line); step != nil {
-		p.end()
-		p.steps, p.began = append(p.steps, Row{Step: string(step[1]), OK: true, Retries: p.retries}), time.Now()
+	if m := made.FindSubmatch(line); m != nil {
+		seconds, _ := strconv.Atoi(string(m[2]))
+		p.steps = append(p.steps, Row{Step: string(m[1]), OK: true, Took: time.Duration(seconds) * time.Second, Retries: p.early[string(m[1])]})
 	}
 	what, listed := strings.CutPrefix(string(line), "  ")
 	switch {

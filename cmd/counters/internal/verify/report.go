@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
 // Report is what a trial found, without the project's id.
@@ -14,6 +16,7 @@ type Report struct {
 	Prefix   string        `json:"prefix"`
 	Version  string        `json:"version"`
 	Location string        `json:"location"`
+	Edition  cost.Edition  `json:"edition"` // of the database
 	Region   string        `json:"region"`
 	Runtime  string        `json:"runtime"`
 	Began    time.Time     `json:"began"`
@@ -77,8 +80,8 @@ func (r *Report) Markdown(w io.Writer, hide ...string) error {
 	if r.Fake {
 		b.WriteString("Firestore was an emulator, and Google Cloud a fake: this shows that `counters verify` runs. It says nothing about Google\nCloud, and its times are those of one machine.\n\n")
 	}
-	fmt.Fprintf(&b, "%s, on %s/%s. Database in %s, functions in %s with %s. Began %s, took %s. Documents and requests cost at\nmost $%.4f, by list prices and without the free tier; the builds of three functions come to some minutes of Cloud Build.\n\n",
-		r.Version, runtime.GOOS, runtime.GOARCH, r.Location, orDash(r.Region), orDash(r.Runtime), r.Began.Format(time.DateTime), r.Took.Round(time.Second), r.Spent)
+	fmt.Fprintf(&b, "%s, on %s/%s. Database in %s, edition %s, functions in %s with %s. Began %s, took %s. Documents and requests cost at\nmost $%.4f, by list prices and without the free tier; the builds of three functions come to some minutes of Cloud Build.\n\n",
+		r.Version, runtime.GOOS, runtime.GOARCH, r.Location, orDash(string(r.Edition)), orDash(r.Region), orDash(r.Runtime), r.Began.Format(time.DateTime), r.Took.Round(time.Second), r.Spent)
 	b.WriteString("| step | | took | |\n| --- | --- | --- | --- |\n")
 	for _, row := range r.Rows {
 		ok := "ok"

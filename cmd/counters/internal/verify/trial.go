@@ -36,8 +36,10 @@ type Trial struct {
 	Location string // of the database
 	Region   string // of the functions; empty is deploy's default
 	Database string
-	Prefix   string  // see [NewPrefix]
-	Most     float64 // US dollars of documents and requests; from there on nothing more is sent
+	Prefix   string        // see [NewPrefix]
+	Most     float64       // US dollars of documents and requests; from there on nothing more is sent
+	Edition  cost.Edition  // of the database; empty where that isn't known
+	Hot      time.Duration // for which a document is written at each rate; sums are asked behind as much of 30,000 rewrites as it is of a minute
 	Prices   cost.Prices
 	Fake     bool // it isn't Google Cloud: the report says so
 	Blind    bool // doctor would look at an emulator of Firestore alone, and isn't asked
@@ -77,7 +79,7 @@ type step struct {
 // Run runs the trial, takes everything away whatever happened, and returns the report. Errors, beside
 // the report: [ErrFailed], or what kept it from taking everything away; the context's.
 func (t *Trial) Run(ctx context.Context) (*Report, error) {
-	r := &Report{Prefix: t.Prefix, Location: t.Location, Version: t.Version, Began: time.Now().UTC(), Fake: t.Fake}
+	r := &Report{Prefix: t.Prefix, Location: t.Location, Edition: t.Edition, Version: t.Version, Began: time.Now().UTC(), Fake: t.Fake}
 	t.meter = meter{prices: t.Prices, most: t.Most}
 	var failed error
 	for i, s := range t.steps() {
@@ -146,6 +148,8 @@ func (t *Trial) steps() []step {
 		{"a counted collection: 25 documents made, one deleted", t.counted},
 		{fmt.Sprintf("a limit: %d want %d seats", takers, seats), t.limited},
 		{"Scheduler's job finds no drift", t.reconcile},
+		{fmt.Sprintf("one document is written ever faster, %s at each rate", t.Hot), t.hot},
+		{fmt.Sprintf("sums of %d documents that are rewritten", parts), t.sums},
 	}
 }
 
@@ -201,7 +205,7 @@ func (t *Trial) deploy(ctx context.Context, r *Report) (string, error) {
 func (t *Trial) path() string { return collection(t.Prefix) + "/{counter}" }
 
 const (
-	fields          = "total=count,comments=count(comments)"
+	fields          = "total=count,seats=limit(),comments=count(comments)"
 	defaultDatabase = "(default)"
 )
 

@@ -103,7 +103,7 @@ func TestLimited(t *testing.T) {
 					return
 				}
 				if n == c.sells { // which is rolled up
-					if _, err := trial.doc("seats").Set(r.Context(), map[string]any{"total": c.sells}); err != nil {
+					if _, err := trial.doc("seats").Set(r.Context(), map[string]any{"seats": c.sells}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -144,9 +144,41 @@ func TestMostIsAsked(t *testing.T) {
 func TestBound(t *testing.T) {
 	t.Parallel()
 	for _, p := range append(cost.List(), cost.Dearest("moon-base1")) {
-		if b := Bound(p); b < 0.01 || b > 0.05 {
+		if b := Bound(p, time.Minute); b < 0.01 || b > 0.12 {
 			t.Errorf("%s: a trial costs up to $%.4f", p.Location, b)
 		}
+	}
+}
+
+// One document is written at each rate, and what is ABORTED is counted; sums are held to what was written.
+func TestHot(t *testing.T) {
+	t.Parallel()
+	server := emulator.Start(t)
+	trial := &Trial{Prefix: "v-0a1b2c", Hot: 200 * time.Millisecond, Firestore: server.Client(t, "a-project"), Out: t.Output()}
+	trial.meter = meter{prices: prices(t), most: 1}
+	var r Report
+	for _, step := range []func(context.Context, *Report) (string, error){trial.hot, trial.sums} {
+		if said, err := step(t.Context(), &r); err != nil {
+			t.Errorf("%s, %v", said, err)
+		}
+	}
+	said := fmt.Sprint(r.Measured)
+	for _, want := range []string{"{one document, 1 writes a second for 200ms 1 a second, sustained ", "0 of 2 ABORTED}", "{sum of 100 documents after 0 rewrites 40 ms each sum() ", "after 100 rewrites", ", bounded ", ", list "} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in %s", want, said)
+		}
+	}
+	if len(r.Measured) != 8 || trial.meter.used.Writes != 1+1+1+2+200 {
+		t.Errorf("%d writes, %s", int(trial.meter.used.Writes), said)
+	}
+	server.SetFaults(emulator.Faults{Abort: 1})
+	if said, err := trial.hot(t.Context(), &r); err == nil {
+		t.Errorf("a document that can't be made is hot: %s", said)
+	}
+	server.SetFaults(emulator.Faults{})
+	trial.meter.most = trial.meter.dollars()
+	if said, err := trial.hot(t.Context(), &r); err == nil || !strings.Contains(err.Error(), "--most") {
+		t.Errorf("beyond --most: %s, %v", said, err)
 	}
 }
 
@@ -179,11 +211,12 @@ func TestProgress(t *testing.T) {
 	var trial Trial
 	var said strings.Builder
 	w := trial.Watching(&said)
-	const text = `[1/2, 0:00] APIs of a-project
-deploy.sh: waiting for an API; again in 10 s
-[2/2, 0:12] waiting for nobody
-deploy.sh: waiting for a role; again in 10 s
-deploy.sh: waiting for a role; again in 10 s
+	const text = `deploy: account a: waiting for an API; again in 2 s
+[1/3, 0:02] account a (2 s)
+deploy: function b: waiting for a role; again in 2 s
+[2/3, 0:03] account c (1 s)
+deploy: function b: waiting for a role; again in 4 s
+[3/3, 0:12] function b (9 s)
   a line of gcloud's
 destroy: what stays, and the command that removes it:
   the TTL policy
@@ -192,7 +225,7 @@ destroy: what stays, and the command that removes it:
     gcloud firestore databases delete
 destroy: the APIs stay
   nothing of this
-deploy.sh: waiting for`
+deploy: d: waiting for`
 	for i := range text {
 		if _, err := w.Write([]byte(text[i : i+1])); err != nil {
 			t.Fatal(err)
@@ -202,7 +235,7 @@ deploy.sh: waiting for`
 	for _, row := range trial.said.deployed() {
 		steps = append(steps, fmt.Sprintf("%s %d", row.Step, row.Retries))
 	}
-	const wantSteps, wantStays = "APIs of a-project 1, waiting for nobody 2", "the TTL policy, the database"
+	const wantSteps, wantStays = "account a 1, function b 2", "the TTL policy, the database"
 	if got := strings.Join(steps, ", "); got != wantSteps || said.String() != text || trial.said.tooEarly() != 3 {
 		t.Errorf("heard %q, %d calls too early, want %q\n%s", got, trial.said.tooEarly(), wantSteps, said.String())
 	}
@@ -272,7 +305,7 @@ func TestCleanTakesAwayWhatATrialLeft(t *testing.T) {
 		return "", nil
 	}
 	for _, path := range []string{
-		"verify_0a1b2c/one", "verify_0a1b2c/one/shards/0", "verify_0a1b2c/gone/comments/1", "verify_0a1b2c/gone/counter_rollup/ledger",
+		"verify_0a1b2c/one", "verify_0a1b2c/one/shards/0", "verify_0a1b2c/gone/comments/1", "verify_0a1b2c/gone/counter_rollup/base",
 		"verify_ffffff/two", "verify_mine/three", "counters/four",
 	} {
 		if _, err := db.Doc(path).Set(t.Context(), map[string]any{"count": 1}); err != nil {

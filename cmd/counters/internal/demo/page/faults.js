@@ -20,20 +20,28 @@ export class Faults {
   #moved = 0; // when the total last changed, or something waited
   #total;
   #unsure = false; // whether the base is to be taken anew, once all is still
+  #about = ""; // the counter that a trigger by hand is asked about
 
-  constructor(section, plural) {
+  constructor(section, plural, counter) {
     [this.#section, this.#plural] = [section, plural];
     section.hidden = false;
+    const byHand = section.querySelector("[data-by-hand]");
+    if (byHand) {
+      this.#about = `?counter=${encodeURIComponent(counter)}`;
+      byHand.addEventListener("change", () => this.#switch(`-/by-hand?on=${byHand.checked}`));
+    }
     for (const box of section.querySelectorAll("[data-fault]")) {
-      box.addEventListener("change", async () => {
-        this.#switched++;
-        await fetch(`-/faults/${box.dataset.fault}?on=${box.checked}`, { method: "PUT" }).catch(() => {});
-        this.#switched++;
-        this.#look();
-      });
+      box.addEventListener("change", () => this.#switch(`-/faults/${box.dataset.fault}?on=${box.checked}`));
     }
     this.#look();
     setInterval(() => document.hidden || this.#look(), EVERY);
+  }
+
+  async #switch(url) {
+    this.#switched++;
+    await fetch(url, { method: "PUT" }).catch(() => {});
+    this.#switched++;
+    this.#look();
   }
 
   /** Something is added. What is returned is called with how much of it was, once that is known. */
@@ -81,7 +89,7 @@ export class Faults {
     let now;
     const switched = this.#switched;
     try {
-      const answer = await fetch("-/faults");
+      const answer = await fetch(`-/faults${this.#about}`);
       if (!answer.ok) return;
       now = await answer.json();
     } catch {
@@ -101,6 +109,7 @@ export class Faults {
     const counts = ["duplicates", "kills", "lost_answers"].map(since);
     const on = Object.values(now.faults).some((fault) => fault.on);
     const $ = (id) => document.getElementById(id);
+    if (this.#about) this.#compare($, now.by_hand);
     if (on || counts.some((n) => n > 0)) $("befallen").hidden = false;
     const [duplicates, kills, lost] = counts;
     $("befallen-what").textContent = [this.#plural(duplicates, "duplicate", "duplicates"), this.#plural(kills, "kill", "kills"), this.#plural(lost, "lost answer", "lost answers")].join(", ");
@@ -108,5 +117,21 @@ export class Faults {
     // More than this page has added may be somebody else's, and who is to know?
     $("off").replaceChildren(off > 0 ? `${format(off)} more than this page has added: by somebody else, or twice` : "off by ",
       ...(off > 0 ? [] : [Object.assign(document.createElement("b"), { id: "off-by", textContent: format(off).replace("-", "−") })]));
+  }
+
+  /** Shows what a trigger by hand makes of the same increments, beside what they are here. */
+  #compare($, byHand) {
+    $("beside").hidden = !byHand;
+    this.#section.querySelector("[data-by-hand]").checked = Boolean(byHand);
+    if (!byHand) return;
+    const { total, exact, waiting } = byHand;
+    // While events are on their way, less is no error yet.
+    const off = total > exact || !waiting ? total - exact : 0;
+    const minus = (n) => format(n).replace("-", "−");
+    $("here-total").textContent = minus(this.#total ?? 0);
+    $("here-off").textContent = minus(this.#off());
+    $("by-hand-total").textContent = minus(total);
+    $("by-hand-off").textContent = minus(off);
+    $("beside").dataset.off = off;
   }
 }

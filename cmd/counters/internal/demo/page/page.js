@@ -30,7 +30,8 @@ const tally = { answered: 0, inFlight: 0, failed: 0, commits: 0 };
 const shards = new Shards();
 const flow = new Flow($("flow"), Math.min(config.numShards, DRAWN));
 let counters, counter, feed, lag, updatedAt, known = false;
-const faults = config.faults && config.fields.length ? new Faults($("faults"), plural) : undefined;
+const faults = config.faults && config.fields.length ? new Faults($("faults"), plural, id) : undefined;
+$("by-hand-switch").hidden = !config.byHand;
 if (valid(id)) start().catch((error) => problem(`The page can't start: ${error.message}`));
 else {
   $("counter").dataset.state = "stopped";
@@ -47,11 +48,9 @@ function valid(id) {
 }
 
 async function start() {
-  feed = await chooseFeed(config, (counts, ledger) => {
-    const oldest = shards.set(counts, ledger);
-    // The ledger and the total are written together, and what watches them is told one right after
-    // the other.
-    if (oldest !== undefined) setTimeout(() => { lag = Math.max(0, counter.updatedAt - oldest); });
+  feed = await chooseFeed(config, (view) => {
+    shards.set(view);
+    lag = view.lag || undefined; // 0 before the first roll-up
     draw();
   }, shown);
   counters = new Counters({
@@ -219,7 +218,7 @@ async function list() {
     if (one.id === id) a.setAttribute("aria-current", "page");
     else a.removeAttribute("aria-current");
     a.children[0].textContent = one.id;
-    a.children[1].textContent = format(one.total);
+    a.children[1].textContent = format(one.id === id && counter?.exists ? counter.value : one.total);
   });
 }
 
@@ -246,6 +245,8 @@ function draw() {
       dataset.total = counter.exists ? counter.total : "";
       dataset.value = counter.value;
       document.title = `${format(counter.value)} · ${id}`;
+      const chip = document.querySelector("#counters [aria-current] b"); // the list is seconds old
+      if (chip && counter.exists) chip.textContent = format(counter.value);
     }
     dataset.pending = counter.pending;
     tick(known ? format(counter.value) : "–");

@@ -1,4 +1,4 @@
-// The shards of a counter as bars, and how long what they hold had waited for the roll-up.
+// The shards of a counter as bars: what the total holds of each, and what is on its way there.
 
 const MANY = 24; // From here on, bars have no room for numbers.
 /** How many are drawn: on a phone, a line of two pixels each. */
@@ -6,39 +6,27 @@ export const DRAWN = 100;
 const number = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact" });
 
-/** What a counter's shards hold, and what its ledger says that the total holds of each. */
+/** What a counter's shards hold, and what its total holds of each. */
 export class Shards {
-  #counts = new Map(); // shard id → count
-  #ledger; // shard id → {count, asOf: ms}; undefined until it is known
+  #shards = new Map(); // shard id → {count, counted}
 
-  /**
-   * Takes what is known now; the ledger may be unknown. Returns when the oldest change was made
-   * that the total holds since the last time, if any.
-   */
-  set(counts, ledger) {
-    const before = this.#ledger;
-    [this.#counts, this.#ledger] = [counts, ledger ?? before];
-    const counted = before && ledger ? [...ledger].filter(([id, { asOf }]) => before.get(id)?.asOf !== asOf) : [];
-    return counted.length ? Math.min(...counted.map(([, { asOf }]) => asOf)) : undefined;
+  /** What the shards hold and the total doesn't yet. */
+  waiting = 0;
+
+  /** Takes what is known now. */
+  set({ shards, waiting }) {
+    this.#shards = new Map(Object.entries(shards));
+    this.waiting = waiting;
   }
 
   get size() {
-    return this.#counts.size;
-  }
-
-  /** What the shards hold and the total doesn't yet. */
-  get waiting() {
-    return [...this.#counts].reduce((sum, [id, count]) => sum + count - this.#counted(id), 0);
-  }
-
-  #counted(id) {
-    return this.#ledger?.get(id)?.count ?? 0;
+    return this.#shards.size;
   }
 
   /** The first shards in their order, each with what it holds and what the total holds of that. */
   get drawn() {
-    return [...this.#counts].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).slice(0, DRAWN)
-      .map(([id, count]) => ({ id, count, counted: this.#counted(id) }));
+    return [...this.#shards].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).slice(0, DRAWN)
+      .map(([id, { count, counted }]) => ({ id, count, counted }));
   }
 
   /**

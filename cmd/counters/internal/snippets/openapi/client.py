@@ -36,10 +36,10 @@ while len(failures) < 10:
 assert added.replayed, added
 assert failures == ["503", "lost"], failures
 
-# of 9 likes at most, 6 are there
-api.limit(counter, Limit(limit=9))
+# of 3 seats none is taken
+api.limit(counter, Limit(limit=3))
 try:
-    api.increment(counter, idempotency_key=str(uuid.uuid4()), by=By(by=Amount(4)))
+    api.increment(counter, idempotency_key=str(uuid.uuid4()), by=By(by=Amount({"seats": 4})))
     sys.exit("more was taken than the limit")
 except ConflictException as e:
     assert e.data.reason == "limit-reached" and e.data.left == 3, e.data

@@ -39,13 +39,13 @@ async function main() {
   }
   check(failures.join() === "503,lost", failures);
 
-  // of 9 likes at most, 6 are there
-  await api.limit({ counter, limit: { limit: 9 } });
-  const refused = await api.increment({ counter, idempotencyKey: crypto.randomUUID(), by: { by: 4 } }).then(
+  // of 3 seats none is taken
+  await api.limit({ counter, limit: { limit: 3 } });
+  const refused = await api.increment({ counter, idempotencyKey: crypto.randomUUID(), by: { by: { seats: 4 } } }).then(
     () => undefined,
     async (e) => ProblemFromJSON(await (e as ResponseError).response.json()),
   );
-  check(refused?.reason === "limit-reached" && refused.left === 3 && refused.field === "likes", refused);
+  check(refused?.reason === "limit-reached" && refused.left === 3 && refused.field === "seats", refused);
 
   const { totals } = await api.read({ counter, exact: true });
   console.log(`${totals?.likes} ${totals?.views}`);

@@ -1,0 +1,329 @@
+package functions
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
+
+	"github.com/firestore-counters/counters/internal/ceiling"
+)
+
+// LogCeiling is the message of the line that says how much of the ceiling was used. A metric and an alert look for it.
+const LogCeiling = "ceiling"
+
+const (
+	// headersOf is about how many bytes an answer has before those headers that a function sets: the status, the date,
+	// and what Google's front end adds.
+	headersOf = 250
+	// useEvery is how often the use of a ceiling is logged.
+	useEvery = time.Minute
+)
+
+// Of bytes that are answered more is owed than is earned in this time: known callers are refused then, and get no
+// answer at all.
+const (
+	owesMuch = 2 * time.Second
+	owesAll  = 4 * time.Second
+)
+
+// spender has a function keep to its ceiling: what its requests are answered, and how many are begun. It also logs how
+// much was used.
+type spender struct {
+	budget *ceiling.Budget
+	begins *rate.Limiter // requests; nil if they have no bound
+	log    *slog.Logger
+}
+
+func newSpender(budget *ceiling.Budget, log *slog.Logger) *spender {
+	s := &spender{budget: budget, log: log}
+	if second := budget.Second(ceiling.Requests); second > 0 {
+		s.begins = rate.NewLimiter(rate.Limit(second), int(math.Max(1, math.Ceil(second))))
+	}
+	return s
+}
+
+// around counts what next answers. Without a ceiling it is next.
+func (s *spender) around(next http.Handler) http.Handler {
+	if s.budget == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Requests wait in their slots: once all are taken, Cloud Run refuses others, which costs nothing.
+		if s.begins != nil {
+			if s.begins.Tokens() < 1 {
+				s.budget.Held()
+			}
+			if s.begins.Wait(r.Context()) != nil {
+				return // the client is gone
+			}
+			s.budget.Spend(ceiling.Requests, 1)
+		}
+		defer s.tell(r.Context())
+		next.ServeHTTP(&spending{ResponseWriter: w, budget: s.budget, preflight: isPreflight(r)}, r)
+	})
+}
+
+// tell logs the use of the ceiling, once in a while.
+func (s *spender) tell(ctx context.Context) {
+	use, due := s.budget.Tell(useEvery)
+	if !due {
+		return
+	}
+	level := slog.LevelInfo
+	if use.Held > 0 {
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{slog.Float64("most", use.Most), slog.Int("held", use.Held), slog.Float64("over_s", use.Over.Seconds())}
+	for _, u := range []ceiling.Unit{ceiling.Writes, ceiling.Reads, ceiling.Creates, ceiling.Bytes, ceiling.Requests} {
+		if spent, bound := use.Spent[u]; bound {
+			attrs = append(attrs, slog.Float64(u.String(), spent))
+		}
+	}
+	s.log.LogAttrs(ctx, level, LogCeiling, attrs...)
+}
+
+// spending is an answer whose bytes are spent. Refusals have no body while fewer bytes are there than there were at
+// first. What has no token is answered last, and with least: not at all while bytes are short. So there are always some
+// for those who have a token, and for preflights, without which a page sends none: those are answered until bytes are owed.
+type spending struct {
+	http.ResponseWriter
+	budget    *ceiling.Budget
+	known     bool // the caller is: see [incrementHandler.admit]
+	preflight bool
+	begun     bool
+	bare      bool // it gets no body
+}
+
+// Unwrap is for [http.ResponseController].
+func (s *spending) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+func (s *spending) WriteHeader(status int) {
+	if s.begun {
+		s.ResponseWriter.WriteHeader(status)
+		return
+	}
+	s.begun = true
+	refused := status >= http.StatusBadRequest
+	switch {
+	case !refused && s.known, !refused && s.preflight && !s.budget.Owes(ceiling.Bytes, 0):
+	case s.known && s.budget.Owes(ceiling.Bytes, owesAll), !s.known && s.budget.Short(ceiling.Bytes) > 0:
+		s.bare = true
+		if s.drop() {
+			return
+		}
+	case refused && s.budget.Owes(ceiling.Bytes, -ceiling.Begins):
+		s.bare = true
+	}
+	header := s.Header()
+	if s.bare {
+		if !s.known { // or else a page must be able to read that it was refused
+			clear(header)
+			header["Date"] = nil
+		}
+		header.Set("Retry-After", "10")
+		header.Set("Content-Length", "0")
+	}
+	n := headersOf
+	for name, values := range header {
+		for _, value := range values {
+			n += len(name) + len(value) + len(": \r\n")
+		}
+	}
+	s.budget.Spend(ceiling.Bytes, float64(n))
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// drop ends the connection without an answer, and reports whether it could.
+func (s *spending) drop() bool {
+	conn, _, err := http.NewResponseController(s.ResponseWriter).Hijack()
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
+func (s *spending) Write(p []byte) (int, error) {
+	if !s.begun {
+		s.WriteHeader(http.StatusOK)
+	}
+	if s.bare {
+		return len(p), nil
+	}
+	n, err := s.ResponseWriter.Write(p)
+	s.budget.Spend(ceiling.Bytes, float64(n))
+	return n, err
+}
+
+// recognize notes that an answer is for a caller who is let in.
+func recognize(w http.ResponseWriter) {
+	if s, is := w.(*spending); is {
+		s.known = true
+	}
+}
+
+// beyond is a request that the ceiling refuses: for how long, and what can't be done meanwhile.
+func beyond(after time.Duration, what string) error {
+	return rateLimited(after, "the deployment's ceiling holds up "+what+"; nothing was counted")
+}
+
+// within refuses what the ceiling has nothing left for, before anything is spent on it. What others can do without goes
+// first: holds, new counters and exact reads. Errors: problems with 429.
+func (h *incrementHandler) within(r *request) error {
+	if h.budget == nil {
+		return nil
+	}
+	wait, what := time.Duration(0), ""
+	if h.budget.Owes(ceiling.Bytes, owesMuch) {
+		wait, what = h.budget.Short(ceiling.Bytes), "answers"
+	}
+	short := max(h.budget.Short(ceiling.Writes), h.budget.Short(ceiling.Reads))
+	if wait == 0 && r.Method != http.MethodGet { // the share of a user whom others would have to wait for
+		if h.share.owe(r.payer, r.units()); short > 0 {
+			if err := h.share.owes(r.payer); err != nil {
+				h.budget.Held()
+				return err
+			}
+		}
+	}
+	switch {
+	case wait > 0:
+	case r.exact, r.kind == joined, r.kind == held:
+		wait, what = h.budget.Short(ceiling.Reads), "reads that aren't from memory"
+	case r.hold > 0, r.kind == reserve:
+		wait, what = short, "holds"
+	case r.kind == reset, r.kind == setLimit:
+		wait, what = short, "commands"
+	case r.kind == read:
+	case r.kind != addOne && r.kind != addMany, h.limits, len(r.Header.Values("Idempotency-Key")) > 0:
+		// What was done before, or finds no room, costs no write, but reads.
+		if wait, what = h.budget.Until(ceiling.Reads, 1), "what has to be looked for"; r.kind == settle || r.kind == giveBack {
+			wait = max(wait, h.budget.Until(ceiling.Writes, 1)) // which wait for no company
+		}
+	}
+	if wait > 0 {
+		h.budget.Held()
+		return beyond(wait, what)
+	}
+	return nil
+}
+
+// lookUnits is how many reads it takes to look for a counter: its document, and its base.
+const lookUnits = 2
+
+// mayLook refuses counters that this instance would have to look for first, while there are no reads.
+func (h *incrementHandler) mayLook(counters ...string) error {
+	if !h.budget.Bounds(ceiling.Reads) {
+		return nil
+	}
+	if wait := h.budget.Until(ceiling.Reads, float64(lookUnits*h.client.Unknown(counters...))); wait > 0 {
+		h.budget.Held()
+		return beyond(wait, "counters that were not used lately")
+	}
+	return nil
+}
+
+// mayCreate spends what is left for new counters. Errors: a problem with 429, and then nothing is spent.
+func (h *incrementHandler) mayCreate(n int) error {
+	if n == 0 {
+		return nil
+	}
+	wait := max(h.budget.Short(ceiling.Writes), h.budget.Short(ceiling.Reads))
+	if wait == 0 {
+		wait = h.budget.Take(ceiling.Creates, float64(n))
+	}
+	if wait > 0 {
+		h.budget.Held()
+		return beyond(wait, "new counters")
+	}
+	return nil
+}
+
+// failures are the callers whose failures were logged lately. Those of one caller share a line a minute.
+type failures struct {
+	mu    sync.Mutex
+	lines *lru.Cache[string, *failureLine]
+}
+
+type failureLine struct {
+	at   time.Time
+	more int // that were not logged since
+}
+
+// failuresEvery is how often a caller's failures are logged.
+const failuresEvery = time.Minute
+
+func newFailures() *failures {
+	lines, err := lru.New[string, *failureLine](limitedCallers)
+	if err != nil {
+		panic(err) // not possible: only for a size below one
+	}
+	return &failures{lines: lines}
+}
+
+// tell reports whether a failure of a caller is logged now, and how many were not since the last one.
+func (f *failures) tell(caller string, now time.Time) (more int, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	line, known := f.lines.Get(caller)
+	switch {
+	case !known:
+		f.lines.Add(caller, &failureLine{at: now})
+		return 0, true
+	case now.Sub(line.at) < failuresEvery:
+		line.more++
+		return 0, false
+	}
+	more, line.at, line.more = line.more, now, 0
+	return more, true
+}
+
+// boundedLog writes so many bytes a second at most, on average, and leaves lines out beyond that: those that are no
+// errors first.
+type boundedLog struct {
+	slog.Handler
+	bytes *rate.Limiter
+}
+
+// boundLog bounds a log; 0 bytes a second are no bound.
+func boundLog(log slog.Handler, second float64) slog.Handler {
+	if second == 0 {
+		return log
+	}
+	return boundedLog{log, rate.NewLimiter(rate.Limit(second), int(math.Max(longestLine, second*ceiling.Begins.Seconds())))}
+}
+
+// longestLine is how many bytes a line has at most, about.
+const longestLine = 4 << 10
+
+func (b boundedLog) Enabled(ctx context.Context, level slog.Level) bool {
+	if !b.Handler.Enabled(ctx, level) {
+		return false
+	}
+	left := b.bytes.Tokens()
+	return left >= float64(b.bytes.Burst())/2 || level >= slog.LevelError && left >= 0
+}
+
+func (b boundedLog) Handle(ctx context.Context, r slog.Record) error {
+	n := len(`{"time":"2026-01-02T15:04:05.123456789Z","severity":"WARNING","message":""}`) + len(r.Message)
+	r.Attrs(func(a slog.Attr) bool {
+		n += len(a.Key) + len(a.Value.String()) + len(`"":"",`)
+		return true
+	})
+	b.bytes.ReserveN(time.Now(), min(n, b.bytes.Burst()))
+	return b.Handler.Handle(ctx, r)
+}
+
+func (b boundedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return boundedLog{b.Handler.WithAttrs(attrs), b.bytes}
+}
+
+func (b boundedLog) WithGroup(name string) slog.Handler {
+	return boundedLog{b.Handler.WithGroup(name), b.bytes}
+}

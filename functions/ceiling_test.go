@@ -1,0 +1,287 @@
+package functions
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/ceiling"
+	"github.com/firestore-counters/counters/internal/settings"
+)
+
+// sent is what one address sends, and how it is answered.
+type sent struct {
+	method, path, key string
+	status            int
+	want              string // in the answer
+}
+
+func (g *guarded) sends(t *testing.T, all ...sent) {
+	t.Helper()
+	for _, s := range all {
+		var header []string
+		if s.key != "" {
+			header = []string{"Idempotency-Key", s.key}
+		}
+		resp, body := g.send(t, s.method, s.path, header...)
+		if resp.StatusCode != s.status || !strings.Contains(body, s.want) || s.status >= 429 && resp.Header.Get("Retry-After") == "" {
+			t.Errorf("%s %s: %d %s, Retry-After %q; want %d with %q", s.method, s.path, resp.StatusCode, body, resp.Header.Get("Retry-After"), s.status, s.want)
+		}
+	}
+}
+
+// leave spends all of a unit but so much.
+func (g *guarded) leave(u ceiling.Unit, left float64) {
+	g.client.Budget().Spend(u, g.client.Budget().Left(u)-left)
+}
+
+// What gives way at the ceiling, in this order, and what doesn't.
+func TestAtTheCeiling(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, nil, func(s *settings.Settings) {
+		s.Members, s.Reset, s.ReadCache, s.NumShards = membersAny, commandsAny, time.Nanosecond, 2
+		s.Ceiling = settings.Ceiling{Writes: 1, Reads: 1, Creates: 0.001} // next to nothing is earned in a test's time
+	})
+	g.leave(ceiling.Writes, 300)
+	g.leave(ceiling.Reads, 300)
+	g.sends(t, sent{"POST", "/a", "", 200, "committed_at"}, sent{"GET", "/a", "", 200, `"total":0`},
+		sent{"POST", "/b", "", 429, "holds up new counters"}, // one in 1,000 s
+		sent{"GET", "/a?exact=true", "", 200, `"total":1`}, sent{"PUT", "/a/total/alice?hold=1m", "", 200, "until"})
+
+	reads := g.firestore.Server.Stats().Reads
+	g.leave(ceiling.Reads, 4) // short
+	g.sends(t, sent{"GET", "/a", "", 200, `"held_up":true`}, sent{"GET", "/nothing", "", 429, "holds up reads"},
+		sent{"GET", "/a?exact=true", "", 429, "holds up reads that aren't from memory"}, sent{"GET", "/a/total/alice", "", 429, "holds up reads"},
+		sent{"PUT", "/a/total/bob?hold=1m", "", 429, "holds up holds"}, sent{"POST", "/a/reset", "", 429, "holds up commands"},
+		sent{"POST", "/a", "", 200, "committed_at"}, sent{"POST", "/a", "key", 200, "committed_at"})
+	if got := g.firestore.Server.Stats().Reads; got != reads {
+		t.Errorf("%d reads while they are short", got-reads)
+	}
+	g.leave(ceiling.Reads, -100) // owed
+	g.sends(t, sent{"POST", "/a", "", 200, "committed_at"}, sent{"POST", "/a", "key", 429, "has to be looked for"},
+		sent{"PUT", "/a/total/carol", "", 429, "has to be looked for"}, sent{"POST", "/unknown", "", 429, "not used lately"})
+
+	g.leave(ceiling.Reads, 300)
+	g.leave(ceiling.Writes, 4)
+	g.sends(t, sent{"POST", "/a", "", 200, "committed_at"}, sent{"PUT", "/a/total/bob?hold=1m", "", 429, "holds up holds"},
+		sent{"POST", "/c", "", 429, "holds up new counters"}, sent{"GET", "/a", "", 200, `"total":0`})
+	g.leave(ceiling.Writes, -100)
+	g.sends(t, sent{"POST", "/a", "", 503, "too busy; nothing was counted"},
+		sent{"DELETE", "/a/total/holds/unknown", "", 429, "has to be looked for"}) // it would leave a record
+	g.leave(ceiling.Writes, 300)
+	g.sends(t, sent{"POST", "/a", "", 200, "committed_at"}, sent{"GET", "/a?exact=true", "", 200, `"total":7`}) // six, and alice
+}
+
+// A user has a tenth of what is written a second while that is short, so that others have some.
+func TestUsersShareACeiling(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) {
+		s.Auth, s.Ceiling, s.NumShards = "firebase", settings.Ceiling{Writes: 1, Reads: 1000}, 1
+	})
+	g.leave(ceiling.Writes, 300)
+	post := func(user string) int {
+		return g.do(t, "POST", "/a", "Authorization", "Bearer "+i.sign(t, valid("https://securetoken.google.com/p", "p", user))).StatusCode
+	}
+	for n := range 20 {
+		if status := post("mallory"); status != 200 {
+			t.Fatalf("increment %d while there is enough: %d", n, status)
+		}
+	}
+	g.leave(ceiling.Writes, 4.5)
+	if mallory, alice := post("mallory"), post("alice"); mallory != 429 || alice != 200 {
+		t.Errorf("while it is short, mallory is answered %d, and alice %d; want 429 and 200", mallory, alice)
+	}
+}
+
+// What has no token is answered with least, and last; who has one is answered as long as it can be.
+func TestBytesAreForThoseWithTokens(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) {
+		s.Auth, s.Ceiling, s.NumShards = "firebase", settings.Ceiling{Bytes: 100}, 1
+	})
+	bearer := []string{"Authorization", "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", "alice"))}
+	if status, body := g.read(t, "POST", "/a", bearer...); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	for _, c := range []struct {
+		left            float64
+		nobody, alice   int // 0 is a connection that is closed without an answer
+		nobodys, alices bool
+	}{
+		{5000, 401, 200, true, true},
+		{900, 401, 200, false, true},
+		{400, 0, 200, false, true},
+		{-100, 0, 200, false, true},
+		{-300, 0, 429, false, false},
+		{-500, 0, 0, false, false},
+	} {
+		for n, who := range [][]string{nil, bearer} {
+			g.leave(ceiling.Bytes, c.left)
+			req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+"/a", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if who != nil {
+				req.Header.Set(who[0], who[1])
+			}
+			status, text := 0, []byte(nil)
+			resp, err := http.DefaultTransport.RoundTrip(req)
+			if err == nil {
+				status = resp.StatusCode
+				text, err = io.ReadAll(resp.Body)
+				resp.Body.Close()
+			}
+			if err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+			if want, says := []int{c.nobody, c.alice}[n], []bool{c.nobodys, c.alices}[n]; status != want || says != (len(text) > 0) {
+				t.Errorf("with %v bytes left, %v: %d %q; want %d, with a body: %v", c.left, who != nil, status, text, want, says)
+			}
+		}
+	}
+}
+
+// A page asks without a token whether it may send one. So long as who has a token is answered from what nobody else gets,
+// a page learns that it may.
+func TestPreflightsBesideAFlood(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, firebaseTokens("p", newIssuer(t).keys()), func(s *settings.Settings) {
+		s.Auth, s.Ceiling, s.AllowedOrigins = "firebase", settings.Ceiling{Bytes: 1000}, []string{"https://app.example"}
+	})
+	for left, want := range map[float64]int{50_000: 204, 4000: 204, 900: 204, -100: 0} { // below 5000 nobody else is answered
+		g.leave(ceiling.Bytes, left)
+		req, err := http.NewRequestWithContext(t.Context(), "OPTIONS", g.URL+"/a", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Origin", "https://app.example")
+		req.Header.Set("Access-Control-Request-Method", "POST")
+		status, methods := 0, ""
+		if resp, err := http.DefaultTransport.RoundTrip(req); err == nil {
+			status, methods = resp.StatusCode, resp.Header.Get("Access-Control-Allow-Methods")
+			resp.Body.Close()
+		}
+		if status != want || (methods != "") != (want != 0) {
+			t.Errorf("with %v bytes left: %d, allowed %q; want %d", left, status, methods, want)
+		}
+	}
+}
+
+// The failures of one caller share a line of the log a minute.
+func TestFailuresShareALine(t *testing.T) {
+	t.Parallel()
+	f, began := newFailures(), time.Now()
+	for _, c := range []struct {
+		caller string
+		after  time.Duration
+		more   int
+		ok     bool
+	}{
+		{"a", 0, 0, true}, {"a", time.Second, 0, false}, {"b", time.Second, 0, true}, {"a", 59 * time.Second, 0, false},
+		{"a", time.Minute, 2, true}, {"a", 61 * time.Second, 0, false}, {"a", time.Hour, 1, true}, {"a", 2 * time.Hour, 0, true},
+	} {
+		if more, ok := f.tell(c.caller, began.Add(c.after)); more != c.more || ok != c.ok {
+			t.Errorf("%+v: %d, %v", c, more, ok)
+		}
+	}
+	var log bytes.Buffer
+	g := startGuardedWithLog(t, nil, func(s *settings.Settings) { s.Ceiling.Writes = 1 }, slog.New(newLogHandler(&log, slog.LevelInfo)))
+	g.leave(ceiling.Writes, 300)
+	g.sends(t, sent{"POST", "/a", "", 200, ""})
+	g.leave(ceiling.Writes, -100)
+	g.sends(t, sent{"POST", "/a", "", 503, ""}, sent{"POST", "/a", "", 503, ""}, sent{"POST", "/a", "", 503, ""})
+	g.Close()
+	if lines := strings.Count(log.String(), "request failed"); lines != 1 {
+		t.Errorf("three failures of one caller are logged in %d lines:\n%s", lines, log.String())
+	}
+}
+
+// A bound log has no more bytes than that, and errors last of all.
+func TestLogsHaveABound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		log := slog.New(boundLog(newLogHandler(&text, slog.LevelInfo), 1000))
+		for range 60 {
+			for range 100 {
+				log.Info("roll-up", "counter", "a", "delta", 1)
+			}
+			log.Error("poison event")
+			time.Sleep(time.Second)
+		}
+		if n := text.Len(); n > 61*1000+10_000+longestLine || n < 30_000 {
+			t.Errorf("%d bytes in a minute, want at most 1,000 a second", n)
+		}
+		if n := strings.Count(text.String(), "poison event"); n != 60 {
+			t.Errorf("%d of 60 errors were logged", n)
+		}
+	})
+}
+
+// Once a minute a line says how much of the ceiling was used, in the words that a metric goes by.
+func TestUseOfTheCeilingIsLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		budget := ceiling.New(ceiling.Rates{Writes: 10, Requests: 100})
+		s := newSpender(budget, slog.New(newLogHandler(&text, slog.LevelInfo)))
+		handler := s.around(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { budget.Spend(ceiling.Writes, 1) }))
+		for range 300 {
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/a", nil))
+			time.Sleep(time.Second / 2)
+		}
+		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+		var line map[string]any
+		if err := json.Unmarshal([]byte(lines[0]), &line); err != nil || len(lines) != 2 {
+			t.Fatalf("%v, in\n%s", err, text.String())
+		}
+		if line["message"] != LogCeiling || line["severity"] != "INFO" || line["held"] != 0.0 || line["writes"] != 121.0 || line["requests"] != 121.0 || line["over_s"] != 60.0 {
+			t.Errorf("%s", lines[0])
+		}
+		if most, _ := line["most"].(float64); most < 0.2 || most > 0.21 {
+			t.Errorf("%v of it was used, want a fifth", most)
+		}
+	})
+}
+
+// Requests beyond their rate wait in the order in which they came, and a client that goes away waits no longer.
+func TestRequestsBeginSoManyASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		handler := newSpender(ceiling.New(ceiling.Rates{Requests: 10}), slog.New(slog.DiscardHandler)).around(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "done")
+		}))
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() { handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/a", nil)) })
+		}
+		all.Go(func() {
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			gone := httptest.NewRecorder()
+			handler.ServeHTTP(gone, httptest.NewRequestWithContext(ctx, "GET", "/a", nil))
+			if gone.Body.Len() > 0 {
+				t.Error("a client that has gone away is answered")
+			}
+		})
+		all.Wait()
+		if took := time.Since(began); took < 8*time.Second || took > 10*time.Second {
+			t.Errorf("100 requests at 10 a second took %v", took)
+		}
+	})
+}

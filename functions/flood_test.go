@@ -1,0 +1,332 @@
+//go:build all
+
+package functions
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/ceiling"
+	"github.com/firestore-counters/counters/internal/settings"
+)
+
+// meter is an answer whose bytes are counted, as they would be on a connection.
+type meter struct {
+	header http.Header
+	status int // 0 for a connection that was closed without an answer
+	bytes  int
+	body   string
+}
+
+func (m *meter) Header() http.Header { return m.header }
+
+func (m *meter) WriteHeader(status int) {
+	m.status = status
+	m.bytes += headersOf
+	for name, values := range m.header {
+		for _, value := range values {
+			m.bytes += len(name) + len(value) + 4
+		}
+	}
+}
+
+func (m *meter) Write(p []byte) (int, error) {
+	if m.status == 0 {
+		m.WriteHeader(200)
+	}
+	m.bytes += len(p)
+	m.body = string(p)
+	return len(p), nil
+}
+
+func (m *meter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, other := net.Pipe()
+	_ = other.Close()
+	return conn, nil, nil
+}
+
+// flooded is a function in virtual time that somebody floods.
+type flooded struct {
+	t       *testing.T
+	handler http.Handler
+	server  *emulator.Server
+	fs      *firestore.Client
+	rates   settings.Ceiling
+	log     bytes.Buffer
+
+	mu       sync.Mutex
+	bytes    int
+	statuses map[int]int // of the flood
+}
+
+func (f *flooded) do(r *http.Request) (status int, m *meter) {
+	m = &meter{header: http.Header{}}
+	f.handler.ServeHTTP(m, r)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.bytes += m.bytes
+	return m.status, m
+}
+
+// request is one of a user; "" has no token.
+func (f *flooded) request(method, path, body, user string, header ...string) *http.Request {
+	r := httptest.NewRequestWithContext(f.t.Context(), method, path, strings.NewReader(body))
+	if user != "" {
+		r.Header.Set("Authorization", "Bearer "+unsigned(emulated("p", user)))
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return r
+}
+
+// flood is what somebody sends, so many times a second.
+type flood struct {
+	second int
+	send   func(f *flooded, n int) *http.Request
+}
+
+// floods are the rows of the table in docs/cost.md.
+var floods = map[string]flood{
+	"one token, 20 counters a request": {50, func(f *flooded, n int) *http.Request {
+		return f.request("POST", "/", newIDs(fmt.Sprint("spread-", n%50), 20), "mallory")
+	}},
+	"one token, holds of a second": {50, func(f *flooded, n int) *http.Request {
+		return f.request("PUT", fmt.Sprintf("/seat-%d/total/me?hold=1s", n), "", "mallory")
+	}},
+	"one token, holds of amounts": {50, func(f *flooded, n int) *http.Request {
+		return f.request("POST", fmt.Sprintf("/spread-%d-%d/total/holds", n%50, n%20), `{"by":1,"for":"1s"}`, "mallory")
+	}},
+	"one token, the same key again": {200, func(f *flooded, n int) *http.Request {
+		return f.request("POST", "/spread-0-0", "", "mallory", "Idempotency-Key", "key")
+	}},
+	"a thousand users, their keys again": {200, func(f *flooded, n int) *http.Request {
+		return f.request("POST", "/spread-0-0", "", fmt.Sprint("mallory-", n%1000), "Idempotency-Key", "key")
+	}},
+	"a thousand users, who join and leave": {200, func(f *flooded, n int) *http.Request {
+		return f.request([]string{"PUT", "DELETE"}[n/1000%2], "/spread-0-0/total/me", "", fmt.Sprint("mallory-", n%1000))
+	}},
+	"a thousand users, new counters": {100, func(f *flooded, n int) *http.Request {
+		return f.request("POST", fmt.Sprint("/new-", n), "", fmt.Sprint("mallory-", n%1000))
+	}},
+	"a thousand users, single increments": {200, func(f *flooded, n int) *http.Request {
+		return f.request("POST", fmt.Sprint("/spread-", n%50, "-", n%20), "", fmt.Sprint("mallory-", n%1000))
+	}},
+	"nobody, exact reads of 12 KB": {100, func(f *flooded, n int) *http.Request {
+		return f.request("GET", "/"+strings.Repeat("%3C", 4000)+"?exact=true", "", "")
+	}},
+	"nobody, exact reads": {200, func(f *flooded, n int) *http.Request {
+		return f.request("GET", fmt.Sprintf("/spread-%d-%d?exact=true", n%50, n%20), "", "")
+	}},
+	"nobody, reads of what isn't there": {200, func(f *flooded, n int) *http.Request {
+		return f.request("GET", fmt.Sprint("/nothing-", n), "", "")
+	}},
+	"nobody, headers of 14 KB": {200, func(f *flooded, n int) *http.Request {
+		return f.request("POST", "/hot", "", "", "X-Long", strings.Repeat("x", 14_000))
+	}},
+	"nobody, small": {500, func(f *flooded, n int) *http.Request {
+		return f.request("POST", "/hot", "", "", "Authorization", "Bearer x")
+	}},
+	"nobody, preflights": {500, func(f *flooded, n int) *http.Request {
+		return f.request("OPTIONS", "/hot", "", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST",
+			"Access-Control-Request-Headers", strings.Repeat("x-a-rather-long-header-name,", 30))
+	}},
+}
+
+// Whatever somebody sends, what is written, read, made, answered and logged stays within the ceiling, and an honest
+// crowd of one counter is counted, each of them once.
+func TestFloodsStayBelowTheCeiling(t *testing.T) {
+	t.Parallel()
+	all := flood{500, func(f *flooded, n int) *http.Request {
+		var names []string
+		for name := range floods {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		return floods[names[n%len(names)]].send(f, n/len(names))
+	}}
+	t.Run("all at once", func(t *testing.T) { t.Parallel(); underFlood(t, "firebase", all) })
+	for name, fl := range floods {
+		t.Run(name, func(t *testing.T) { t.Parallel(); underFlood(t, "firebase", fl) })
+	}
+	t.Run("without tokens, 500 new counters a request", func(t *testing.T) {
+		t.Parallel()
+		underFlood(t, "none", flood{14, func(f *flooded, n int) *http.Request {
+			return f.request("POST", "/", newIDs(fmt.Sprint("new-", n), 500), "")
+		}})
+	})
+}
+
+func underFlood(t *testing.T, auth string, fl flood) {
+	synctest.Test(t, func(t *testing.T) {
+		const seconds = 15
+		f := &flooded{t: t, server: emulator.New(emulator.Options{}), statuses: map[int]int{}}
+		t.Cleanup(f.server.Close)
+		f.rates = settings.Ceiling{Writes: 60, Reads: 60, Creates: 1, Bytes: 150_000, Logs: 1000}
+		s, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true", "AUTH=" + auth, "CEILING=" + f.rates.String(), "ALLOWED_ORIGINS=https://app.example"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := f.server.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if f.fs, err = firestore.NewClient(t.Context(), "p", option.WithGRPCConn(conn)); err != nil {
+			t.Fatal(err)
+		}
+		var logging sync.Mutex
+		log := slog.New(boundLog(newLogHandler(lockedWriter{&logging, &f.log}, slog.LevelInfo), s.Ceiling.Logs))
+		client, err := openShards(s, log, option.WithGRPCConn(conn))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		var tk *tokens
+		if auth == "firebase" {
+			tk = emulatorTokens("p")
+		}
+		f.handler = newIncrementHandler(client, s, tk, log)
+		for _, id := range append([]string{"hot"}, spread()...) {
+			batch := f.fs.Doc("counters/" + id)
+			if _, err := batch.Set(t.Context(), map[string]any{"num_shards": 1}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := batch.Collection("shards").Doc("0").Set(t.Context(), map[string]any{"count": 0}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		made := f.counters()
+		f.server.ResetStats()
+		for u, second := range map[ceiling.Unit]float64{ceiling.Writes: f.rates.Writes, ceiling.Reads: f.rates.Reads, ceiling.Bytes: f.rates.Bytes} {
+			client.Budget().Spend(u, (ceiling.Begins-5*time.Second).Seconds()*second) // little of what it begins with is left
+		}
+
+		began := time.Now()
+		var sending sync.WaitGroup
+		var acknowledged atomic.Int64
+		var took []time.Duration
+		sending.Go(func() { // the honest crowd
+			for n := range 100 * seconds {
+				time.Sleep(10 * time.Millisecond)
+				sending.Go(func() {
+					asked := time.Now()
+					for try := 0; ; try++ {
+						user := ""
+						if auth == "firebase" {
+							user = fmt.Sprint("alice-", n)
+						}
+						status, m := f.do(f.request("POST", "/hot", "", user))
+						if status == 200 {
+							acknowledged.Add(1)
+							break
+						}
+						if status == 504 || try == 20 {
+							t.Errorf("one of the crowd is answered %d, %v %s", status, m.header, m.body)
+							return
+						}
+						time.Sleep(time.Second)
+					}
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					took = append(took, time.Since(asked))
+				})
+			}
+		})
+		sending.Go(func() {
+			for n := range fl.second * seconds {
+				time.Sleep(time.Second / time.Duration(fl.second))
+				sending.Go(func() {
+					status, _ := f.do(fl.send(f, n))
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					f.statuses[status]++
+				})
+			}
+		})
+		sending.Wait()
+		over := time.Since(began).Seconds() + 5 // with what the buckets begin with
+
+		stats := f.server.Stats()
+		within := func(what string, got, second, owed float64) {
+			t.Helper()
+			if most := second*over + owed; got > most {
+				t.Errorf("%s: %.0f, want at most %.0f", what, got, most)
+			}
+		}
+		within("writes", float64(stats.Writes+stats.Deletes), f.rates.Writes, 600)
+		within("reads", float64(stats.Reads), f.rates.Reads, 600)
+		within("counters made", float64(f.counters()-made), f.rates.Creates, 20)
+		within("bytes answered", float64(f.bytes), f.rates.Bytes, owesAll.Seconds()*f.rates.Bytes+50_000)
+		within("bytes logged", float64(f.log.Len()), f.rates.Logs, longestLine)
+		if sum := f.sum("hot"); sum != acknowledged.Load() || sum != 100*seconds {
+			t.Errorf("%d of the crowd were acknowledged, and %d are counted; want all %d", acknowledged.Load(), sum, 100*seconds)
+		}
+		if slices.Sort(took); len(took) == 0 {
+			t.Fatal("nobody of the crowd was counted")
+		}
+		if late := took[len(took)*99/100]; late > 5*time.Second {
+			t.Errorf("99 %% of the crowd are counted within %v, want 5 s", late)
+		}
+		t.Logf("in %.0f s: %d writes, %d reads, %d counters, %d bytes answered, %d logged; the crowd's 99 %% after %v; the flood is answered %v",
+			over-5, stats.Writes+stats.Deletes, stats.Reads, f.counters()-made, f.bytes, f.log.Len(), took[len(took)*99/100], f.statuses)
+	})
+}
+
+// spread are ids that floods add to.
+func spread() (ids []string) {
+	for a := range 50 {
+		for b := range 20 {
+			ids = append(ids, fmt.Sprintf("spread-%d-%d", a, b))
+		}
+	}
+	return ids
+}
+
+func (f *flooded) counters() int {
+	f.t.Helper()
+	docs, err := f.fs.Collection("counters").Documents(f.t.Context()).GetAll()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return len(docs)
+}
+
+func (f *flooded) sum(id string) (sum int64) {
+	f.t.Helper()
+	docs, err := f.fs.Collection("counters").Doc(id).Collection("shards").Documents(f.t.Context()).GetAll()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, doc := range docs {
+		sum += doc.Data()["count"].(int64)
+	}
+	return sum
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	to *bytes.Buffer
+}
+
+func (w lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
+}

@@ -1,0 +1,89 @@
+package functions
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/ceiling"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// read reads a counter, from memory unless the read is exact. It sets the headers that caches on the way
+// need.
+func (h *incrementHandler) read(w http.ResponseWriter, r *request) (any, error) {
+	counter, err := h.client.Counter(r.counter)
+	if err != nil {
+		return nil, err
+	}
+	if r.field != "" { // whoever watches another field would see 0 for good
+		if err := h.Fields.CheckShown(r.field); err != nil {
+			return nil, bad("%v", err)
+		}
+	}
+	var snapshot shards.Snapshot
+	switch {
+	case r.exact:
+		snapshot, err = counter.Sum(r.Context())
+		h.limit.owe(r.payer, int(snapshot.Reads)-1) // the request is counted already
+		w.Header().Set("Cache-Control", "no-store")
+		return snapshot, err
+	case h.budget.Short(ceiling.Reads) > 0: // what is left is for counters that are added to
+		return h.remembered(w, r, counter)
+	case h.ReadCache > 0:
+		snapshot, _, err = counter.Cached(r.Context())
+	default:
+		snapshot, err = counter.Get(r.Context())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.field != "" {
+		snapshot = snapshot.Of(r.field)
+	}
+	w.Header().Set("Cache-Control", caching{kept: h.ReadCache, private: h.tokens != nil && !h.PublicReads}.control())
+	return snapshot, nil
+}
+
+// remembered answers a read from memory, however old, while the ceiling has no reads left. Errors: a problem with 429,
+// for a counter of which there is no memory.
+func (h *incrementHandler) remembered(w http.ResponseWriter, r *request, counter shards.Counter) (any, error) {
+	h.budget.Held()
+	snapshot, age, ok := counter.Remembered()
+	if !ok {
+		return nil, beyond(max(time.Second, h.budget.Short(ceiling.Reads)), "reads")
+	}
+	if r.field != "" {
+		snapshot = snapshot.Of(r.field)
+	}
+	w.Header().Set("Cache-Control", caching{kept: h.ReadCache, private: h.tokens != nil && !h.PublicReads}.control())
+	return struct {
+		shards.Snapshot
+		HeldUp bool `json:"held_up,omitempty"` // it is older than READ_CACHE says
+	}{snapshot, age > h.ReadCache}, nil
+}
+
+// caching says how long a total may be kept, here and on its way.
+type caching struct {
+	kept    time.Duration // 0: every read asks again
+	private bool          // reading takes a token, so shared caches must not keep it
+}
+
+// control is the header Cache-Control of an answer.
+func (c caching) control() string {
+	seconds := int64(c.kept / time.Second)
+	switch {
+	case seconds == 0:
+		return "no-cache" // a cache may keep it, and must ask with its ETag
+	case c.private:
+		return fmt.Sprintf("private, max-age=%d", seconds)
+	}
+	return fmt.Sprintf("public, max-age=%d", seconds)
+}
+
+// etagOf identifies an answer: by all that it says.
+func etagOf(body []byte) string {
+	sum := sha256.Sum256(body)
+	return fmt.Sprintf(`"%x"`, sum[:12])
+}

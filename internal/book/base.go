@@ -1,0 +1,169 @@
+package book
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// Base is what a counter's totals hold beyond their sources. It is written by commands, and with the first
+// answer of a field.
+type Base struct {
+	Counts   map[string]int64 // :: field of the shards → what its total holds beyond them; 0 of one that is shown
+	Replaced map[string]int64 // :: shown field → the number that stood there before it was first shown; rarely any
+	Imported map[string]int64 // :: source → what was imported of it: see package extension
+	Swept    string           // id of the last shard of the extension's that was looked at whether it is idle
+	Gone     time.Time        // since when the counter's document is known to be missing; zero if it is there
+	Ending   time.Time        // since when the counter is being deleted, see [Book.End]; zero if it isn't
+}
+
+// Fields of the base's document. Those that are maps are exempt from indexes: firestore.indexes.json.
+const (
+	BaseCounts   = "base"
+	BaseReplaced = "replaced"
+	BaseImported = "imported"
+	baseSwept    = "swept"
+	baseGone     = "gone_at"
+	baseEnding   = "ending"
+	baseFormat   = "format"
+	baseShards   = "shards"   // id of the collection of the shards
+	baseHosted   = "hosted"   // whether the document is the app's own
+	baseCounters = "counters" // the path that the counter was made by
+)
+
+// formatNow is the version of the fields' meaning. New fields alone don't change it.
+const formatNow = 2
+
+// ErrDamaged says that a base can't be used: something else wrote it, or it is an [ErrFormat] or [ErrOthers].
+// Delete it, and the next roll-up makes one that holds nothing beyond the shards; then rebase the counter.
+var ErrDamaged = errors.New("base is damaged")
+
+var (
+	// ErrFormat says that another version wrote the base, in a format that this one can't read.
+	ErrFormat error = unusable("base is of another format")
+	// ErrOthers says that a counter is counted with another HOSTED, SHARDS or COUNTERS. A [SettingError]
+	// says which.
+	ErrOthers error = unusable("the counter is another deployment's")
+)
+
+// unusable is an [ErrDamaged] that nothing has damaged.
+type unusable string
+
+func (e unusable) Error() string        { return string(e) }
+func (e unusable) Is(target error) bool { return target == ErrDamaged }
+
+// SettingError is an [ErrOthers]: it says which setting the counter is counted with, and that it is another
+// here.
+type SettingError struct {
+	Want string // such as HOSTED=true
+	Why  string
+}
+
+func (e *SettingError) Error() string { return fmt.Sprintf("set %s: %s", e.Want, e.Why) }
+
+// Unwrap makes it an [ErrOthers].
+func (e *SettingError) Unwrap() error { return ErrOthers }
+
+// decodeBase reads a base of shards in a collection of that id; nil is a base of nothing. Its error is an
+// [ErrDamaged].
+func decodeBase(shards string, doc *firestorepb.Document) (base Base, err error) {
+	if doc == nil {
+		return base, nil
+	}
+	fields := doc.GetFields()
+	if format := fields[baseFormat]; format.GetIntegerValue() != formatNow {
+		return base, fmt.Errorf("%w: %s: %v, and this version writes %d", ErrFormat, doc.GetName(), format.GetIntegerValue(), formatNow)
+	}
+	if of := fields[baseShards].GetStringValue(); of != shards {
+		return base, &SettingError{"SHARDS=" + of, fmt.Sprintf("the counter's shards are there, and SHARDS is %q here", shards)}
+	}
+	d := decoder{}
+	base = Base{
+		Counts: d.integers(fields[BaseCounts]), Replaced: d.integers(fields[BaseReplaced]), Imported: d.integers(fields[BaseImported]),
+		Swept: fields[baseSwept].GetStringValue(), Gone: d.time(fields[baseGone]), Ending: endingOf(doc),
+	}
+	if d.damaged {
+		return Base{}, fmt.Errorf("%w: %s: one of its fields is of another type", ErrDamaged, doc.GetName())
+	}
+	return base, nil
+}
+
+// endingOf is when a base became a mark. The first commit of a deletion writes true, each further one the time of the
+// first.
+func endingOf(base *firestorepb.Document) time.Time {
+	switch v := base.GetFields()[baseEnding].GetValueType().(type) {
+	case *firestorepb.Value_BooleanValue:
+		if v.BooleanValue {
+			return base.GetUpdateTime().AsTime()
+		}
+	case *firestorepb.Value_TimestampValue:
+		return v.TimestampValue.AsTime()
+	}
+	return time.Time{}
+}
+
+// decoder reads values, and notes whether one has the wrong type. A missing value is the zero value.
+type decoder struct{ damaged bool }
+
+func (d *decoder) time(v *firestorepb.Value) time.Time {
+	at, ok := v.GetValueType().(*firestorepb.Value_TimestampValue)
+	if d.damaged = d.damaged || v != nil && !ok; !ok {
+		return time.Time{}
+	}
+	return at.TimestampValue.AsTime()
+}
+
+func (d *decoder) integers(v *firestorepb.Value) map[string]int64 {
+	fields, ok := v.GetValueType().(*firestorepb.Value_MapValue)
+	if d.damaged = d.damaged || v != nil && !ok; !ok {
+		return nil
+	}
+	integers := make(map[string]int64, len(fields.MapValue.GetFields()))
+	for name, v := range fields.MapValue.GetFields() {
+		if d.damaged = d.damaged || !store.IsInteger(v); !d.damaged {
+			integers[name] = v.GetIntegerValue()
+		}
+	}
+	return integers
+}
+
+// changes are fields of a base's document that are set, those that are removed, and transforms.
+type changes struct {
+	fields     map[string]*firestorepb.Value
+	removed    []string
+	transforms []*firestorepb.DocumentTransform_FieldTransform
+}
+
+// set sets an entry of a map, such as [BaseCounts].
+func (c *changes) set(field, entry string, n int64) {
+	if c.fields == nil {
+		c.fields = map[string]*firestorepb.Value{}
+	}
+	if c.fields[field] == nil {
+		c.fields[field] = store.Map(map[string]*firestorepb.Value{})
+	}
+	c.fields[field].GetMapValue().Fields[entry] = store.Int(n)
+}
+
+// clone is a copy that may be changed.
+func (c changes) clone() changes {
+	fields := map[string]*firestorepb.Value{}
+	for name, value := range c.fields {
+		fields[name] = value
+		if entries := value.GetMapValue(); entries != nil {
+			fields[name] = store.Map(maps.Clone(entries.GetFields()))
+		}
+	}
+	return changes{fields: fields, removed: slices.Clone(c.removed), transforms: slices.Clone(c.transforms)}
+}
+
+func (c *changes) remove(path ...string) { c.removed = append(c.removed, layout.FieldPath(path...)) }
+
+func (c *changes) empty() bool { return len(c.fields)+len(c.removed)+len(c.transforms) == 0 }

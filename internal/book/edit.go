@@ -1,0 +1,200 @@
+package book
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// Edit is a command on its way: what is to change of a counter's base, and beside it. Document and base are as of
+// one time, and so are the sums that it asks for.
+type Edit struct {
+	*Book
+	// Applied is called once this edit is known to be the one that was committed; may be nil.
+	Applied func()
+
+	again  layout.Fields     // whose totals change
+	sums   map[string]Answer // :: field → what the shards hold of it
+	beside []*firestorepb.Write
+}
+
+// An edit goes on for about fifteen seconds, and is in doubt for editTimeout at most: far less than its marker stays.
+var editPatience = store.Patience{Conflicts: 20, Doubts: 20}
+
+const (
+	editTimeout = 10 * time.Minute
+	// markedFor is how long the marker of an edit stays at least.
+	markedFor = time.Hour
+	markerTry = "try" // field of a marker: which of the edit's attempts it is of
+)
+
+// Edit carries out once what must not be applied twice, such as a reset. It is one commit, on condition that
+// document and base are the versions that were read, and it leaves a marker. If the commit's answer is lost, the
+// marker tells whether it was applied. Nothing that increments write is on its condition, so a crowd doesn't keep it
+// from succeeding; roll-ups are, about one a second.
+//
+// decide may be called several times, and reports false if there is nothing to do. Errors are decide's, [ErrNotFound],
+// [ErrDamaged], [store.ErrContention], [store.ErrDoubt], or the client library's.
+func (books Books) Edit(ctx context.Context, counter string, decide func(context.Context, *Edit) (do bool, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, editTimeout)
+	defer cancel()
+	marker := books.db.Layout.Request(rand.Text())
+	var tries []*Edit
+	var last *Edit
+	var life Life // that the command is about
+	_, err := books.db.CommitIf(ctx, editPatience, func(ctx context.Context) ([]*firestorepb.Write, error) {
+		last = nil
+		found, docs, err := books.Get(ctx, books.db, []string{counter}, marker)
+		if err != nil {
+			return nil, fmt.Errorf("read counter: %w", err)
+		}
+		e := &Edit{Book: found[0]}
+		switch {
+		case docs[0] != nil: // also where the counter is gone, or being deleted, by now
+			last = tries[docs[0].GetFields()[markerTry].GetIntegerValue()]
+			return nil, nil
+		case e.Unusable != nil:
+			return nil, e.Unusable
+		case e.Doc == nil || e.Deleting() || len(tries) > 0 && life.Over(e.Life()):
+			// gone, or another was made, which a late command leaves alone
+			return nil, ErrNotFound
+		}
+		if len(tries) == 0 {
+			life = e.Life()
+		}
+		do, err := decide(ctx, e)
+		if err != nil || !do {
+			return nil, err
+		}
+		writes, err := e.writes(ctx)
+		if err != nil {
+			return nil, err
+		}
+		last = e
+		tries = append(tries, e)
+		return append(writes, store.Create(marker, map[string]*firestorepb.Value{
+			layout.ExpireAt: store.Time(books.db.Later().Add(markedFor)), markerTry: store.Int(int64(len(tries) - 1)),
+		})), nil
+	})
+	if err == nil && last != nil && last.Applied != nil {
+		last.Applied()
+	}
+	return err
+}
+
+// Sum is what the shards hold of a field, as of the edit's time.
+func (e *Edit) Sum(ctx context.Context, field layout.Field) (int64, error) {
+	a, err := e.sum(ctx, field)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := Whole(a.Value)
+	if !ok {
+		return 0, fmt.Errorf("%w: the sum of %s is %v: set right what its shards hold", store.ErrNotInteger, field.Shard, a.Value)
+	}
+	return n, nil
+}
+
+// sum asks once.
+func (e *Edit) sum(ctx context.Context, field layout.Field) (a Answer, err error) {
+	a, asked := e.sums[field.Name]
+	if !asked {
+		a, err = e.books.Sum(ctx, e.Counter, field, e.At)
+		put(&e.sums, field.Name, a)
+	}
+	return a, err
+}
+
+// Sum asks what the shards of a counter hold of a field at a time; the zero time is now.
+func (books Books) Sum(ctx context.Context, counter string, field layout.Field, at time.Time) (Answer, error) {
+	value, _, at, err := books.SumNumbers(ctx, counter, field, at)
+	return Answer{Value: value, At: at}, err
+}
+
+// SumNumbers is [Books.Sum] that also says of how many numbers.
+func (books Books) SumNumbers(ctx context.Context, counter string, field layout.Field, at time.Time) (*firestorepb.Value, int64, time.Time, error) {
+	value, n, at, err := books.db.SumNumbers(ctx, books.db.Layout.ShardsOf(counter), field.Shard, at)
+	if err != nil {
+		return nil, 0, at, fmt.Errorf("sum shards: %w", err)
+	}
+	if limit, is := unset(field, n); is {
+		value = limit
+	}
+	return value, n, at, nil
+}
+
+// SetBase sets what a field's total holds beyond its shards. No later import brings back the number that the total has
+// replaced.
+func (e *Edit) SetBase(field layout.Field, n int64) {
+	e.Keep(field)
+	e.add(field, n)
+}
+
+func (e *Edit) add(field layout.Field, n int64) {
+	e.record(BaseCounts, field.Shard, n)
+	e.again = append(e.again, field)
+}
+
+// SetTotal sets a field's total: its base is what that is beyond its shards. If the base would be beyond an int64,
+// the total is as close as it gets.
+func (e *Edit) SetTotal(ctx context.Context, field layout.Field, total int64) error {
+	sum, err := e.Sum(ctx, field)
+	if err == nil {
+		e.SetBase(field, store.Sub(total, sum))
+	}
+	return err
+}
+
+// Keep returns the number that a total has replaced, or is about to replace, for the caller to count it in another way.
+// The second time it returns 0.
+func (e *Edit) Keep(field layout.Field) int64 {
+	kept := e.Replaced(field)
+	e.record(BaseReplaced, field.Name, 0)
+	return kept
+}
+
+// Import records what a field's base holds of a source, and adds what is new of it. Its error is an [ErrBeyond] if the
+// base has no room.
+func (e *Edit) Import(source string, value int64, field layout.Field, added int64) error {
+	was := e.Base.Counts[field.Shard]
+	base := store.Add(was, added)
+	if store.Sub(base, was) != added { // what was counted there would be lost
+		return fmt.Errorf("%w: its shards aside, the counter holds %d, which has no room for %d more: rebase it first", ErrBeyond, was, added)
+	}
+	e.record(BaseImported, source, value)
+	e.add(field, base)
+	return nil
+}
+
+// Beside adds writes of other documents to the commit.
+func (e *Edit) Beside(writes ...*firestorepb.Write) { e.beside = append(e.beside, writes...) }
+
+// writes are those of document and base, and of others. The document is written in any case, so that whatever was
+// asked before, with the old base, is not shown any more.
+func (e *Edit) writes(ctx context.Context) ([]*firestorepb.Write, error) {
+	answers := map[string]Answer{}
+	for _, field := range e.again {
+		if !e.MayShow(field) { // the base changes, though nothing shows the total
+			continue
+		}
+		a, err := e.sum(ctx, field)
+		if err != nil {
+			return nil, err
+		}
+		answers[field.Name] = a
+	}
+	s := e.Show(answers, time.Time{})
+	if len(s.Problems) > 0 {
+		return nil, fmt.Errorf("%w: %s", ErrBeyond, s.Problems[0])
+	}
+	if len(s.Writes) == 0 { // only what is beside it changes
+		s.Writes = []*firestorepb.Write{store.Update(e.Doc.GetName(), store.UpdatedAtTime(e.Version()), nil, nil, store.ServerTime(e.names().OwnPath(layout.UpdatedAt)))}
+	}
+	return append(s.Writes, e.beside...), nil
+}

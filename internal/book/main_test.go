@@ -1,0 +1,166 @@
+package book_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"go.uber.org/goleak"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	unavailable = status.Error(codes.Unavailable, "the connection was lost")
+	aborted     = status.Error(codes.Aborted, "too much contention")
+)
+
+// world is an embedded Firestore of a test's own, whose clock can be set ahead, with a deployment of counters.
+type world struct {
+	*emulator.Instance
+	ahead  atomic.Int64
+	fs     *firestore.Client
+	db     *store.DB
+	shards *shards.Client
+	rollup *rollup.Client
+}
+
+func newWorld(t *testing.T, hosted bool) *world {
+	t.Helper()
+	w := &world{}
+	w.Instance = emulator.StartWith(t, emulator.Options{Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }})
+	w.fs = w.Client(t, "p")
+	conn := option.WithGRPCConn(w.Conn(t))
+	place := layout.Place{Project: "p", Fields: "likes,views", Hosted: hosted}
+	var err, shardsErr, rollupErr error
+	w.db, err = store.Open(context.Background(), place, conn)
+	w.shards, shardsErr = shards.Open(context.Background(), shards.Config{Place: place}, conn)
+	w.rollup, rollupErr = rollup.Open(context.Background(), rollup.Config{Place: place}, conn)
+	if err := errors.Join(err, shardsErr, rollupErr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(w.db.Close(), w.shards.Close(), w.rollup.Close()) })
+	return w
+}
+
+// counter is the counter a.
+func (w *world) counter(t *testing.T) shards.Counter {
+	t.Helper()
+	c, err := w.shards.Counter("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) create(t *testing.T) shards.Counter {
+	t.Helper()
+	c := w.counter(t)
+	if err := c.Create(t.Context(), shards.CreateOptions{Shards: 2}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) set(t *testing.T, path string, data map[string]any) {
+	t.Helper()
+	if _, err := w.fs.Doc(path).Set(t.Context(), data, firestore.MergeAll); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) remove(t *testing.T, path string) {
+	t.Helper()
+	if _, err := w.fs.Doc(path).Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) reconcile(t *testing.T, opts rollup.ReconcileOptions) rollup.Report {
+	t.Helper()
+	r, err := w.rollup.Reconcile(t.Context(), "a", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// read is the book of the counter a.
+func (w *world) read(t *testing.T) *book.Book {
+	t.Helper()
+	b, err := book.Of(w.db).Read(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// edit carries out what must not be applied twice.
+func (w *world) edit(ctx context.Context, decide func(context.Context, *book.Edit) error) error {
+	return book.Of(w.db).Edit(ctx, "a", func(ctx context.Context, e *book.Edit) (bool, error) { return true, decide(ctx, e) })
+}
+
+// add adds to what likes holds beyond the shards: the simplest that must not be applied twice.
+func (w *world) add(ctx context.Context, n int64, applied func()) error {
+	return w.edit(ctx, func(_ context.Context, e *book.Edit) error {
+		e.Applied = applied
+		e.SetBase(w.likes(), e.Base.Counts["likes"]+n)
+		return nil
+	})
+}
+
+func (w *world) likes() layout.Field { return w.db.Layout.Fields[0] }
+
+// want fails unless the counter shows that many likes, and has so many of them beyond its shards.
+func (w *world) want(t *testing.T, shown, beyond int64) {
+	t.Helper()
+	b := w.read(t)
+	if got := b.Doc.GetFields()["likes"].GetIntegerValue(); b.Base.Counts["likes"] != beyond || got != shown {
+		t.Errorf("%d beyond the shards, shown %d; want %d and %d", b.Base.Counts["likes"], got, beyond, shown)
+	}
+}
+
+// once has the next commit that is no transaction's meet what do makes of it.
+func (w *world) once(do func(context.Context, *firestorepb.CommitRequest) emulator.Verdict) {
+	w.Server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		if len(req.GetTransaction()) > 0 {
+			return emulator.Verdict{}
+		}
+		w.Server.SetInterceptor(nil)
+		return do(ctx, req)
+	})
+}
+
+// before does something just before the next commit arrives.
+func (w *world) before(do func()) {
+	w.once(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+		do()
+		return emulator.Verdict{}
+	})
+}
+
+// afterLost does something after the next commit was applied, whose answer gets lost, and before anything follows it.
+func (w *world) afterLost(t *testing.T, do func()) {
+	direct := firestorepb.NewFirestoreClient(w.Conn(t))
+	w.once(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		if _, err := direct.Commit(ctx, req); err != nil {
+			t.Errorf("the commit whose answer is to be lost: %v", err)
+		}
+		do()
+		return emulator.Verdict{Before: unavailable}
+	})
+}

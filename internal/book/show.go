@@ -1,0 +1,467 @@
+package book
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// Answer is what a field's source held at a time: the sum of a field of the shards, or what a query says of
+// documents.
+type Answer struct {
+	Value *firestorepb.Value // an integer, a double, or null
+	At    time.Time
+}
+
+// Change is what an answer changes of a field.
+type Change struct {
+	Field         layout.Field
+	Before, After *firestorepb.Value // what the document shows; Before is nil where that was nothing
+	Delta         int64              // from Before to After; 0 of a field that isn't an integer
+	// Drift is by how much something else had changed the number since this module wrote it.
+	Drift    int64
+	Replaced int64 // the number that stood there before the field was first shown
+}
+
+// Shown is what [Book.Show] makes of answers.
+type Shown struct {
+	After   *Book // as the commit leaves it: see [Books.Commit]
+	Writes  []*firestorepb.Write
+	Beside  []*firestorepb.Write // of other documents, which the caller adds; none without the document's
+	Changes []Change
+	// Early are names of fields whose answers are older than the document, which doesn't say as of when it shows
+	// them: they must be asked again.
+	Early    []string
+	Problems []string // why fields can't be shown
+}
+
+// AsOf is as of when the document shows a field; zero where nobody knows. What the document says is believed only
+// beside the number that it was written with, for the same counter and definition of the field, and if it isn't
+// later than the document: an app may have changed the number, or copied the map from another document or an
+// earlier version.
+func (b *Book) AsOf(field layout.Field) time.Time {
+	ours := rollupOf(b.Doc)
+	at := ours[layout.AsOf].GetMapValue().GetFields()[field.Name].GetTimestampValue()
+	if at == nil || at.AsTime().After(b.Version()) || !b.wrote(field) {
+		return time.Time{}
+	}
+	return at.AsTime()
+}
+
+// Next is from when on the document may be refreshed again, so that all instances together don't write it too often;
+// zero where it doesn't say, or says what can't be.
+func (b *Book) Next() time.Time {
+	at := rollupOf(b.Doc)[layout.NextRefresh].GetTimestampValue().AsTime()
+	if ours := rollupOf(b.Doc); ours[layout.NextRefresh] == nil || at.Sub(b.Version()) > time.Minute {
+		return time.Time{}
+	}
+	return at
+}
+
+// Refreshed is when the document was refreshed last, or made; zero if it never was.
+func (b *Book) Refreshed() time.Time {
+	at := Own(b.names(), b.Doc)[layout.UpdatedAt].GetTimestampValue()
+	if at == nil {
+		return time.Time{}
+	}
+	return at.AsTime()
+}
+
+// wrote reports whether the document shows the number that this module has written last.
+func (b *Book) wrote(field layout.Field) bool {
+	last := b.Written(field)
+	return last != nil && proto.Equal(last, b.Doc.GetFields()[field.Name]) // of which NaN equals itself
+}
+
+// Written is the number that this module has written last of a field; nil where nobody knows.
+func (b *Book) Written(field layout.Field) *firestorepb.Value { return b.entry(field)[shownValue] }
+
+// since is from when on an answer to a field that counts documents is shown where nobody knows as of when the document
+// shows it: no event was done for a later one. That is the time of the version, or of an earlier one that is noted in
+// the map: an answer that takes longer than the document stays as it is would never be shown.
+func (b *Book) since(field layout.Field) (at time.Time, noted bool) {
+	from := b.entry(field)[shownSince].GetTimestampValue()
+	if from == nil || from.AsTime().After(b.Version()) {
+		return b.Version(), false
+	}
+	return from.AsTime(), true
+}
+
+// entry is what the document's map says of a field; nil if the map is another counter's, or the field was defined in
+// another way.
+func (b *Book) entry(field layout.Field) map[string]*firestorepb.Value {
+	ours := rollupOf(b.Doc)
+	entry := ours[layout.LastShown].GetMapValue().GetFields()[field.Name].GetMapValue().GetFields()
+	if ours[layout.CounterPath].GetStringValue() != b.path() || entry[shownKey].GetStringValue() != field.Key() {
+		return nil
+	}
+	return entry
+}
+
+// path is the path of the counter's document.
+func (b *Book) path() string { return b.names().Path.Document(b.Counter) }
+
+// Fields of an entry of [layout.LastShown]: what the field is, its number, and [Book.since].
+const shownKey, shownValue, shownSince = "of", "is", "since"
+
+// MayShow reports whether the document's field is [Overwritable], and a total can go on from what the extension has
+// counted there.
+func (b *Book) MayShow(field layout.Field) bool {
+	return Overwritable(b.Doc.GetFields()[field.Name]) && !unkept(b.names(), b.Doc, field)
+}
+
+// Total is what a field should show by an answer: with the base, and of an integer the whole part. Its error says why
+// it can't be shown.
+func (b *Book) Total(field layout.Field, a Answer) (*firestorepb.Value, error) {
+	switch {
+	case !b.MayShow(field):
+		_, problems := Kept(layout.Layout{Fields: layout.Fields{field}, Extension: b.names().Extension}, b.Doc)
+		return nil, errors.New(problems[0])
+	case !field.Integer():
+		if store.IsInteger(a.Value) { // all summands are whole
+			return store.Double(float64(a.Value.GetIntegerValue())), nil
+		}
+		return a.Value, nil
+	}
+	total, ok := b.Base.Total(field, a.Value) // of what counts documents there is no base
+	if !ok {
+		return nil, fmt.Errorf("%s is beyond ±2⁶³, or not finite, so it isn't shown: set right what it is made of", field)
+	}
+	return store.Int(total), nil
+}
+
+// Total is what a field of the shards comes to with the base, by their sum. It reports false of what isn't finite, or
+// is beyond ±2⁶³.
+func (base Base) Total(field layout.Field, sum *firestorepb.Value) (int64, bool) {
+	n, ok := Whole(sum)
+	total := store.Add(n, base.Counts[field.Shard])
+	return total, ok && store.Sub(total, n) == base.Counts[field.Shard]
+}
+
+// Whole is the whole part of a sum of shards; 0 of the sum of nothing, which may be null. It reports false of what
+// isn't finite, or is beyond ±2⁶³.
+func Whole(sum *firestorepb.Value) (int64, bool) {
+	switch v := sum.GetValueType().(type) {
+	case nil, *firestorepb.Value_NullValue:
+		return 0, true
+	case *firestorepb.Value_IntegerValue:
+		return v.IntegerValue, true
+	case *firestorepb.Value_DoubleValue:
+		if math.Abs(v.DoubleValue) < 1<<63 { // which NaN isn't
+			return int64(v.DoubleValue), true
+		}
+	}
+	return 0, false
+}
+
+// Show is the commit that has the document show answers, by their fields' names, each of which is newer than what it
+// shows. The document must be there. An answer that is as old as the document, or older, is shown only in the place of
+// an older one: so one that took long can be shown on whatever version there is by then. Where nothing is to be shown
+// there is nothing to write.
+//
+// The document says that it may be refreshed again from next on; as before, where that is zero. An integer is
+// incremented by its delta; what isn't one is set. On condition of the version both are the same.
+func (b *Book) Show(answers map[string]Answer, next time.Time) Shown {
+	s := Shown{}
+	b = b.Keeping(slices.Collect(maps.Keys(answers)))
+	after := b.clone()
+	set := map[string]*firestorepb.Value{}
+	var transforms []*firestorepb.DocumentTransform_FieldTransform
+	if !b.Base.Gone.IsZero() { // the document is there, so what is below it isn't removed
+		after.edits.remove(baseGone)
+		after.Base.Gone = time.Time{}
+	}
+	asOf, shown := b.believed()
+	notes := false // since when an answer that was early is shown
+	for _, field := range b.names().Shown() {
+		a, answered := answers[field.Name]
+		was, since, noted := b.AsOf(field), b.Version(), true
+		if was.IsZero() && field.Counted != nil {
+			if since, noted = b.since(field); !noted {
+				entry := map[string]*firestorepb.Value{shownKey: store.String(field.Key()), shownSince: store.Time(since)}
+				if last := b.Written(field); last != nil {
+					entry[shownValue] = last
+				}
+				shown[field.Name] = store.Map(entry)
+			}
+		}
+		switch {
+		case !answered, !was.IsZero() && !was.Before(a.At):
+			continue
+		case was.IsZero() && a.At.Before(since):
+			s.Early = append(s.Early, field.Name)
+			notes = notes || !noted
+			continue
+		}
+		total, err := b.Total(field, a)
+		if err != nil {
+			s.Problems = append(s.Problems, err.Error())
+			continue
+		}
+		c := b.change(field, total)
+		c.Replaced = after.takeOver(field)
+		before, whole := c.Before.GetValueType().(*firestorepb.Value_IntegerValue)
+		if whole && field.Integer() && before.IntegerValue+c.Delta == total.GetIntegerValue() && store.Sub(total.GetIntegerValue(), before.IntegerValue) == c.Delta {
+			transforms = append(transforms, store.Increment(layout.FieldPath(field.Name), c.Delta))
+		} else {
+			set[field.Name] = total
+		}
+		after.Doc.Fields[field.Name] = total
+		asOf[field.Name] = store.Time(a.At)
+		shown[field.Name] = store.Map(map[string]*firestorepb.Value{shownKey: store.String(field.Key()), shownValue: total})
+		s.Changes = append(s.Changes, c)
+	}
+	s.After = after
+	base := after.edits
+	after.edits = changes{}
+	switch {
+	case len(s.Changes) > 0 || !b.edits.empty() || notes:
+	case !base.empty():
+		s.Writes, after.Doc = []*firestorepb.Write{b.writeBase(base)}, nil
+		return s
+	default:
+		return s
+	}
+	ours := map[string]*firestorepb.Value{
+		layout.AsOf: store.Map(asOf), layout.LastShown: store.Map(shown), layout.CounterPath: store.String(b.path()),
+		layout.HostedMark: store.Bool(b.names().Hosted),
+	}
+	if !next.IsZero() {
+		ours[layout.NextRefresh] = store.Time(next)
+	}
+	after.setOurs(ours)
+	set[layout.Rollup] = store.Map(ours)
+	w := store.Update(b.Doc.GetName(), store.UpdatedAtTime(b.Version()), set, nil, append(transforms, store.ServerTime(b.names().OwnPath(layout.UpdatedAt)))...)
+	s.Writes = []*firestorepb.Write{w}
+	if !base.empty() || !b.HasBase() { // walks find the counter by it
+		s.Writes = append(s.Writes, b.writeBase(base))
+	}
+	return s
+}
+
+// change is what a field shows, and what it is to show.
+func (b *Book) change(field layout.Field, total *firestorepb.Value) Change {
+	c := Change{Field: field, Before: b.Doc.GetFields()[field.Name], After: total}
+	if !field.Integer() {
+		return c
+	}
+	n, _ := Whole(c.Before)
+	c.Delta = store.Sub(total.GetIntegerValue(), n)
+	if last := b.Written(field); last != nil {
+		c.Drift = store.Sub(n, last.GetIntegerValue())
+	}
+	return c
+}
+
+// Replaced is the number that stood in a field before it was first shown: as the base has it, or, where that doesn't
+// say, as it stands there.
+func (b *Book) Replaced(field layout.Field) int64 {
+	if n, noted := b.Base.Replaced[field.Name]; noted || b.Written(field) != nil { // or the base is lost, and the number ours
+		return n
+	}
+	n, _ := store.Integer(b.Doc.GetFields()[field.Name])
+	return n
+}
+
+// Holding is the book with a base that holds more of some fields, by their names: [Book.Show] writes it.
+func (b *Book) Holding(more map[string]int64) *Book {
+	after := b.branch()
+	for _, field := range b.names().Fields {
+		if n, is := more[field.Name]; is {
+			after.record(BaseCounts, field.Shard, store.Add(b.Base.Counts[field.Shard], n))
+		}
+	}
+	return after
+}
+
+// Sweep is the book with a base that says up to which of the extension's shards idle ones were looked for.
+func (b *Book) Sweep(last string) *Book {
+	after := b.branch()
+	after.edits.fields[baseSwept], after.Base.Swept = store.String(last), last
+	return after
+}
+
+// branch is a copy of the book whose base may be changed.
+func (b *Book) branch() *Book {
+	after := *b
+	after.edits = b.edits.clone()
+	return &after
+}
+
+// record sets an entry of one of the base's maps: in the book, and in what is written of it.
+func (b *Book) record(of, entry string, n int64) {
+	m := map[string]*map[string]int64{BaseCounts: &b.Base.Counts, BaseReplaced: &b.Base.Replaced, BaseImported: &b.Base.Imported}[of]
+	*m = maps.Clone(*m) // others have it
+	put(m, entry, n)
+	b.edits.set(of, entry, n)
+}
+
+// Taken reports whether the base says that a field was shown, and what became of the number that stood there before.
+func (b *Book) Taken(field layout.Field) bool {
+	_, taken := b.Base.Replaced[field.Name]
+	return taken
+}
+
+// Keeping is the book whose base holds the numbers that the extension has counted in those of the fields, by their
+// names, that were never shown: their totals go on from there.
+func (b *Book) Keeping(fields []string) *Book {
+	if !b.names().Extension || b.Unusable != nil {
+		return b
+	}
+	more := map[string]int64{}
+	for _, name := range fields {
+		field, sum := b.names().Field(name)
+		if sum && !b.Taken(field) && b.MayShow(field) {
+			more[name] = b.Replaced(field)
+		}
+	}
+	if len(more) == 0 {
+		return b
+	}
+	after := b.Holding(more)
+	for name := range more {
+		after.record(BaseReplaced, name, 0)
+	}
+	return after
+}
+
+// takeOver notes in the base that a field is shown, and the number that it replaces, which is the app's. It returns
+// that number the first time.
+func (b *Book) takeOver(field layout.Field) (replaced int64) {
+	if b.Taken(field) || field.Counted != nil {
+		return 0
+	}
+	replaced = b.Replaced(field)
+	b.record(BaseReplaced, field.Name, replaced)
+	if n, counted := b.Base.Counts[field.Shard]; !counted {
+		b.record(BaseCounts, field.Shard, n)
+	}
+	return replaced
+}
+
+// believed are the entries of the document's map, if it is this counter's. As of when fields are that this revision
+// doesn't show, and [Book.since], is left out: an event may have told it of a change that only another one shows, and
+// that one asks for them again.
+func (b *Book) believed() (asOf, shown map[string]*firestorepb.Value) {
+	asOf, shown = map[string]*firestorepb.Value{}, map[string]*firestorepb.Value{}
+	if ours := rollupOf(b.Doc); ours[layout.CounterPath].GetStringValue() == b.path() {
+		for _, name := range b.names().Shown().Names() {
+			if at := ours[layout.AsOf].GetMapValue().GetFields()[name]; at != nil {
+				asOf[name] = at
+			}
+		}
+		for name, entry := range ours[layout.LastShown].GetMapValue().GetFields() {
+			if entry.GetMapValue().GetFields()[shownSince] == nil || slices.Contains(b.names().Shown().Names(), name) {
+				shown[name] = entry
+			}
+		}
+	}
+	return asOf, shown
+}
+
+// clone is a copy of the book whose document and base may be changed.
+func (b *Book) clone() *Book {
+	after := b.branch()
+	after.rawBase = nil
+	after.Doc = &firestorepb.Document{Name: b.Doc.GetName(), Fields: maps.Clone(b.Doc.GetFields()), CreateTime: b.Doc.GetCreateTime()}
+	if after.Doc.Fields == nil {
+		after.Doc.Fields = map[string]*firestorepb.Value{}
+	}
+	return after
+}
+
+// setOurs sets entries of the map in a document that is a copy.
+func (b *Book) setOurs(ours map[string]*firestorepb.Value) {
+	all := maps.Clone(rollupOf(b.Doc))
+	if all == nil {
+		all = map[string]*firestorepb.Value{}
+	}
+	maps.Copy(all, ours)
+	b.Doc.Fields[layout.Rollup] = store.Map(all)
+}
+
+// Unknown are the fields that may be shown, and of which nobody knows as of when the document shows them.
+func (b *Book) Unknown() (fields layout.Fields) {
+	for _, field := range b.names().Shown() {
+		if b.AsOf(field).IsZero() && b.MayShow(field) {
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}
+
+// Commit commits what a plan shows, on condition of the versions that it has read: see [store.DB.CommitIf]. If the
+// document has no room, the base is written alone.
+func (books Books) Commit(ctx context.Context, p store.Patience, plan func(context.Context) (Shown, error)) (Committed, error) {
+	var last Shown
+	p.Smaller = func(writes []*firestorepb.Write) []*firestorepb.Write {
+		if len(last.Beside) > 0 { // whoever reads would see a number fall
+			return nil
+		}
+		return BaseAlone(writes)
+	}
+	var sent time.Time
+	resp, err := books.db.CommitIf(ctx, p, func(ctx context.Context) ([]*firestorepb.Write, error) {
+		var err error
+		last, err = plan(ctx)
+		sent = time.Now()
+		return slices.Concat(last.Writes, last.Beside), err
+	})
+	if err != nil || resp == nil {
+		return Committed{}, err
+	}
+	c := Committed{Wrote: true, Took: time.Since(sent), Full: len(resp.GetWriteResults()) < len(last.Writes)}
+	c.After, _ = last.Committed(resp)
+	return c, nil
+}
+
+// BaseAlone are the writes of [Shown] without the first, the document's, which has no room for it.
+func BaseAlone(writes []*firestorepb.Write) []*firestorepb.Write { return writes[1:] }
+
+// Committed is the book after its commit of [Shown.Writes], whose answer says of which versions document and base
+// are now. It reports false if only a read can tell.
+func (s Shown) Committed(resp *firestorepb.CommitResponse) (*Book, bool) {
+	results := resp.GetWriteResults()
+	if len(results) < len(s.Writes) || s.After == nil || s.After.Doc == nil {
+		return nil, false
+	}
+	s.After.Doc.UpdateTime = timestamppb.New(results[0].GetUpdateTime().AsTime())
+	s.After.At = resp.GetCommitTime().AsTime()
+	if len(s.Writes) > 1 {
+		s.After.baseVersion = results[1].GetUpdateTime().AsTime()
+	}
+	return s.After, true
+}
+
+// Committed is what became of a commit.
+type Committed struct {
+	Wrote bool
+	After *Book         // as it is by now; nil if only a read can tell
+	Took  time.Duration // the commit that was applied
+	Full  bool          // the document had no room, and was not written
+}
+
+// Plain is the answer for a log entry. JSON has no NaN and no infinities, so they are texts.
+func (a Answer) Plain() any {
+	f, number := store.Float(a.Value)
+	switch {
+	case !number:
+		return nil
+	case store.IsInteger(a.Value):
+		return a.Value.GetIntegerValue()
+	case math.IsNaN(f) || math.IsInf(f, 0):
+		return fmt.Sprint(f)
+	}
+	return f
+}

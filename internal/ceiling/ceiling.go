@@ -1,0 +1,235 @@
+// Package ceiling decides about the units of a bill before they are spent: how many documents an instance may write and
+// read, how many counters it may make and how many bytes it may answer, as the setting CEILING says.
+//
+// Each unit has a bucket. It earns so many a second, and holds what ten minutes earn, so that a peak passes. What is
+// spent is taken out of it, even where it isn't there: it is owed then, and whoever asks next is told to wait. So over
+// any time an instance spends what the bucket held at its beginning, what it has earned since, and what one moment can
+// owe.
+package ceiling
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// Rates are how many of each unit are earned a second; 0 is no bound.
+type Rates struct{ Writes, Reads, Creates, Bytes, Logs, Requests float64 }
+
+// Unit is what is billed.
+type Unit int
+
+// The units, in the order in which [Use] tells them.
+const (
+	Writes   Unit = iota // documents written or deleted
+	Reads                // as Firestore bills them
+	Creates              // counters made
+	Bytes                // answered
+	Requests             // begun
+	units
+)
+
+// String is the unit's name in the setting.
+func (u Unit) String() string {
+	return [units]string{"writes", "reads", "creates", "bytes", "requests"}[u]
+}
+
+const (
+	// Holds is how much a bucket holds at most, and Begins how much it begins with, in the time that it takes to earn it:
+	// an instance that is started again and again must not have the whole each time.
+	Holds  = 10 * time.Minute
+	Begins = 10 * time.Second
+	// scarce is below how much a unit is short.
+	scarce = 5 * time.Second
+)
+
+// bucket is a unit's. It has no clock: its methods are passed the time.
+type bucket struct {
+	second float64 // what it earns a second; 0 is no bound
+	left   float64 // at that time; below 0 it is owed
+	at     time.Time
+}
+
+// of is how much is earned in a time. It is one at least, or nothing could ever be spent of a unit that is seldom.
+func (b *bucket) of(d time.Duration) float64 { return max(1, b.second*d.Seconds()) }
+
+// earn brings the bucket to a time. Clocks that go back earn nothing.
+func (b *bucket) earn(now time.Time) {
+	if passed := now.Sub(b.at).Seconds(); passed > 0 {
+		b.left = min(b.of(Holds), b.left+passed*b.second)
+		b.at = now
+	}
+}
+
+// lacks is how much is missing for n: all of it must be there, or as much as the bucket holds.
+func (b *bucket) lacks(n float64) float64 { return min(n, b.of(Holds)) - b.left }
+
+// until is how long it takes to earn n; 0 if it is there.
+func (b *bucket) until(n float64) time.Duration {
+	lacks := b.lacks(n)
+	if b.second == 0 || n <= 0 || lacks <= 1e-6 { // of sums of fractions
+		return 0
+	}
+	return max(time.Millisecond, time.Duration(math.Ceil(min(lacks/b.second, 1e6)*1e9)))
+}
+
+// Budget is what an instance may spend. It is safe for concurrent use. A nil budget bounds nothing.
+type Budget struct {
+	mu      sync.Mutex
+	buckets [units]bucket
+	told    time.Time      // when its use was last told
+	spent   [units]float64 // since then
+	held    int            // how often somebody was held up or refused since then
+}
+
+// New makes a budget; nil if nothing has a bound. It leaves logs to whoever writes them.
+func New(c Rates) *Budget {
+	b, now := &Budget{}, time.Now()
+	b.told = now
+	bounds := false
+	for u, second := range [units]float64{c.Writes, c.Reads, c.Creates, c.Bytes, c.Requests} {
+		b.buckets[u] = bucket{second: second, at: now}
+		b.buckets[u].left = b.buckets[u].of(Begins)
+		bounds = bounds || second > 0
+	}
+	if !bounds {
+		return nil
+	}
+	return b
+}
+
+// Bounds reports whether a unit has a bound.
+func (b *Budget) Bounds(u Unit) bool { return b != nil && b.buckets[u].second > 0 }
+
+// Second is how many of a unit are earned a second; 0 is no bound.
+func (b *Budget) Second(u Unit) float64 {
+	if b == nil {
+		return 0
+	}
+	return b.buckets[u].second
+}
+
+// Spend spends n of a unit, whatever is left. What is promised for something that is under way is spent before, and a
+// negative n gives it back once what that really took has been spent.
+func (b *Budget) Spend(u Unit, n float64) {
+	if !b.Bounds(u) || n == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spend(u, n)
+}
+
+func (b *Budget) spend(u Unit, n float64) {
+	at := &b.buckets[u]
+	at.earn(time.Now())
+	at.left -= n
+	b.spent[u] += n
+}
+
+// Take spends n of a unit if they are there, and otherwise returns how long it takes until they are. Of what nobody
+// could ever have at once it asks for a full bucket, and the rest is owed.
+func (b *Budget) Take(u Unit, n float64) (wait time.Duration) {
+	if !b.Bounds(u) || n <= 0 {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := &b.buckets[u]
+	at.earn(time.Now())
+	if wait = at.until(n); wait == 0 {
+		b.spend(u, n)
+	}
+	return wait
+}
+
+// Until is how long it takes until n of a unit are there; 0 if they are.
+func (b *Budget) Until(u Unit, n float64) time.Duration {
+	if !b.Bounds(u) {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := &b.buckets[u]
+	at.earn(time.Now())
+	return at.until(n)
+}
+
+// Left is how much of a unit is there; less than 0 is owed.
+func (b *Budget) Left(u Unit) float64 {
+	if !b.Bounds(u) {
+		return math.Inf(1)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := &b.buckets[u]
+	at.earn(time.Now())
+	return at.left
+}
+
+// Owes reports whether more of a unit is owed than is earned in a time.
+func (b *Budget) Owes(u Unit, d time.Duration) bool {
+	if !b.Bounds(u) {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := &b.buckets[u]
+	at.earn(time.Now())
+	return at.left <= -at.second*d.Seconds()
+}
+
+// Short is how long it takes until a unit isn't short any more; 0 while there is enough of it. What can do without is
+// refused that long, so that there is some for what can't.
+func (b *Budget) Short(u Unit) time.Duration {
+	if !b.Bounds(u) {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := &b.buckets[u]
+	at.earn(time.Now())
+	return at.until(min(at.of(scarce), at.of(Begins)))
+}
+
+// Held notes that somebody was held up or refused for want of a unit.
+func (b *Budget) Held() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held++
+}
+
+// Use is how much of a ceiling was used in a time.
+type Use struct {
+	Spent map[Unit]float64 // of each unit that has a bound
+	Most  float64          // of what was earned, the part of the unit that was used most; beyond 1 by what was left before
+	Held  int              // requests that were held up or refused
+	Over  time.Duration
+}
+
+// Tell returns the use since it was last told, if that was so long ago. It reports false if it wasn't, or if nothing was
+// used.
+func (b *Budget) Tell(every time.Duration) (use Use, due bool) {
+	if b == nil {
+		return Use{}, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if use.Over = now.Sub(b.told); use.Over < every {
+		return Use{}, false
+	}
+	use.Held, use.Spent = b.held, map[Unit]float64{}
+	for u, spent := range b.spent {
+		if second := b.buckets[u].second; second > 0 {
+			use.Spent[Unit(u)] = spent
+			use.Most = max(use.Most, spent/second/use.Over.Seconds())
+		}
+	}
+	due = use.Most > 0 || use.Held > 0
+	b.told, b.spent, b.held = now, [units]float64{}, 0
+	return use, due
+}

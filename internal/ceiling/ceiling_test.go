@@ -1,0 +1,113 @@
+package ceiling_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/firestore-counters/counters/internal/ceiling"
+)
+
+// Without a ceiling nothing is bounded, and nothing is counted.
+func TestNoCeiling(t *testing.T) {
+	t.Parallel()
+	for _, b := range []*ceiling.Budget{nil, ceiling.New(ceiling.Rates{}), ceiling.New(ceiling.Rates{Logs: 1})} {
+		b.Spend(ceiling.Writes, 1e12)
+		b.Held()
+		if b != nil || b.Take(ceiling.Writes, 1e12) != 0 || b.Until(ceiling.Reads, 1) != 0 || b.Short(ceiling.Writes) != 0 || b.Owes(ceiling.Bytes, 0) || !math.IsInf(b.Left(ceiling.Writes), 1) {
+			t.Errorf("%+v bounds something", b)
+		}
+		if use, due := b.Tell(0); due {
+			t.Errorf("used %+v", use)
+		}
+	}
+	b := ceiling.New(ceiling.Rates{Writes: 1})
+	if b.Spend(ceiling.Reads, 1e12); b.Until(ceiling.Reads, 1) != 0 || b.Bounds(ceiling.Reads) || !b.Bounds(ceiling.Writes) {
+		t.Error("a unit that is left out has a bound")
+	}
+}
+
+// What is earned and spent, second by second.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := ceiling.New(ceiling.Rates{Writes: 10, Creates: 0.01})
+		if left := b.Left(ceiling.Writes); left != 100 {
+			t.Errorf("it begins with %v, want what 10 s earn", left)
+		}
+		if wait := b.Take(ceiling.Writes, 100); wait != 0 {
+			t.Errorf("100 of 100: wait for %v", wait)
+		}
+		if wait := b.Take(ceiling.Writes, 2); wait != 200*time.Millisecond {
+			t.Errorf("2 more: wait for %v, want what 2 take", wait)
+		}
+		b.Spend(ceiling.Writes, 50)
+		if !b.Owes(ceiling.Writes, 5*time.Second) || b.Owes(ceiling.Writes, 6*time.Second) || b.Short(ceiling.Writes) != 10*time.Second {
+			t.Errorf("50 are owed: %v, and short for %v", b.Left(ceiling.Writes), b.Short(ceiling.Writes))
+		}
+		if wait := b.Until(ceiling.Writes, 0); wait != 0 {
+			t.Errorf("nothing is asked for: wait for %v", wait)
+		}
+		time.Sleep(time.Hour)
+		if left := b.Left(ceiling.Writes); left != 6000 {
+			t.Errorf("after an hour there are %v, want what ten minutes earn", left)
+		}
+		if wait := b.Take(ceiling.Writes, 10_000); wait != 0 || b.Left(ceiling.Writes) != -4000 {
+			t.Errorf("more than it ever holds: wait for %v, %v left; want it taken from a full bucket, and 4,000 owed", wait, b.Left(ceiling.Writes))
+		}
+		b.Spend(ceiling.Writes, -4000) // promised, and not used
+		if b.Left(ceiling.Writes) != 0 {
+			t.Errorf("%v left", b.Left(ceiling.Writes))
+		}
+		for n, want := range []time.Duration{0, 0, 0, 0, 0, 0, 100 * time.Second} { // one at first, and six in ten minutes
+			if wait := b.Take(ceiling.Creates, 1); wait != want {
+				t.Errorf("creation %d: wait for %v, want %v", n, wait, want)
+			}
+		}
+		use, due := b.Tell(time.Minute)
+		if want := 100 + 50 + 10_000.0 - 4000; !due || use.Spent[ceiling.Writes] != want || use.Spent[ceiling.Creates] != 6 || use.Over != time.Hour || len(use.Spent) != 2 {
+			t.Errorf("used %+v, %v; want %v writes", use, due, want)
+		}
+		if _, due := b.Tell(time.Minute); due {
+			t.Error("it is told again at once")
+		}
+	})
+}
+
+// Over any time nobody takes more than the bucket held and has earned, whatever is asked for when.
+func TestBudgetIsKept(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		second := rapid.SampledFrom([]float64{0.01, 0.5, 1, 7.5, 40, 20_000}).Draw(r, "second")
+		type step struct{ ms, n int }
+		steps := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) step {
+			return step{rapid.IntRange(0, 5000).Draw(r, "ms"), rapid.IntRange(1, 600).Draw(r, "n")}
+		}), 1, 200).Draw(r, "steps")
+		wrong := ""
+		synctest.Test(t, func(*testing.T) {
+			b := ceiling.New(ceiling.Rates{Writes: second})
+			began, taken, largest := time.Now(), 0.0, 0.0
+			for _, s := range steps {
+				time.Sleep(time.Duration(s.ms) * time.Millisecond)
+				n := float64(s.n)
+				wait := b.Take(ceiling.Writes, n)
+				if wait == 0 {
+					taken, largest = taken+n, max(largest, n)
+				} else if time.Sleep(wait); b.Until(ceiling.Writes, n) != 0 {
+					wrong = fmt.Sprintf("after %v there still isn't enough for %v", wait, n)
+				}
+			}
+			most := max(1, second*ceiling.Begins.Seconds()) + time.Since(began).Seconds()*second
+			if owed := max(0, largest-max(1, second*ceiling.Holds.Seconds())); taken > most+owed+1e-3 {
+				wrong = fmt.Sprintf("%v were taken of %v", taken, most)
+			}
+		})
+		if wrong != "" {
+			r.Fatal(wrong)
+		}
+	})
+}

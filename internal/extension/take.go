@@ -1,0 +1,255 @@
+package extension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// AtOnce is how many shards of the extension's one commit takes counts from at most.
+const AtOnce = 400
+
+// idleFor is how long a shard that holds nothing must not have been written before it is deleted: the cookie that names
+// a browser's lives for 30 days. If its client comes back all the same, it makes the shard again.
+const idleFor = 31 * 24 * time.Hour
+
+// Moved is what a commit takes off shards of the extension's. The commit is on condition of document and base, so at
+// most one succeeds, however often it is sent. Whoever reads again sees what is left.
+type Moved struct {
+	Read     *book.Book           // as it was read
+	Book     *book.Book           // whose base holds what is taken
+	Amounts  map[string]int64     // :: name of a field of which shards hold something → what is taken
+	Writes   []*firestorepb.Write // of the shards
+	Idle     []*firestorepb.Write // that delete other shards, which are idle
+	Problems []string             // why something is left in them
+}
+
+// Take is the commit that takes over what shards of the extension's hold, which were read after the book: whole numbers
+// of the fields that the document shows as sums of shards. A client may be adding to a shard at the same moment: that
+// stays there. So does the fraction of a number, until it is whole with others.
+func Take(names layout.Layout, b *book.Book, shards book.Shards) Moved {
+	t := Moved{Read: b, Book: b, Amounts: map[string]int64{}}
+	var fields layout.Fields
+	for _, field := range names.Limited() {
+		if slices.ContainsFunc(shards, func(shard *firestorepb.Document) bool { return Holds(layout.Fields{field}, shard) }) {
+			t.Problems = append(t.Problems, fmt.Sprintf("%q has a limit, so what clients of the extension count stays in %s", field.Name, layout.ExtensionShards))
+		}
+	}
+	for _, field := range names.Plain() {
+		if b.MayShow(field) {
+			fields = append(fields, field)
+		}
+	}
+	for _, shard := range shards {
+		off := map[string]int64{} // :: field → what is taken
+		for _, field := range fields {
+			n, problem := wholeIn(shard, field.Name)
+			base, sum := b.Base.Counts[field.Shard], store.Add(t.Amounts[field.Name], n)
+			switch {
+			case problem != "":
+			case store.Sub(sum, n) != t.Amounts[field.Name] || store.Sub(store.Add(base, sum), sum) != base:
+				problem = "would take the total beyond ±2⁶³"
+			case n != 0:
+				off[field.Name], t.Amounts[field.Name] = n, sum
+			}
+			if problem != "" {
+				t.Problems = append(t.Problems, fmt.Sprintf("%q of %s %s, and stays there: set it right", field.Name, nameOf(shard), problem))
+			}
+		}
+		if len(off) > 0 {
+			t.Writes = append(t.Writes, takeOff(shard, off))
+		}
+	}
+	if len(t.Writes) > 0 {
+		t.Book = b.Holding(t.Amounts)
+	}
+	return t
+}
+
+// Show is the commit that shows answers, and takes over what is moved: all of it, or none if the total of one of its
+// fields can't be shown. See [book.Book.Show].
+func (t *Moved) Show(answers map[string]book.Answer, next time.Time) book.Shown {
+	s := t.Book.Show(answers, next)
+	for name := range t.Amounts {
+		if !slices.ContainsFunc(s.Changes, func(c book.Change) bool { return c.Field.Name == name }) {
+			problems := s.Problems
+			*t = Moved{Read: t.Read, Book: t.Read, Problems: t.Problems}
+			s = t.Book.Show(answers, next)
+			s.Problems = problems
+			return s
+		}
+	}
+	s.Beside = t.Writes
+	return s
+}
+
+// nameOf is how a problem names a shard.
+func nameOf(shard *firestorepb.Document) string {
+	return fmt.Sprintf("%s %q", layout.ExtensionShards, store.IDOf(shard.GetName()))
+}
+
+// Holds reports whether one of the extension's shards holds something that [Take] takes, or names a problem of.
+func Holds(fields layout.Fields, shard *firestorepb.Document) bool {
+	return slices.ContainsFunc(fields, func(field layout.Field) bool {
+		n, problem := wholeIn(shard, field.Name)
+		return n != 0 || problem != ""
+	})
+}
+
+// wholeIn is the whole part of what one of the extension's shards holds of a field. As for the extension, what is no
+// number counts nothing. Of MinInt64, the most that an increment takes off is taken first.
+func wholeIn(shard *firestorepb.Document, field string) (n int64, problem string) {
+	fraction := 0.0
+	var whole []int64
+	for _, fields := range parts(shard) {
+		switch v := fields[field].GetValueType().(type) {
+		case *firestorepb.Value_IntegerValue:
+			whole = append(whole, v.IntegerValue)
+		case *firestorepb.Value_DoubleValue:
+			if fraction += v.DoubleValue; !(math.Abs(v.DoubleValue) < 1<<53 && math.Abs(fraction) < 1<<53) {
+				return 0, "is no whole number within ±2⁵³" // from there on a double stands for several
+			}
+		}
+	}
+	sum := store.Parts(append(whole, int64(fraction))...)
+	return max(sum[0], -math.MaxInt64), ""
+}
+
+// parts are the fields of one of the extension's shards, or of all updates of a partial sum.
+func parts(shard *firestorepb.Document) (all []map[string]*firestorepb.Value) {
+	if !isPartial(shard) {
+		return append(all, shard.GetFields())
+	}
+	for _, update := range shard.GetFields()[updatesID].GetArrayValue().GetValues() {
+		all = append(all, update.GetMapValue().GetFields()[updateData].GetMapValue().GetFields())
+	}
+	return all
+}
+
+// empty reports whether one of the extension's shards holds nothing at all, of whatever field.
+func empty(shard *firestorepb.Document) bool {
+	rest := parts(shard)
+	if isPartial(shard) && len(shard.GetFields()) > 1 {
+		return false
+	}
+	sums := map[string]int64{}
+	for _, fields := range rest {
+		for name, value := range fields {
+			n, whole := store.Integer(value)
+			if !whole {
+				return false
+			}
+			sums[name] += n
+		}
+	}
+	return !slices.ContainsFunc(slices.Collect(maps.Values(sums)), func(n int64) bool { return n != 0 })
+}
+
+// Waiting are known shards of a counter's, and others that hold something, up to [AtOnce] together: partial sums first,
+// by their names, and then others, by the index of each field. It costs two reads a field and one more where there are
+// none, however many visitors there are. With an error it returns what it has found.
+func Waiting(ctx context.Context, db *store.DB, counter string, known book.Shards) (book.Shards, error) {
+	collection := db.Layout.ExtensionShardsOf(counter)
+	queries := []store.Query{{Collection: collection, Before: collection + "/\n"}} // their names begin with a tab
+	for _, field := range db.Layout.Plain() {
+		for _, sign := range []int{1, -1} {
+			queries = append(queries, store.Query{Collection: collection, Number: layout.FieldPath(field.Name), Sign: sign})
+		}
+	}
+	seen := map[string]bool{}
+	for _, doc := range known {
+		seen[doc.GetName()] = true
+	}
+	for _, q := range queries {
+		if q.Limit = AtOnce - len(known); q.Limit <= 0 {
+			break
+		}
+		docs, err := db.Documents(ctx, q)
+		if err != nil {
+			return known, fmt.Errorf("look for what the extension's clients counted: %w", err)
+		}
+		for _, doc := range docs {
+			if !seen[doc.GetName()] && Holds(db.Layout.Plain(), doc) {
+				seen[doc.GetName()] = true
+				known = append(known, doc)
+			}
+		}
+	}
+	return known, nil
+}
+
+// LookForIdle looks for shards of the counter's that hold nothing and were not written for 31 days. It looks at as many
+// as are taken from, in the order of their ids, and the base remembers where it stopped. So a click costs one read
+// more, however many visitors there are. It returns how many reads it took.
+func (m *Moved) LookForIdle(ctx context.Context, db *store.DB) (reads int, err error) {
+	n := len(m.Writes)
+	if n == 0 {
+		return 0, nil
+	}
+	q := store.Query{Collection: db.Layout.ExtensionShardsOf(m.Book.Counter), Limit: n}
+	if after := m.Book.Base.Swept; after != "" {
+		q.After = db.Layout.ExtensionShard(m.Book.Counter, after)
+	}
+	docs, at, err := db.DocumentsAsOf(ctx, q)
+	if err != nil {
+		return n, fmt.Errorf("look for idle shards of the extension's: %w", err)
+	}
+	last := ""
+	for _, doc := range docs {
+		version := doc.GetUpdateTime().AsTime()
+		if last = store.IDOf(doc.GetName()); at.Sub(version) > idleFor && empty(doc) {
+			m.Idle = append(m.Idle, store.DeleteIf(doc.GetName(), store.UpdatedAtTime(version)))
+		}
+	}
+	if len(docs) < n {
+		last = "" // from the first one on
+	}
+	m.Book = m.Book.Sweep(last)
+	return n, nil
+}
+
+// Sweep deletes the idle shards that were found, each on condition that it is still the same. If that fails, they wait
+// for the next time.
+func (m Moved) Sweep(ctx context.Context, db *store.DB) {
+	if len(m.Idle) > 0 {
+		_, _ = db.Commit(ctx, m.Idle...)
+	}
+}
+
+// Lookout knows whether Firebase's extension still runs, whose clients are to be taken over.
+type Lookout struct {
+	mu     sync.Mutex
+	looked time.Time
+	runs   error
+}
+
+// lookEvery is how often the extension is looked for.
+const lookEvery = time.Minute
+
+// Check is an [ErrRuns] if it runs: it would write the same fields. It costs a read a minute.
+func (l *Lookout) Check(ctx context.Context, db *store.DB) error {
+	if !db.Layout.Extension {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); l.looked.IsZero() || now.Sub(l.looked) >= lookEvery {
+		err := Stopped(ctx, db)
+		if err != nil && !errors.Is(err, ErrRuns) {
+			return err
+		}
+		l.looked, l.runs = now, err
+	}
+	return l.runs
+}

@@ -1,0 +1,99 @@
+// Package seats says what the shards of a field with a limit hold, and what is written to them.
+//
+// Such a field has shards of its own, beside those of the counter: each has a count, a share, and what of the count is
+// members', and open holds'. The shares add up to the limit, and no count exceeds its share: see package escrow. Nothing else says what
+// the limit is.
+package seats
+
+import (
+	"fmt"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/escrow"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// Most is how many shards a field with a limit has at most: who finds no room in those that it knows reads them all.
+const Most = 25
+
+// Shards asks for all shards of a field with a limit, as of a time; the zero time is now. They are found by their
+// shares, which no other shard has.
+func Shards(names layout.Layout, counter string, field layout.Field, at time.Time) store.Query {
+	return store.Query{Collection: names.ShardsOf(counter), By: layout.FieldPath(layout.ShareOf(field.Shard)), At: at}
+}
+
+// Make are the writes that make the shards of a field that has none: n, or [Most].
+func Make(names layout.Layout, counter string, field layout.Field, n int, limit int64) (writes []*firestorepb.Write) {
+	for i, share := range escrow.Even(limit, min(max(n, 1), Most)) {
+		writes = append(writes, store.Create(names.Shard(counter, layout.LimitedShard(field.Shard, i)), map[string]*firestorepb.Value{
+			field.Shard: store.Int(0), layout.MembersIn(field.Shard): store.Int(0), layout.HeldIn(field.Shard): store.Int(0),
+			layout.ShareOf(field.Shard): store.Int(share),
+		}))
+	}
+	return writes
+}
+
+// Of is what a shard holds of its field. It reports false for numbers that can't be a shard's: something else wrote
+// them. Such a shard has no room, and gives nothing back.
+func Of(doc *firestorepb.Document, field layout.Field) (held escrow.Held, ok bool) {
+	whole := true
+	for name, n := range map[string]*int64{
+		field.Shard: &held.Count, layout.MembersIn(field.Shard): &held.Members, layout.HeldIn(field.Shard): &held.Holds, layout.ShareOf(field.Shard): &held.Share,
+	} {
+		value := doc.GetFields()[name]
+		*n = value.GetIntegerValue()
+		whole = whole && (value == nil || store.IsInteger(value))
+	}
+	if !whole || !held.Valid() {
+		return escrow.Held{}, false
+	}
+	return held, true
+}
+
+// All is what shards hold of their field, one by one.
+func All(docs []*firestorepb.Document, field layout.Field) []escrow.Held {
+	held := make([]escrow.Held, len(docs))
+	for i, doc := range docs {
+		held[i], _ = Of(doc, field)
+	}
+	return held
+}
+
+// Wrong says why shards of a field with a limit, one of which something else has written, hold what they can't; empty
+// if they don't.
+func Wrong(docs []*firestorepb.Document, field layout.Field) string {
+	for _, doc := range docs {
+		if _, ok := Of(doc, field); !ok {
+			f := doc.GetFields()
+			return fmt.Sprintf("shard %s counts %v of %q, %v of it for members and %v for holds, of a share of %v", store.IDOf(doc.GetName()), f[field.Shard], field.Shard,
+				f[layout.MembersIn(field.Shard)], f[layout.HeldIn(field.Shard)], f[layout.ShareOf(field.Shard)])
+		}
+	}
+	return ""
+}
+
+// Change is the write that changes what a shard holds of its field. Of a field with a limit, its result says what the
+// shard holds then: see [After].
+func Change(name string, condition *firestorepb.Precondition, field string, by escrow.Held) *firestorepb.Write {
+	transforms := []*firestorepb.DocumentTransform_FieldTransform{store.Increment(layout.FieldPath(field), by.Count)}
+	if _, limited := layout.LimitedField(store.IDOf(name)); limited {
+		transforms = append(transforms,
+			store.Increment(layout.FieldPath(layout.MembersIn(field)), by.Members),
+			store.Increment(layout.FieldPath(layout.HeldIn(field)), by.Holds),
+			store.Increment(layout.FieldPath(layout.ShareOf(field)), by.Share))
+	}
+	return store.Update(name, condition, nil, nil, transforms...)
+}
+
+// After is what a shard of a field with a limit holds after a [Change], by the write's result.
+func After(result *firestorepb.WriteResult) (held escrow.Held, ok bool) {
+	numbers := result.GetTransformResults()
+	if len(numbers) != 4 {
+		return escrow.Held{}, false
+	}
+	held = escrow.Held{Count: numbers[0].GetIntegerValue(), Members: numbers[1].GetIntegerValue(), Holds: numbers[2].GetIntegerValue(), Share: numbers[3].GetIntegerValue()}
+	return held, held.Valid()
+}

@@ -1,0 +1,177 @@
+package rollup
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/api/option"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// A busy counter's sum is asked for above a bound. It is whole whatever has become of its shards since they were
+// listed: one is new, holds less, or no number.
+func TestABoundedSumIsWhole(t *testing.T) {
+	t.Parallel()
+	server := emulator.New(emulator.Options{})
+	t.Cleanup(server.Close)
+	conn, err := server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Open(t.Context(), Config{Place: Place{Project: "p"}}, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	set := func(shard string, v *firestorepb.Value) {
+		t.Helper()
+		w := store.Update(c.db.Layout.Shard("a", shard), nil, map[string]*firestorepb.Value{"count": v}, nil)
+		if v == nil {
+			w = store.Delete(c.db.Layout.Shard("a", shard))
+		}
+		if _, err := c.db.CommitIf(t.Context(), store.Patience{}, func(context.Context) ([]*firestorepb.Write, error) { return []*firestorepb.Write{w}, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, f := bound{}, flight{source: source{counter: "a"}, events: 1, interval: time.Second, started: time.Now()}
+	ask := func(want int64) (reads int) {
+		t.Helper()
+		f.started = f.started.Add(time.Second)
+		answers, reads, err := c.sums(t.Context(), f, c.db.Layout.Fields, &b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := book.Whole(answers["total"].Value); !ok || got != want {
+			t.Errorf("%v, want %d", answers["total"].Value, want)
+		}
+		return reads
+	}
+	for n := range 10 {
+		set(fmt.Sprint(n), store.Int(1000))
+	}
+	for range busyAfter + 1 { // the last one lists them
+		ask(10_000)
+	}
+	if reads := ask(10_000); reads != 2 {
+		t.Errorf("%d reads, want 2: the sum of those above the bound, and the count of all", reads)
+	}
+	set("0", store.Int(3000))
+	if reads := ask(12_000); reads != 2 {
+		t.Errorf("%d reads of one that holds more, want 2", reads)
+	}
+	for _, change := range []struct {
+		shard string
+		to    *firestorepb.Value
+		want  int64
+	}{
+		{"0", store.Int(-5), 8_995},
+		{"10", store.Int(1), 8_996},
+		{"1", store.String("many"), 7_996},
+		{"1", store.Double(0.5), 7_996},
+		{"2", nil, 6_996},
+	} {
+		set(change.shard, change.to)
+		ask(change.want)
+		ask(change.want)
+	}
+}
+
+// A counter is asked plainly until so many of its entries were replaced in a row, or a question was slow. After a pause
+// it is quiet again.
+func TestBoundWhenBusy(t *testing.T) {
+	t.Parallel()
+	all := layout.Fields{{Name: "total", Shard: "count"}}
+	shards := book.Shards{{Fields: map[string]*firestorepb.Value{"count": store.Int(7)}}}
+	b, f := bound{}, flight{interval: time.Second, started: time.Now()}
+	next := func(events int64, after time.Duration, want way) {
+		t.Helper()
+		f.events, f.started = events, f.started.Add(after)
+		if got := b.next(f, all); got != want {
+			t.Errorf("after %d events it is asked %d, want %d", b.busy, got, want)
+		}
+		if want == listed {
+			b.see(all, shards)
+		}
+	}
+	next(busyAfter, time.Second, plain)
+	next(1, time.Second, listed)
+	next(listEvery, time.Second, bounded)
+	next(1, time.Second, listed)
+	next(1, 3*time.Second, plain)
+	b.took(slowQuestion)
+	next(1, time.Second, plain)
+	b.took(slowQuestion + 1)
+	next(1, time.Second, listed)
+	next(1, time.Second, bounded)
+}
+
+// Shards of a field with a limit stand beside the others, and lack their fields. As many of the others may go as hold less
+// seats by now: the sums are whole all the same.
+func TestABoundedSumBesideALimit(t *testing.T) {
+	t.Parallel()
+	server := emulator.New(emulator.Options{})
+	t.Cleanup(server.Close)
+	conn, err := server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Open(t.Context(), Config{Place: Place{Project: "p", Fields: "likes,seats=limit(1000)"}}, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	commit := func(writes ...*firestorepb.Write) {
+		t.Helper()
+		if _, err := c.db.Commit(t.Context(), writes...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := func(shard string) string { return c.db.Layout.Shard("a", shard) }
+	seats := func(n int, count int64) *firestorepb.Write {
+		return store.Update(name(layout.LimitedShard("seats", n)), nil, map[string]*firestorepb.Value{"seats": store.Int(count), "share(seats)": store.Int(100)}, nil)
+	}
+	for n := range 10 {
+		commit(store.Update(name(fmt.Sprint(n)), nil, map[string]*firestorepb.Value{"likes": store.Int(7)}, nil), seats(n, 90))
+	}
+	b, f := bound{}, flight{source: source{counter: "a"}, events: busyAfter + 1, interval: time.Second, started: time.Now()}
+	ask := func(want map[string]int64) {
+		t.Helper()
+		f.started = f.started.Add(time.Second)
+		var fields layout.Fields
+		for _, field := range c.db.Layout.Fields {
+			if _, asked := want[field.Name]; asked {
+				fields = append(fields, field)
+			}
+		}
+		answers, _, err := c.sums(t.Context(), f, fields, &b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, n := range want {
+			if got, ok := book.Whole(answers[name].Value); !ok || got != n {
+				t.Errorf("%s is %v, want %d", name, answers[name].Value, n)
+			}
+		}
+	}
+	all := map[string]int64{"likes": 70, "seats": 900, "seats_limit": 1000}
+	ask(all) // and lists them
+	if f.events = 1; b.least == nil {
+		t.Fatal("they are not listed")
+	}
+	if ask(all); b.since != 1 {
+		t.Error("they are listed once more, where nothing has changed")
+	}
+	for n := range 5 {
+		commit(store.Delete(name(fmt.Sprint(9-n))), seats(n, 10))
+	}
+	ask(map[string]int64{"seats": 500})
+	ask(map[string]int64{"likes": 35, "seats": 500, "seats_limit": 1000})
+}

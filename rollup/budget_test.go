@@ -1,0 +1,128 @@
+package rollup_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/ceiling"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// many makes so many counters of a shard that holds 1.
+func (w *world) many(n int) (ids []string) {
+	w.t.Helper()
+	for i := range n {
+		id := fmt.Sprint("many-", i)
+		ids = append(ids, id)
+		w.must(w.fs.Doc("counters/"+id).Set(w.ctx, map[string]any{"num_shards": 1}))
+		w.must(w.fs.Doc("counters/"+id+"/shards/0").Set(w.ctx, map[string]any{"count": 1}))
+	}
+	return ids
+}
+
+// Holds that are over take half of a walk's time at most: whoever makes thousands of a second each would otherwise keep
+// every counter from being looked at.
+func TestHoldsLeaveAWalkHalfOfItsTime(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.many(5)
+		for n := range 100 {
+			counted, _, err := w.holding(shards.Config{}, fmt.Sprint("held-", n)).Hold(w.ctx, "total", "mallory", time.Second)
+			w.must(counted, err)
+		}
+		time.Sleep(10 * time.Second)
+		w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+			for _, write := range req.GetWrites() {
+				if strings.Contains(write.GetDelete(), "_members/") {
+					time.Sleep(time.Second)
+				}
+			}
+			return v
+		})
+		ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+		defer cancel()
+		sum, err := w.rollup.ReconcileAll(ctx, rollup.ReconcileOptions{Resume: true})
+		if w.must(sum, err); sum.Seen == 0 {
+			w.t.Errorf("%+v; want counters that were looked at", sum)
+		}
+	})
+}
+
+// While there are few writes, refreshes wait for them, and every event is shown in the end.
+func TestBudgetStretchesTheInterval(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		ids := w.many(100)
+		client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}, Budget: ceiling.New(ceiling.Rates{Writes: 4})}, option.WithGRPCConn(w.connect()))
+		w.must(client, err)
+		r := rollup.NewRoller(client, rollup.RollerOptions{})
+		began, before := time.Now(), w.server.Stats()
+		var all sync.WaitGroup
+		var shown atomic.Int64
+		for _, id := range ids {
+			all.Go(func() {
+				if err := r.Add(w.ctx, rollup.Change{Counter: id, Fields: []string{"total"}, At: time.Now()}); err != nil {
+					w.t.Error(err)
+				}
+				shown.Add(1)
+			})
+		}
+		all.Wait()
+		written := float64(w.server.Stats().Writes - before.Writes)
+		if most := 4*(time.Since(began).Seconds()+ceiling.Begins.Seconds()) + 2*64; written > most || written < 100 {
+			w.t.Errorf("%v documents were written in %v, want at most %v", written, time.Since(began), most)
+		}
+		w.must(nil, r.Close(w.ctx))
+		for _, id := range ids {
+			doc, err := w.fs.Doc("counters/" + id).Get(w.ctx)
+			w.must(doc, err)
+			if total, _ := doc.DataAt("total"); total != int64(1) {
+				w.t.Errorf("%s shows %v", id, total)
+			}
+		}
+	})
+}
+
+// A walk for which there are no reads goes on where it stopped, and ends some day.
+func TestBudgetStretchesAWalk(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		const reads = 10
+		w.many(150)
+		client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}, Budget: ceiling.New(ceiling.Rates{Reads: reads})}, option.WithGRPCConn(w.connect()))
+		w.must(client, err)
+		began, before, seen := time.Now(), w.server.Stats().Reads, 0
+		for walk := 0; ; walk++ {
+			ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+			sum, err := client.ReconcileAll(ctx, rollup.ReconcileOptions{Resume: true})
+			cancel()
+			w.must(sum, err)
+			if seen += sum.Seen; sum.Done {
+				if walk == 0 {
+					w.t.Error("150 counters were looked at in one walk")
+				}
+				break
+			}
+			if walk > 20 {
+				w.t.Fatalf("after %d walks %d counters were looked at", walk, seen)
+			}
+		}
+		got := float64(w.server.Stats().Reads - before)
+		if most := reads*(time.Since(began).Seconds()+ceiling.Begins.Seconds()) + 300; got > most {
+			w.t.Errorf("%v reads in %v, want at most %v", got, time.Since(began), most)
+		}
+		if seen < 150 {
+			w.t.Errorf("%d counters were looked at, want all 150", seen)
+		}
+	})
+}

@@ -1,0 +1,661 @@
+package rollup
+
+import (
+	"container/heap"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/extension"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// pacer decides when a counter is refreshed, and for which fields, and when a collection's queries are asked again,
+// which is a recount. It has no clock and starts nothing: its methods are passed the time. W is who waits for an event
+// to be done.
+//
+// A counter has at most one refresh in flight. Refreshes are taken from a bucket that holds burst of them, and earns
+// one per least interval. So those of a quiet counter start at once, and a hot one has one per interval. Of several
+// instances, the one that wrote last goes on from memory, one interval after it began. The others come a little
+// later, look at the document first, and find that their events are shown: see [pacer.done].
+//
+// A collection has at most one recount in flight, and it covers only events that came before it began. A query costs a
+// read per 1,000 documents. So after N reads, the next recount waits for about N events, but no longer than
+// recountMax. The answers wait for the counter's next refresh, together with the events that they cover.
+type pacer[W any] struct {
+	least, most time.Duration  // between two refreshes, or recounts, and what failures stretch that to
+	burst       int            // refreshes that a quiet counter has at once, at least 1
+	patience    time.Duration  // how long refreshes or recounts may fail in a row before their events wait no longer
+	recountMax  time.Duration  // how long a recount waits for more events
+	maxWaiting  int            // events, those in flight included
+	atOnce      int            // refreshes in flight, and recounts beside them
+	spread      func() float64 // within [0, 1)
+
+	backlogs            map[source]*backlog[W] // those in flight, too
+	refreshes, recounts queue[W]
+	waiting             int
+	draining            bool // nothing else comes: what waits goes now
+}
+
+// allEvery is how often all fields of a counter are asked for while some change: the events of the others may be lost.
+const allEvery = time.Minute
+
+// mostLeft is how often in a row a counter's refresh is left to another instance. One of another revision may not show
+// the fields that events here wait for, and write the document once per interval for as long as it runs.
+const mostLeft = 10
+
+// busyRefreshes in flight, beside one that ends, make an instance busy: it spends no bucket at once any more. 1,000
+// counters that begin together would be refreshed 5,000 times. At 10 to 40 ms each, 8 are 200 to 800 a second, about
+// what a core makes.
+const busyRefreshes = 8
+
+// slowCommit is how long a commit takes at least that had to wait for its document.
+const slowCommit = 250 * time.Millisecond
+
+// source is what fields of a counter are made of.
+type source struct {
+	counter   string
+	documents string // which documents queries count, as [Change] has it; empty for the counter's shards
+}
+
+// backlog is what waits for the next refresh of a counter, or for the next recount of a collection, and what is in
+// flight.
+type backlog[W any] struct {
+	source
+	next, inFlight []*waiting[W]
+	events         int64         // that next stands for, those that need not wait included
+	interval       time.Duration // least, or what failures have stretched it to
+	earliest       time.Time     // when the next one may start
+	latest         time.Time     // when a recount starts at the latest; where nothing waits, when the backlog is forgotten
+	failing        time.Time     // since when all have failed; zero if the last one didn't
+	place          int           // in its queue; -1 in flight
+
+	// of a refresh
+	answered, flying []answered[W]
+	oldest           time.Time            // the earliest time of the events
+	all              time.Time            // when all fields were last asked for
+	left             int                  // how often in a row others were waited for in vain
+	asOf             map[string]time.Time // as of when the document showed its fields when it was last seen
+	spent            time.Time            // when the next one may start if the bucket is empty
+	moves            int                  // events that change a number: a counter that is made has one of a 0 for each shard
+
+	// of a recount
+	reads    int64 // that the largest query took last time
+	wanted   bool  // it is to be asked, though no event waits
+	hopeless bool  // nothing is gained by asking again soon
+}
+
+// waiting is an event that waits to be covered, and its duplicates.
+type waiting[W any] struct {
+	wait
+	timed  bool // it has the time of its own write
+	gone   bool
+	events []W // none once a later event stands for it
+}
+
+// answered is what the queries of one collection have said, and the events that are covered once it is shown.
+type answered[W any] struct {
+	source
+	answers map[string]book.Answer
+	makes   bool // a counter, where there is none
+	events  []*waiting[W]
+}
+
+func (b *backlog[W]) empty() bool { return len(b.next) == 0 && len(b.answered) == 0 && !b.wanted }
+
+// crowd is how many events that change a number are no crowd's yet, at once. A crowd gets one refresh an interval, and
+// none of the bucket's at once: they show nothing that the next one doesn't, and use up what the document takes at once,
+// so that a commit of another instance keeps all of them waiting.
+const crowd = 2
+
+// due is when the next refresh or recount may start, or the backlog is forgotten.
+func (b *backlog[W]) due() time.Time {
+	switch {
+	case b.empty() || b.events < b.reads && b.latest.After(b.earliest):
+		return b.latest
+	case b.moves > crowd && b.spent.After(b.earliest):
+		return b.spent
+	}
+	return b.earliest
+}
+
+// ahead is how long it takes to earn all refreshes of a bucket but one.
+func (p *pacer[W]) ahead() time.Duration { return p.least * time.Duration(p.burst-1) }
+
+// backlog is a source's, made if there is none.
+func (p *pacer[W]) backlog(now time.Time, of source) *backlog[W] {
+	b := p.backlogs[of]
+	if b == nil {
+		b = &backlog[W]{source: of, interval: p.least, earliest: now.Add(-p.ahead()), latest: now, all: now}
+		p.backlogs[of] = b
+		heap.Push(p.queue(of), b)
+	}
+	return b
+}
+
+// add takes an event, and returns those that are done: an event whose fields a strictly later one waits for, too, need
+// not wait. If this process dies the later one comes again, and what covers that covers both. It reports false if too
+// many wait already. A recount starts in time for the event's patience.
+func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, event W) (done []W, ok bool) {
+	e := &waiting[W]{wait: wait{fields: change.waitsFor()}, gone: change.Gone, events: []W{event}}
+	if e.timed = !change.At.IsZero() && !e.gone; e.timed { // of deletions alone no counter is made: they stand for nothing else
+		e.at = change.At
+	}
+	of, waited := source{change.Counter, change.Collection}, false
+	if b := p.backlogs[of]; b != nil {
+		if e.shown(b.asOf) {
+			b.counts(e)
+			return e.events, true
+		}
+		for _, h := range b.next { // one in flight may have found no document, and there is one by now
+			if h.covers(e) {
+				b.counts(e)
+				p.moved(b)
+				return e.events, true
+			}
+		}
+		waited = !b.empty() // the first event's patience counts, whatever follows it
+		for _, list := range [][]*waiting[W]{b.next, b.inFlight} {
+			for _, h := range list {
+				if e.covers(h) {
+					done = append(done, h.events...)
+					h.events = nil
+				}
+			}
+		}
+		b.next = slices.DeleteFunc(b.next, (*waiting[W]).over)
+		p.moved(b)
+		p.waiting -= len(done)
+	}
+	if p.waiting >= p.maxWaiting {
+		return done, false
+	}
+	b := p.backlog(now, of)
+	if change.moves() {
+		b.moves++
+	}
+	if limit := now.Add(min(p.recountMax, patience)); !waited || limit.Before(b.latest) {
+		b.latest = limit
+	}
+	b.counts(e)
+	p.waiting++
+	if at := slices.IndexFunc(b.next, func(h *waiting[W]) bool {
+		return e.timed && h.timed && h.at.Equal(e.at) && slices.Equal(h.fields, e.fields)
+	}); at >= 0 {
+		b.next[at].events = append(b.next[at].events, event) // a duplicate
+	} else {
+		b.next = append(b.next, e)
+	}
+	p.moved(b)
+	return done, true
+}
+
+// want has a field be counted of which nobody knows as of when the document shows it, though no event of it has come.
+func (p *pacer[W]) want(now time.Time, counter string, field layout.Field) {
+	of := source{counter, field.Counted.Documents()}
+	brings := slices.ContainsFunc(p.backlog(now, source{counter: counter}).answered, func(a answered[W]) bool { return a.source == of })
+	if b := p.backlogs[of]; brings || p.draining || b != nil && (!b.empty() || b.place < 0 || b.hopeless) {
+		return
+	}
+	b := p.backlog(now, of)
+	b.wanted, b.latest = true, now.Add(p.recountMax)
+	b.events++
+	p.moved(b)
+}
+
+// counts counts an event for the log, and for what a recount is worth.
+func (b *backlog[W]) counts(e *waiting[W]) {
+	b.events++
+	if e.timed && (b.oldest.IsZero() || e.at.Before(b.oldest)) {
+		b.oldest = e.at
+	}
+}
+
+// covers reports whether whatever covers an event covers the other, too: it is later, and of all its fields. Of one
+// without a time of its own nobody knows: a copy of it may have been acknowledged elsewhere, and not come again, for an
+// answer that is as old as its write.
+func (w *waiting[W]) covers(other *waiting[W]) bool {
+	return !w.over() && w.timed && other.timed && w.at.After(other.at) &&
+		!slices.ContainsFunc(other.fields, func(f string) bool { return !slices.Contains(w.fields, f) })
+}
+
+// over reports whether a later event stands for this one.
+func (w *waiting[W]) over() bool { return len(w.events) == 0 }
+
+// start returns a refresh or a recount that may start now, if there is one.
+func (p *pacer[W]) start(now time.Time) (flight, bool) {
+	if b := p.next(now, &p.refreshes); b != nil {
+		return p.refresh(now, b), true
+	}
+	if b := p.next(now, &p.recounts); b != nil {
+		f := flight{source: b.source, events: b.events, started: now}
+		b.inFlight, b.next, b.events, b.wanted = b.next, nil, 0, false
+		return f, true
+	}
+	return flight{}, false
+}
+
+// refresh is a refresh that starts now.
+func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
+	f := flight{
+		source: b.source, events: b.events, oldest: b.oldest, started: now,
+		interval: b.interval, ahead: p.ahead(), even: p.refreshes.running > busyRefreshes || b.moves > crowd, hurries: p.draining || b.left >= mostLeft,
+	}
+	b.earliest = f.after(b.earliest, now)
+	if f.all = now.Sub(b.all) >= allEvery; f.all {
+		b.all = now
+	}
+	var later []*waiting[W]
+	flying := b.next[:0:0]
+	for _, w := range b.next {
+		if !f.takes(w.fields) {
+			later = append(later, w)
+			continue
+		}
+		flying = append(flying, w)
+		f.waits = append(f.waits, w.wait)
+		f.makes = f.makes || !w.gone
+	}
+	f.answers = map[string]book.Answer{}
+	for _, a := range b.answered { // of two to one query, the later is the newer one
+		maps.Copy(f.answers, a.answers)
+		f.makes = f.makes || a.makes
+	}
+	b.inFlight, b.next, b.events, b.moves, b.oldest = flying, later, 0, 0, time.Time{}
+	for _, w := range later {
+		b.counts(w)
+	}
+	b.flying, b.answered = b.answered, nil
+	return f
+}
+
+// released is what becomes of the events of a refresh or a recount that need not wait any longer.
+type released[W any] struct {
+	done    []W // their fields are shown as of their write, or were asked for after they came
+	noted   []W // they can't be, for a reason of their counter's own: done once that is noted
+	refused []W // to be delivered again
+}
+
+// done takes a refresh back. What a failed one was for goes again, with what has come meanwhile, until its patience
+// is over. Whoever found that another instance had just written leaves the next refresh to it, and looks again a
+// little later than that one is due.
+func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
+	b := p.backlogs[f.source]
+	again, o := p.again(now, b, r.outcome), r.outcome
+	p.pace(now, b, f, r)
+	flying, events := b.flying, b.inFlight
+	b.inFlight, b.flying = nil, nil
+	for _, w := range events {
+		if o == yielded && w.at.IsZero() { // its write was no later than the first look since it came
+			w.at = r.looked
+		}
+		switch {
+		case w.over():
+		case again, o == yielded && !w.shown(r.asOf):
+			b.next = append(b.next, w)
+			b.events += int64(len(w.events))
+		case o == yielded:
+			s.add(committed, w)
+		default:
+			s.add(o, w)
+		}
+	}
+	var kept []answered[W]
+	for _, a := range flying {
+		switch {
+		case again || o == yielded:
+			kept = append(kept, a)
+		case o == committed && len(a.events) > 0 && slices.ContainsFunc(r.early, func(name string) bool { _, is := a.answers[name]; return is }):
+			c := p.backlog(now, a.source) // to be asked again at once
+			c.next = append(c.next, a.events...)
+			c.events += int64(len(a.events))
+			c.earliest, c.latest = now, now
+			p.moved(c)
+		default:
+			s.add(o, a.events...)
+		}
+	}
+	b.answered = append(kept, b.answered...)
+	if r.asOf != nil {
+		b.asOf = r.asOf
+		b.next = slices.DeleteFunc(b.next, func(w *waiting[W]) bool {
+			shown := w.shown(r.asOf)
+			if shown {
+				s.done = append(s.done, w.events...)
+			}
+			return shown
+		})
+	}
+	if b.left++; o != yielded || len(s.done) > 0 {
+		b.left = 0
+	}
+	for _, field := range r.unknown {
+		p.want(now, f.counter, field)
+	}
+	p.ended(now, b, s)
+	return s
+}
+
+// recounted takes a recount back, and hands what it was told, and the events that covers, to the counter's next
+// refresh. What a failed one was for goes again, as [pacer.done] has it. It notes events whose queries have no answer
+// in their time: maybe they take too long, and others' events need not wait for that.
+func (p *pacer[W]) recounted(now time.Time, f flight, got asked) (s released[W]) {
+	b := p.backlogs[f.source]
+	again, events := p.again(now, b, got.outcome), slices.DeleteFunc(b.inFlight, (*waiting[W]).over)
+	b.inFlight, b.hopeless = nil, got.outcome == unchanged
+	a := answered[W]{source: f.source, answers: got.answers}
+	switch {
+	case again:
+		b.next, b.wanted = append(events, b.next...), true
+		b.events += f.events
+	case got.outcome != committed && got.outcome != unchanged:
+		s.add(got.outcome, events...)
+	case got.unanswered:
+		s.add(own, events...)
+	default:
+		a.events = events
+		a.makes = !got.elsewhere && slices.ContainsFunc(events, func(w *waiting[W]) bool { return !w.gone })
+	}
+	if len(a.events)+len(a.answers) > 0 {
+		to := p.backlog(now, source{counter: f.counter})
+		to.answered = append(to.answered, a)
+		to.events += int64(len(a.events))
+		p.moved(to)
+	}
+	if got.outcome == committed {
+		b.reads, b.interval = got.largest, max(p.least, b.interval/2)
+		b.earliest = f.started.Add(b.interval)
+	} else {
+		b.interval = min(p.most, b.interval*2)
+		b.earliest = now.Add(b.interval)
+	}
+	p.ended(now, b, s)
+	return s
+}
+
+// add adds events by what became of their refresh or recount.
+func (s *released[W]) add(o outcome, list ...*waiting[W]) {
+	for _, w := range list {
+		switch o {
+		case committed:
+			s.done = append(s.done, w.events...)
+		case contended, own:
+			s.noted = append(s.noted, w.events...)
+		default:
+			s.refused = append(s.refused, w.events...)
+		}
+	}
+}
+
+// pace says when a counter's next refresh may start. The bucket is the document's: it says itself from when on it may
+// be written again.
+func (p *pacer[W]) pace(now time.Time, b *backlog[W], f flight, r refreshed) {
+	switch {
+	case r.outcome == committed && r.wrote:
+		if b.interval, b.earliest = max(p.least, b.interval/2), now.Add(r.wait); r.waited > slowCommit {
+			// counted from the end, those who are in each other's way move apart
+			b.earliest = now.Add(max(r.wait, b.interval))
+		}
+	case r.outcome == committed || r.outcome == yielded:
+		if b.interval = p.least; r.wait > 0 {
+			// a little after the other's next one, and apart from those who look, too
+			b.earliest = now.Add(r.wait + time.Duration((1+p.spread())*float64(p.least)/10))
+		}
+	default:
+		b.interval = min(p.most, b.interval*2)
+		// At random, or two instances that meet once meet each time.
+		b.earliest = now.Add(p.least/2 + time.Duration(p.spread()*float64(p.least)))
+	}
+	if b.spent = b.earliest; !b.earliest.After(now) {
+		b.spent = f.started.Add(b.interval)
+	}
+}
+
+// again reports whether what a refresh or recount was for goes again: it failed, and its patience isn't over.
+func (p *pacer[W]) again(now time.Time, b *backlog[W], o outcome) bool {
+	if o != failed && o != contended {
+		b.failing = time.Time{}
+		return false
+	}
+	if b.failing.IsZero() {
+		b.failing = now
+	}
+	patience := p.patience
+	if p.draining { // a few attempts, if the process ends
+		patience = min(patience, 3*p.least)
+	}
+	if now.Sub(b.failing) < patience {
+		return true
+	}
+	if o == failed { // of one that is contended, what comes next need not wait for as long again
+		b.failing = time.Time{}
+	}
+	return false
+}
+
+// ended has a source wait for its next turn.
+func (p *pacer[W]) ended(now time.Time, b *backlog[W], s released[W]) {
+	p.waiting -= len(s.done) + len(s.noted) + len(s.refused)
+	if p.draining && b.failing.IsZero() {
+		b.earliest, b.latest, b.spent = now, now, now
+	}
+	if b.empty() { // by then its bucket is full, and nobody remembers how much a recount takes
+		b.latest = b.earliest.Add(max(allEvery, p.recountMax))
+	}
+	q := p.queue(b.source)
+	q.running--
+	heap.Push(q, b)
+}
+
+// drain lets what waits go now. What fails then waits as before.
+func (p *pacer[W]) drain(now time.Time) {
+	p.draining = true
+	for _, b := range p.backlogs {
+		b.earliest, b.latest, b.spent = now, now, now
+	}
+	heap.Init(&p.refreshes)
+	heap.Init(&p.recounts)
+}
+
+// left are the events that wait for a refresh or a recount that has not begun.
+func (p *pacer[W]) left() (left []W) {
+	for _, b := range p.backlogs {
+		for _, a := range b.answered {
+			b.next = append(b.next, a.events...)
+		}
+		for _, w := range b.next {
+			left = append(left, w.events...)
+		}
+		b.next, b.answered, b.wanted = nil, nil, false
+	}
+	return left
+}
+
+// queue has backlogs in the order in which they are due, the first on top, but those in flight.
+type queue[W any] struct {
+	waits   []*backlog[W]
+	running int // in flight
+}
+
+// queue is that of a source. Recounts have their own: they may take a minute.
+func (p *pacer[W]) queue(of source) *queue[W] {
+	if of.documents == "" {
+		return &p.refreshes
+	}
+	return &p.recounts
+}
+
+// next takes the first backlog that may start now; nil if none may. It forgets those for which nothing waits.
+func (p *pacer[W]) next(now time.Time, q *queue[W]) *backlog[W] {
+	for q.running < p.atOnce && len(q.waits) > 0 && !q.waits[0].due().After(now) {
+		b := heap.Pop(q).(*backlog[W])
+		if !b.empty() {
+			q.running++
+			return b
+		}
+		delete(p.backlogs, b.source)
+	}
+	return nil
+}
+
+// moved has a backlog be where it belongs, because it may be due at another time.
+func (p *pacer[W]) moved(b *backlog[W]) {
+	if b.place >= 0 {
+		heap.Fix(p.queue(b.source), b.place)
+	}
+}
+
+// wake is when to start next. It reports false if only an event, or one that ends, can change that.
+func (p *pacer[W]) wake() (at time.Time, ok bool) {
+	for _, q := range []*queue[W]{&p.refreshes, &p.recounts} {
+		if q.running < p.atOnce && len(q.waits) > 0 && (!ok || q.waits[0].due().Before(at)) {
+			at, ok = q.waits[0].due(), true
+		}
+	}
+	return at, ok
+}
+
+// Len and the rest are [heap.Interface].
+func (q *queue[W]) Len() int           { return len(q.waits) }
+func (q *queue[W]) Less(i, j int) bool { return q.waits[i].due().Before(q.waits[j].due()) }
+
+func (q *queue[W]) Swap(i, j int) {
+	q.waits[i], q.waits[j] = q.waits[j], q.waits[i]
+	q.waits[i].place, q.waits[j].place = i, j
+}
+
+func (q *queue[W]) Push(x any) {
+	b := x.(*backlog[W])
+	b.place = len(q.waits)
+	q.waits = append(q.waits, b)
+}
+
+func (q *queue[W]) Pop() any {
+	last := len(q.waits) - 1
+	b := q.waits[last]
+	q.waits[last] = nil
+	q.waits, b.place = q.waits[:last], -1
+	return b
+}
+
+// outcome is what became of a refresh, or of a recount.
+type outcome int
+
+const (
+	committed outcome = iota // what was asked for is shown, or was already, or can't be, which is logged
+	unchanged                // of a recount: nothing is gained by asking again soon
+	yielded                  // the rest is left to the instance that has just written
+	failed                   // to go again
+	contended                // the same, because others were faster, or have locked it: this is the counter's own trouble
+	own                      // not committed, for a reason that is the counter's own, and stays
+	permanent                // not committed, and going again will not help
+)
+
+// failure is the outcome of a refresh or recount that returned an error. If the counter itself is the cause, its
+// events are not answered with an error. A commit without an answer may wait for the locks of an app's transaction. If
+// Firestore answers nobody, nothing can be noted either.
+func failure(err error) outcome {
+	switch {
+	case errors.Is(err, ErrDamagedBase), errors.Is(err, ErrExtensionRuns):
+		return own
+	case errors.Is(err, ErrContention), errors.Is(err, store.ErrDoubt):
+		return contended
+	case errors.Is(err, ErrPoison), store.KindOf(err) == store.Permanent:
+		return permanent
+	}
+	return failed
+}
+
+// refreshed is what one refresh did, and saw.
+type refreshed struct {
+	outcome outcome
+	asOf    map[string]time.Time // as of when the document shows its fields
+	looked  time.Time            // when the document was read last; zero if it never was
+	next    time.Time            // from when on the document may be refreshed again, by Firestore's clock
+	wait    time.Duration        // until then, since the refresh ended; below 0 where it may already
+	wrote   bool                 // it was committed
+	waited  time.Duration        // that the commit took
+	early   []string             // fields whose answers must be asked again
+	gone    bool                 // there is no document
+	full    bool                 // it has no room, so that it was not written
+	more    bool                 // as much as one commit takes over was taken over
+	unknown layout.Fields        // that count documents, and of which nobody knows as of when they are shown
+	changes []book.Change
+	reads   int // documents, and answers of queries
+	others  int // refreshes of others that it met
+}
+
+// asked is what queries have said.
+type asked struct {
+	outcome  outcome
+	answers  map[string]book.Answer // by the names of their fields
+	reads    int64                  // that the queries took
+	largest  int64                  // that one of them took
+	problems []string               // why fields stay as they are
+	// unanswered: the time was over, and Firestore had said nothing over two connections.
+	unanswered bool
+	elsewhere  bool // the documents name their counter themselves: what a user writes there makes no base
+}
+
+// flight is what one refresh or recount is for.
+type flight struct {
+	source
+	waits   []wait
+	answers map[string]book.Answer // of recounts, by the names of their fields
+	shards  []string               // ids of the extension's that events name: what they hold is taken over
+	makes   bool                   // not all of it is deletions, of which no counter is made
+	all     bool                   // all sums are asked for
+	hurries bool                   // nothing is left to others
+
+	reconciles bool // it is a reconcile's, which goes on for longer, and says itself what is wrong
+
+	events  int64     // that it stands for
+	oldest  time.Time // the earliest time of these
+	started time.Time
+	// of the bucket: in which it earns a refresh, and how long it takes to earn all but one
+	interval, ahead time.Duration
+	even            bool // the next one is an interval later, whatever the bucket holds
+}
+
+// takes reports whether the refresh also covers what an event waits for: it takes over so many shards of the
+// extension's at most.
+func (f *flight) takes(fields []string) bool {
+	for _, field := range fields {
+		shard, is := extensionShard(field)
+		switch {
+		case !is, slices.Contains(f.shards, shard):
+		case len(f.shards) == extension.AtOnce:
+			return false
+		default:
+			f.shards = append(f.shards, shard)
+		}
+	}
+	return true
+}
+
+// after is when the next refresh may start, after one that starts now, where that might have started from a time on.
+func (f *flight) after(earliest, now time.Time) time.Time {
+	full := now
+	if !f.even {
+		full = now.Add(-f.ahead)
+	}
+	if earliest.Before(full) {
+		earliest = full
+	}
+	return earliest.Add(f.interval)
+}
+
+// wait is what an event waits for: that its fields are shown as of a time that is no earlier than its write. Where
+// nobody knows one it is zero.
+type wait struct {
+	fields []string // sorted
+	at     time.Time
+}
+
+// shown reports whether its fields are shown as of its write or later.
+func (w wait) shown(asOf map[string]time.Time) bool {
+	return !w.at.IsZero() && !slices.ContainsFunc(w.fields, func(f string) bool { return asOf[f].Before(w.at) })
+}

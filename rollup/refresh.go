@@ -1,0 +1,397 @@
+package rollup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/extension"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// Each lost condition means that another writer was faster. A refresh leaves the rest to the next one; a reconcile has
+// no next one.
+var (
+	patience = store.Patience{Conflicts: 6, Doubts: 12, Yield: true}
+	thorough = store.Patience{Conflicts: 18, Doubts: 12}
+)
+
+// refresh asks what a counter's fields hold, and has its document show that, in one commit on condition of the
+// document's version. Doing it again is always safe. Errors: [ErrContention], [ErrDamagedBase], or the client
+// library's.
+func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
+	r := refreshing{client: c, flight: f, memory: c.take(f.counter), answers: map[string]book.Answer{}}
+	maps.Copy(r.answers, f.answers)
+	err := r.run(ctx)
+	if c.known.Add(f.counter, r.memory); err != nil {
+		r.outcome, err = failure(err), fmt.Errorf("roll up counter %q: %w", f.counter, err)
+	}
+	return r.refreshed, err
+}
+
+func (r *refreshing) run(ctx context.Context) error {
+	c := r.client
+	if r.known, r.memory.book = r.memory.book, nil; r.flight.all { // now and then, because others may have deleted the base
+		r.known = nil
+	}
+	if err := c.extension.Check(ctx, c.db); err != nil {
+		return err
+	}
+	goesOn := patience
+	if r.flight.reconciles {
+		goesOn = thorough
+	}
+	done, err := c.books.Commit(ctx, goesOn, r.plan)
+	r.wait = r.next.Sub(c.db.Now())
+	if err == nil || errors.Is(err, store.ErrDoubt) { // or else nothing was applied
+		r.changes = r.shown.Changes
+	}
+	if err != nil {
+		return err
+	}
+	if r.wrote = done.Wrote && len(r.shown.Writes) > 0; r.wrote {
+		r.waited, r.full = done.Took, done.Full
+		r.committed(ctx, done)
+		r.moved.Sweep(ctx, c.db)
+	}
+	return nil
+}
+
+// noticeGone is how often it is noted that something was counted below a missing document.
+const noticeGone = time.Minute
+
+// memory is what a client remembers of a counter. A refresh takes it out of the cache while it uses it, so that no
+// other call does.
+type memory struct {
+	// document and base as this client wrote them last; nil if another writer is known to have written since: a commit
+	// on their condition would fail
+	book  *book.Book
+	bound bound
+	left  string   // the last problem of the extension's shards that was logged
+	kept  []string // the last fields that were logged because no total replaces them
+}
+
+func (c *Client) take(counter string) *memory {
+	if m, ok := c.known.Get(counter); ok && c.known.Remove(counter) { // or a concurrent call was faster
+		return m
+	}
+	return &memory{}
+}
+
+// refreshing is a refresh on its way.
+type refreshing struct {
+	client  *Client
+	flight  flight
+	memory  *memory
+	known   *book.Book             // as this instance wrote it last; nil once a plan has used it
+	answers map[string]book.Answer // by the names of their fields
+	moved   extension.Moved        // from the extension's shards, beside the answers
+	shown   book.Shown             // the last planned commit
+	last    map[string]time.Time   // as of when the document showed its fields at the last plan
+	named   bool                   // problems were logged
+
+	refreshed
+}
+
+// plan is the commit that shows what the flight asks for. It is empty if all of that is shown already, or if another
+// instance will show it. If the remembered document says that nothing can be shown, the document is read: somebody may
+// have set it right.
+func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
+	remembered := r.known != nil
+	shown, err := r.planned(ctx)
+	if err == nil && remembered && len(shown.Writes) == 0 && r.memory.book == nil {
+		shown, err = r.planned(ctx)
+	}
+	r.name(ctx)
+	return shown, err
+}
+
+// planned plans with the remembered document, or else reads it.
+func (r *refreshing) planned(ctx context.Context) (book.Shown, error) {
+	b, looked := r.known, r.known == nil
+	r.known, r.shown = nil, book.Shown{}
+	if looked {
+		var err error
+		if b, err = r.read(ctx); err != nil {
+			return book.Shown{}, err
+		}
+		switch {
+		case b.Doc == nil && b.HasBase() && b.Unusable == nil && !b.Deleting() && r.flight.makes && b.At.Sub(b.Base.Gone) > noticeGone:
+			return b.Miss(), nil // something was counted, so what is below the document stays for its whole time again
+		case b.Doc != nil && b.Deleting(): // the app made it again: its events come again after the deletion
+			return book.Shown{}, fmt.Errorf("%w: what was below the counter is being deleted", ErrContention)
+		case b.Doc == nil: // no document shows anything: counts stay in the shards, or end with them
+			r.gone = true
+			return book.Shown{}, nil
+		case b.Unusable != nil:
+			return book.Shown{}, b.Unusable
+		}
+	}
+	r.nameKept(ctx, b)
+	r.see(b)
+	if len(r.flight.waits) > 0 && !r.waits() { // others were faster: what was asked for is shown, and newer answers need no commit
+		clear(r.answers)
+		maps.Copy(r.answers, r.flight.answers)
+	}
+	if looked && r.leaves(b) {
+		r.outcome = yielded
+		return book.Shown{}, nil
+	}
+	if err := r.takeOver(ctx, b); err != nil {
+		return book.Shown{}, err
+	}
+	for again := true; again; {
+		if err := r.ask(ctx, b); err != nil {
+			return book.Shown{}, err
+		}
+		switch now := r.client.db.Now(); {
+		case r.flight.reconciles: // which is not of the bucket
+		case r.others > 0: // the bucket is for those who are alone
+			r.next = now.Add(r.flight.interval)
+		default:
+			r.next = r.flight.after(b.Next(), now)
+		}
+		r.shown = r.moved.Show(r.answers, r.next)
+		again, r.early = false, nil
+		for _, name := range r.shown.Early {
+			if _, sum := r.client.db.Layout.Field(name); sum {
+				delete(r.answers, name)
+				again = true
+			} else {
+				r.early = append(r.early, name)
+			}
+		}
+	}
+	if r.last = r.asOf; len(r.shown.Writes) == 0 && !looked && len(r.answers) == 0 && !r.waits() {
+		r.memory.book = b
+	}
+	return r.shown, nil
+}
+
+// read reads document and base. If both are missing, and something was counted, it makes them.
+func (r *refreshing) read(ctx context.Context) (*book.Book, error) {
+	c, counter := r.client, r.flight.counter
+	b, err := c.books.Read(ctx, counter)
+	if err != nil {
+		return nil, err
+	}
+	if r.reads += 2; b.Doc == nil && !b.HasBase() && r.flight.makes {
+		if there, err := c.appear(ctx, counter, anyCounted(r.flight.answers)); err != nil || !there {
+			return b, err
+		}
+		if b, err = c.books.Read(ctx, counter); err != nil {
+			return nil, err
+		}
+	}
+	r.looked = b.At
+	return b, nil
+}
+
+// waits reports whether an event waits for what isn't shown as of its write.
+func (r *refreshing) waits() bool {
+	return slices.ContainsFunc(r.flight.waits, func(w wait) bool { return !w.shown(r.asOf) })
+}
+
+// takeOver takes over what the extension's clients counted: in the shards that events name, and now and then in others.
+func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
+	if r.moved = (extension.Moved{Book: b, Read: b}); !r.client.db.Layout.Extension {
+		return nil
+	}
+	looks := r.flight.all || slices.ContainsFunc(r.client.db.Layout.Fields, func(f layout.Field) bool { return !b.Taken(f) })
+	moved, at, reads, err := r.client.takeOver(ctx, b, r.flight.shards, looks)
+	if r.reads += reads; err != nil {
+		return err
+	}
+	if reads, err = moved.LookForIdle(ctx, r.client.db); err != nil {
+		return err
+	}
+	r.moved, r.reads, r.more = moved, r.reads+reads, len(moved.Writes) == extension.AtOnce
+	for _, shard := range r.flight.shards {
+		r.asOf[ofExtension(shard)] = at
+	}
+	for name := range moved.Amounts {
+		if !r.answers[name].At.After(r.asOf[name]) { // of an earlier attempt: it would not be shown
+			delete(r.answers, name)
+		}
+	}
+	if problem := strings.Join(moved.Problems, "; "); problem != r.memory.left {
+		if r.memory.left = problem; problem != "" && !r.flight.reconciles {
+			r.client.log.WarnContext(ctx, logProblem, "counter", b.Counter, "problem", problem)
+		}
+	}
+	return nil
+}
+
+// waitingTimeout bounds the query for shards that no event names: it may scan over what an hour's rewrites have left in
+// the index.
+const waitingTimeout = 2 * time.Second
+
+// takeOver reads shards of the extension's that events name, and says what can be taken off them, as of when, and how
+// many reads that took. With looks it also looks for other shards that hold something, because events may be lost. If
+// that look fails, this is one of the problems, and those shards wait for the next time.
+func (c *Client) takeOver(ctx context.Context, b *book.Book, named []string, looks bool) (m extension.Moved, at time.Time, reads int, err error) {
+	names := make([]string, len(named))
+	for i, shard := range named {
+		names[i] = c.db.Layout.ExtensionShard(b.Counter, shard)
+	}
+	docs, at, err := c.db.Get(ctx, names...)
+	shards := book.Shards(docs)
+	if reads = len(names); err != nil {
+		return m, at, reads, fmt.Errorf("read what the extension's clients counted: %w", err)
+	}
+	var unseen error
+	if looks {
+		soon, cancel := context.WithTimeout(ctx, waitingTimeout)
+		defer cancel()
+		shards, unseen = extension.Waiting(soon, c.db, b.Counter, shards)
+		reads += 1 + 2*len(c.db.Layout.Fields)
+	}
+	if m = extension.Take(c.db.Layout, b, shards); unseen != nil {
+		m.Problems = append(m.Problems, unseen.Error())
+	}
+	return m, at, reads, nil
+}
+
+// see notes as of when the document shows its fields, and whether another instance has refreshed it.
+func (r *refreshing) see(b *book.Book) {
+	r.asOf, r.next = map[string]time.Time{}, b.Next()
+	changed := false
+	for _, field := range r.client.db.Layout.Shown() {
+		r.asOf[field.Name] = b.AsOf(field)
+		changed = changed || !r.asOf[field.Name].Equal(r.last[field.Name])
+	}
+	if r.last != nil && changed && b.At.Sub(b.Refreshed()) < r.flight.interval {
+		r.others++
+	}
+	r.unknown = notShown(b)
+}
+
+// notShown are the fields that count documents, and of which nobody knows as of when they are shown.
+func notShown(b *book.Book) layout.Fields {
+	return slices.DeleteFunc(b.Unknown(), func(f layout.Field) bool { return f.Counted == nil })
+}
+
+// leaves reports whether what isn't shown yet is left for a moment to whoever refreshed the counter last, and will
+// again: less than an interval ago, or the document may not be written again yet. A commit that only waits for the
+// document would keep the other's next one waiting, too.
+func (r *refreshing) leaves(b *book.Book) bool {
+	if r.flight.hurries || len(r.flight.answers)+len(r.flight.shards) > 0 || !r.waits() { // nobody else knows of these shards
+		return false
+	}
+	due := b.Next()
+	if later := b.Refreshed().Add(r.flight.interval); later.After(due) && b.At.Before(due.Add(r.flight.ahead)) {
+		due = later // and not if a command has written it, or whoever made it
+	}
+	if b.At.Before(due) {
+		r.next = due
+		return true
+	}
+	return false
+}
+
+// ask asks for the sums of events that aren't shown as of their write, unless they were asked for since, and of what
+// was taken over. Beside them it asks for those of which nobody knows as of when they are shown, or for all.
+func (r *refreshing) ask(ctx context.Context, b *book.Book) error {
+	var wanted, others layout.Fields
+	for _, field := range r.client.db.Layout.Fields {
+		_, asked := r.answers[field.Name]
+		_, moved := r.moved.Amounts[field.Name]
+		waits := slices.ContainsFunc(r.flight.waits, func(w wait) bool { return slices.Contains(w.fields, field.Name) && !w.shown(r.asOf) })
+		switch {
+		case asked, !b.MayShow(field):
+		case waits, moved:
+			wanted = append(wanted, field)
+		case r.flight.all || r.asOf[field.Name].IsZero():
+			others = append(others, field)
+		}
+	}
+	if len(wanted)+len(r.answers) == 0 {
+		return nil
+	}
+	answers, reads, err := r.client.sums(ctx, r.flight, append(wanted, others...), &r.memory.bound)
+	r.reads += reads
+	maps.Copy(r.answers, answers)
+	return err
+}
+
+// nameKept logs which fields of the document no total replaces, once.
+func (r *refreshing) nameKept(ctx context.Context, b *book.Book) {
+	kept, problems := book.Kept(r.client.db.Layout, b.Doc)
+	if len(kept) > 0 && !slices.Equal(kept, r.memory.kept) && !r.flight.reconciles {
+		r.client.log.WarnContext(ctx, logProblem, "counter", b.Counter, "problem", strings.Join(problems, "; "))
+	}
+	r.memory.kept = kept
+}
+
+// name logs what keeps fields from being shown, once.
+func (r *refreshing) name(ctx context.Context) {
+	if r.named || r.flight.reconciles { // a reconcile reports it
+		return
+	}
+	r.named = len(r.shown.Problems) > 0
+	for _, problem := range r.shown.Problems {
+		r.client.log.WarnContext(ctx, logProblem, "counter", r.flight.counter, "problem", problem)
+	}
+}
+
+// committed is what follows from the commit.
+func (r *refreshing) committed(ctx context.Context, done book.Committed) {
+	if after := done.After; after != nil {
+		r.memory.book, r.unknown = after, notShown(after)
+		for _, field := range r.client.db.Layout.Shown() {
+			r.asOf[field.Name] = after.AsOf(field)
+		}
+	}
+	if r.flight.reconciles { // a reconcile reports the rest
+		return
+	}
+	log := r.client.log.With("counter", r.flight.counter)
+	if r.full {
+		log.ErrorContext(ctx, logProblem, "problem", problemTooLarge)
+	}
+	for _, change := range r.shown.Changes {
+		if change.Drift != 0 {
+			log.WarnContext(ctx, LogDrift, "field", change.Field.Name, "drift", change.Drift)
+		}
+		if change.Replaced != 0 {
+			log.InfoContext(ctx, logAdopted, "field", change.Field.Name, "replaced_total", change.Replaced)
+		}
+	}
+}
+
+// logRefresh writes the one log line per refresh that metrics are made from.
+func (c *Client) logRefresh(ctx context.Context, f flight, r refreshed, err error) {
+	deltas := map[string]int64{}
+	for _, change := range r.changes {
+		deltas[change.Field.Name] = change.Delta
+	}
+	delta := slog.Any("deltas", deltas)
+	if fields := c.db.Layout.Fields.Asked(); len(fields) == 1 {
+		delta = slog.Int64("delta", deltas[fields[0]])
+	}
+	attrs := []slog.Attr{
+		slog.String("counter", f.counter), slog.Int64("events", f.events), delta, slog.Int("reads", r.reads),
+		slog.Float64("duration_ms", ms(time.Since(f.started))),
+	}
+	if r.outcome == committed && err == nil && !f.oldest.IsZero() {
+		attrs = append(attrs, slog.Float64("lag_ms", ms(c.db.Now().Sub(f.oldest))))
+	}
+	switch {
+	case err != nil && errors.Is(err, ErrContention):
+		c.log.LogAttrs(ctx, slog.LevelWarn, LogContention, append(attrs, slog.Any("error", err))...)
+	case r.outcome == own: // said once, by its note
+	case err != nil:
+		c.log.LogAttrs(ctx, slog.LevelError, logRollupFailed, append(attrs, slog.Any("error", err))...)
+	case r.outcome == yielded:
+		c.log.LogAttrs(ctx, slog.LevelDebug, "left to another instance", attrs...)
+	default:
+		c.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, append(attrs, slog.Int("other_flushes", r.others))...)
+	}
+}

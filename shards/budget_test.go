@@ -1,0 +1,101 @@
+package shards_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/api/option"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/ceiling"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// What was acknowledged is counted once, and what was refused isn't, also where a budget holds commits up while
+// Firestore refuses some and loses the answers of others. Requests that have left such a commit are no exception.
+func TestBudgetUnderFaults(t *testing.T) {
+	t.Parallel()
+	for _, writes := range []float64{5, 50} {
+		t.Run(fmt.Sprint(writes, " a second"), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := emulator.New(emulator.Options{})
+				t.Cleanup(server.Close)
+				open := func(budget *ceiling.Budget) *shards.Client {
+					conn, err := server.Connect()
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { conn.Close() })
+					client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}, Budget: budget, Timeout: 18 * time.Second, Wait: 20 * time.Second}, option.WithGRPCConn(conn))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return client
+				}
+				near := open(nil)
+				for _, id := range []string{"c0", "c1", "c2", "c3", "both"} {
+					if err := handle(t, near, id).Create(t.Context(), shards.CreateOptions{Shards: 2}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				budget := ceiling.New(ceiling.Rates{Writes: writes})
+				client := open(budget)
+				server.SetFaults(emulator.Faults{Abort: 0.2, Unavailable: 0.1, LoseAnswers: 0.3, CommitLatency: 10 * time.Millisecond, Seed: 1})
+				began, before := time.Now(), server.Stats()
+				var all sync.WaitGroup
+				var counted, refused, doubtful [4]atomic.Int64
+				for n := range 2000 {
+					time.Sleep(10 * time.Millisecond)
+					all.Go(func() {
+						at := n % 4
+						increments := []shards.Increment{{Counter: fmt.Sprint("c", at), By: 1}}
+						if n%10 == 0 { // of two counters
+							at = 0
+							increments = []shards.Increment{{Counter: "c0", By: 1}, {Counter: "both", By: 1}}
+						}
+						var key shards.Key
+						if n%5 == 0 {
+							key.Value = fmt.Sprint("key", n)
+						}
+						_, _, err := client.Apply(t.Context(), increments, key)
+						switch {
+						case err == nil:
+							counted[at].Add(1)
+						case errors.Is(err, shards.ErrBusy):
+							refused[at].Add(1)
+						case errors.Is(err, shards.ErrUnknown):
+							doubtful[at].Add(1)
+						default:
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				over, spent := time.Since(began).Seconds(), server.Stats()
+				if err := client.Close(); err != nil {
+					t.Fatal(err)
+				}
+				server.SetFaults(emulator.Faults{})
+				for n := range 4 {
+					s, err := handle(t, near, fmt.Sprint("c", n)).Sum(t.Context())
+					if least := counted[n].Load(); err != nil || s.Total < least || s.Total > least+doubtful[n].Load() {
+						t.Errorf("c%d: %d, %v; %d were acknowledged, of %d nobody knows", n, s.Total, err, least, doubtful[n].Load())
+					}
+				}
+				if err := near.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if got, most := float64(spent.Writes-before.Writes), writes*(over+ceiling.Begins.Seconds())+600; got > most {
+					t.Errorf("%v documents were written in %v s, want at most %v", got, over, most)
+				}
+				t.Logf("in %.0f s: %d writes; of c0 %d counted, %d refused, %d in doubt", over, spent.Writes-before.Writes, counted[0].Load(), refused[0].Load(), doubtful[0].Load())
+			})
+		})
+	}
+}

@@ -1,0 +1,222 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/shards"
+)
+
+const (
+	credits       = 500
+	creditWorkers = 64
+)
+
+var creditsLast = flag.Duration("credits.last", 2*time.Second, "how long TestCredits holds and settles credits")
+
+// creditBooks are books that also tell who waits how little room there was meanwhile.
+type creditBooks struct {
+	*books
+	at       time.Time       // of the last commit
+	recorded int64           // what the records say is used, and held
+	refunded int64           // what came back of what was used
+	waiting  map[*int64]bool // the least room for each who waits
+}
+
+// room is how much there was after the last commit. Holds whose time is over count as room. The lock is held.
+func (b *creditBooks) room() (free int64) {
+	for _, f := range b.shards {
+		free += f["share(total)"].GetIntegerValue() - f["total"].GetIntegerValue()
+	}
+	for _, f := range b.records {
+		if f["state"].GetStringValue() == "held" && !f["ends"].GetTimestampValue().AsTime().After(b.at) {
+			free += f["amount"].GetIntegerValue()
+		}
+	}
+	return free
+}
+
+// committed checks that a commit moves the shards by what the records say, or gives back what was used.
+func (b *creditBooks) committed(t *testing.T, changes []emulator.Change) {
+	for _, c := range changes {
+		if at := c.New.GetUpdateTime(); at != nil {
+			b.at = at.AsTime()
+		}
+	}
+	recorded, share := int64(0), int64(0)
+	for _, f := range b.records {
+		switch f["state"].GetStringValue() {
+		case "held":
+			recorded += f["amount"].GetIntegerValue()
+		case "settled":
+			recorded += f["used"].GetIntegerValue()
+		}
+	}
+	for _, f := range b.shards {
+		share += f["share(total)"].GetIntegerValue()
+	}
+	if recorded == b.recorded { // a refund, or no change
+		b.refunded = recorded - b.count
+	}
+	if b.recorded = recorded; recorded-b.refunded != b.count || share != credits && share != 0 {
+		t.Errorf("the records have %d, of which %d came back, and the shards %d of %d", recorded, b.refunded, b.count, share)
+	}
+	room := b.room()
+	for least := range b.waiting {
+		*least = min(*least, room)
+	}
+}
+
+// watch begins to look for the least room, and returns what says how much that was.
+func (b *creditBooks) watch() (least func() int64) {
+	_ = b.server.WaitForChanges(context.Background())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := new(b.room())
+	b.waiting[n] = true
+	return func() int64 {
+		_ = b.server.WaitForChanges(context.Background())
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.waiting, n)
+		return *n
+	}
+}
+
+// creditWorker holds and settles credits. It asks until there is an answer.
+type creditWorker struct {
+	*testing.T
+	*rand.Rand
+	books   *creditBooks
+	clients []shards.Counter
+}
+
+func (w creditWorker) some() shards.Counter { return w.clients[w.IntN(len(w.clients))] }
+
+// until asks until there is an answer, and checks that nobody is refused who had room for so much all the time.
+func (w creditWorker) until(n int64, ask func(c shards.Counter) error) (err error) {
+	for again := true; again; again = errors.Is(err, shards.ErrBusy) || errors.Is(err, shards.ErrUnknown) {
+		least := w.books.watch()
+		err = ask(w.some())
+		if room := least(); errors.Is(err, shards.ErrLimit) && room >= n {
+			w.Errorf("%d are refused, and there was room for %d at all times: %v", n, room, err)
+		}
+	}
+	return err
+}
+
+// settle settles a hold of an amount for what was used, for all that it has if there is no room for more.
+func (w creditWorker) settle(key shards.Key, by, used int64) (int64, error) {
+	err := w.until(used-by, func(c shards.Counter) error { return only(c.Settle(w.Context(), "total", used, key)) })
+	if errors.Is(err, shards.ErrLimit) {
+		used = by
+		err = w.until(0, func(c shards.Counter) error { return only(c.Settle(w.Context(), "total", used, key)) })
+	}
+	return used, err
+}
+
+// creditTally is what workers have seen.
+type creditTally struct{ held, settled, crashed, ended, refused, refunded atomic.Int64 }
+
+// work is one hold of a worker, until it is settled, given back, or forgotten.
+func (w creditWorker) work(tally *creditTally, key shards.Key) {
+	by, lasts := 1+w.Int64N(40), time.Minute
+	reserve := func(ctx context.Context, c shards.Counter) error {
+		_, err := c.ReserveBriefly(ctx, by, lasts, key)
+		return err
+	}
+	dies := w.IntN(4) == 0
+	if dies {
+		lasts = 20 * time.Millisecond
+		short, cancel := context.WithTimeout(w.Context(), time.Duration(w.IntN(4000))*time.Microsecond)
+		_ = reserve(short, w.some())
+		cancel()
+		if tally.crashed.Add(1); w.IntN(2) == 0 {
+			return
+		}
+	}
+	switch err := w.until(by, func(c shards.Counter) error { return reserve(w.Context(), c) }); {
+	case errors.Is(err, shards.ErrLimit):
+		tally.refused.Add(1)
+		time.Sleep(time.Duration(w.IntN(10)) * time.Millisecond)
+		return
+	case err != nil:
+		w.Error(err)
+		return
+	}
+	tally.held.Add(1)
+	time.Sleep(time.Duration(w.IntN(5)) * time.Millisecond)
+	used, err := w.settle(key, by, w.Int64N(by+by/8+1))
+	_, again := w.settle(key, by, used)
+	switch {
+	case errors.Is(err, shards.ErrHoldEnded) && errors.Is(again, shards.ErrHoldEnded) && dies:
+		tally.ended.Add(1)
+	case err != nil || again != nil:
+		w.Errorf("settled: %v, then %v", err, again)
+	default:
+		tally.settled.Add(1)
+		var h shards.Hold
+		err := w.until(0, func(c shards.Counter) (err error) { h, err = c.Settle(w.Context(), "total", used+1, key); return err })
+		wantSettled(w.T, h, err, used)
+		err = w.until(0, func(c shards.Counter) (err error) { h, err = c.GiveBack(w.Context(), "total", key); return err })
+		wantSettled(w.T, h, err, used)
+		if used > 0 { // so that it goes on
+			if err := w.until(0, func(c shards.Counter) error {
+				_, err := c.AddOnce(w.Context(), -used, shards.Key{Value: "refund of " + key.Value})
+				return err
+			}); err != nil {
+				w.Error(err)
+			}
+			tally.refunded.Add(used)
+		}
+	}
+}
+
+// 64 workers on three instances hold 1 to 40 of 500 credits, and settle, crash, retry, and settle twice, while answers
+// get lost and commits arrive late or twice. What is used and what is left is 500 after each commit, nothing comes back
+// twice, and nobody is refused who had room all the time.
+func TestCredits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := &creditBooks{books: w.keepBooks(t), waiting: map[*int64]bool{}}
+	b.after = func(changes []emulator.Change) { b.committed(t, changes) }
+	limit(t, w.counter(t, w.open(t, withLimit), "a", 5), credits)
+	late := w.failCommits(t, 24, 20*time.Millisecond, func(req *firestorepb.CommitRequest) bool { return false })
+	var clients []shards.Counter
+	for range 3 {
+		clients = append(clients, handle(t, w.open(t, withLimit), "a"))
+	}
+	var tally creditTally
+	var group sync.WaitGroup
+	ends := time.Now().Add(*creditsLast)
+	for n := range creditWorkers {
+		worker := creditWorker{t, rand.New(rand.NewPCG(uint64(n), 1)), b, clients}
+		group.Go(func() {
+			for i := 0; time.Now().Before(ends) && !t.Failed(); i++ {
+				worker.work(&tally, named(fmt.Sprint(n, "-", i)))
+			}
+		})
+	}
+	group.Wait()
+	late.Wait()
+	w.Server.SetInterceptor(nil)
+	for n := 0; n < 50 && b.open() > 0; n++ { // what crashed workers have sent comes yet
+		time.Sleep(20 * time.Millisecond)
+		w.rollUpLimit(t, "a") // ends what is over
+	}
+	if open := b.open(); open > 0 || b.refunded != tally.refunded.Load() || b.count != 0 {
+		t.Errorf("%d are used and %d holds open in the end; %d came back of %d", b.count, open, b.refunded, tally.refunded.Load())
+	}
+	t.Logf("%d held, %d settled, %d crashed, %d ended, %d refused, in %d commits",
+		tally.held.Load(), tally.settled.Load(), tally.crashed.Load(), tally.ended.Load(), tally.refused.Load(), b.commits)
+}

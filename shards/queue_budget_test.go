@@ -1,0 +1,132 @@
+package shards
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/ceiling"
+)
+
+// While there are few writes, what counts most for each of them goes first: a crowd of one counter is counted whole,
+// and what is spread over many counters waits, and is then refused. The writes stay within the budget.
+func TestBudgetLetsACrowdThrough(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const writes, seconds = 40, 60
+		budget := ceiling.New(ceiling.Rates{Writes: writes})
+		var written, most, refused, counted atomic.Int64
+		q := newQueue(limits{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
+			n := int64(1 + len(f.sums()))
+			time.Sleep(10 * time.Millisecond)
+			written.Add(n)
+			budget.Spend(ceiling.Writes, float64(n))
+			most.Store(max(most.Load(), int64(len(f.requests))))
+			f.answer(outcome{})
+		})
+		var all sync.WaitGroup
+		send := func(every time.Duration, add func(n int)) {
+			all.Go(func() {
+				for n := range int(seconds * time.Second / every) {
+					time.Sleep(every)
+					all.Go(func() { add(n) })
+				}
+			})
+		}
+		increment := func(counters ...string) outcome {
+			r := &request{done: make(chan outcome, 1)}
+			for _, counter := range counters {
+				r.sums = append(r.sums, sum{counter, []amount{{"count", 1}}})
+			}
+			return q.add(t.Context(), r)
+		}
+		send(30*time.Millisecond, func(int) { // the crowd, whose line is never so long that it sends its own
+			began := time.Now()
+			if out := increment("hot"); out.err != nil || time.Since(began) > time.Second {
+				t.Errorf("one of the crowd, after %v: %v", time.Since(began), out.err)
+			}
+		})
+		flood := func(counters ...string) {
+			began := time.Now()
+			out := increment(counters...)
+			if took := time.Since(began); out.err != nil && !errors.Is(out.err, ErrBusy) || took > waitsForWrites+2*looksAgainMax {
+				t.Errorf("one of the flood, after %v: %v", took, out.err)
+			}
+			if out.err != nil {
+				refused.Add(1)
+			} else {
+				counted.Add(1)
+			}
+		}
+		dice := rand.New(rand.NewPCG(1, 2))
+		var mu sync.Mutex
+		any := func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return fmt.Sprint(dice.IntN(100_000))
+		}
+		send(5*time.Millisecond, func(int) { flood(any()) })
+		send(50*time.Millisecond, func(int) {
+			var counters []string
+			for range 20 {
+				counters = append(counters, any())
+			}
+			flood(counters...)
+		})
+		all.Wait()
+		if got, bound := written.Load(), int64(writes*(seconds+ceiling.Begins.Seconds()+1)+500); got > bound || got < writes*seconds*3/4 {
+			t.Errorf("%d documents were written, want at most %d, and not far less", got, bound)
+		}
+		if refused.Load() == 0 || counted.Load() == 0 {
+			t.Errorf("of the flood %d were refused, and %d counted; want some of each", refused.Load(), counted.Load())
+		}
+		q.close()
+		time.Sleep(restsForWrites)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.waiting != 0 || len(q.ready) != 0 || len(q.short) != 0 || len(q.lines) != 0 {
+			t.Errorf("%d wait still, %d ready, %d short, %d lines", q.waiting, len(q.ready), len(q.short), len(q.lines))
+		}
+	})
+}
+
+// Whoever waits for writes is counted when the queue closes: nothing that was accepted is lost, and nobody hangs.
+func TestBudgetDoesNotHoldUpTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		budget := ceiling.New(ceiling.Rates{Writes: 1})
+		budget.Spend(ceiling.Writes, 1000)
+		var counted atomic.Int64
+		q := newQueue(limits{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
+			counted.Add(int64(len(f.requests)))
+			f.answer(outcome{})
+		})
+		var all sync.WaitGroup
+		for n := range 200 {
+			all.Go(func() {
+				r := &request{sums: sums{{"a", []amount{{"count", 1}}}}, done: make(chan outcome, 1)}
+				if n%2 == 0 {
+					r.sums = append(r.sums, sum{"b", []amount{{"count", 1}}})
+				}
+				if out := q.add(t.Context(), r); out.err != nil {
+					t.Error(out.err)
+				}
+			})
+		}
+		time.Sleep(500 * time.Millisecond)
+		began := time.Now()
+		q.close()
+		all.Wait()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the end took %v", took)
+		}
+		if counted.Load() != 200 {
+			t.Errorf("%d were counted, want 200", counted.Load())
+		}
+	})
+}

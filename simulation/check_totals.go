@@ -1,0 +1,253 @@
+package simulation
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A total is what the shards held at one moment, and what the counter holds beyond them. The checker doesn't look into
+// the base for that: it knows what commands were asked for, and totals and reads say which of its guesses are right.
+
+// guess is what a counter may hold beyond its shards, and how that came about.
+type guess struct {
+	n        int64
+	imported int64 // of its source
+	took     bool  // the source was imported
+	replaced int64 // what the document showed before: an import in place brings it back
+}
+
+// beyond are the guesses from one command to the next.
+type beyond struct{ guesses map[guess]bool }
+
+func holding(guesses ...guess) *beyond {
+	b := &beyond{map[guess]bool{}}
+	for _, g := range guesses {
+		b.guesses[g] = true
+	}
+	return b
+}
+
+// with is what a counter held at a point if a guess is right.
+func (p point) with(g guess) int64 { return wideOf(p.sum).and(wideOf(g.n)).int64() }
+
+// all reports whether something is so by all guesses. Nobody can tell what is beyond the int64s, which is not shown.
+func (p point) all(is func(int64) bool) bool {
+	if p.vague {
+		return false
+	}
+	for g := range p.beyond.guesses {
+		if n := p.with(g); n == math.MaxInt64 || n == math.MinInt64 || !is(n) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds reports whether the counter may have held n.
+func (p point) holds(n int64) bool { return !p.all(func(m int64) bool { return m != n }) }
+
+func (p point) String() string {
+	if p.vague {
+		return "what nobody can tell"
+	}
+	var list []string
+	for g := range p.beyond.guesses {
+		list = append(list, fmt.Sprint(p.with(g)))
+	}
+	slices.Sort(list)
+	return strings.Join(slices.Compact(list), " or ")
+}
+
+// held reports whether the counter held n at one of the points, and drops guesses by which it did not.
+func held(window []point, n int64) bool {
+	right := map[*beyond]map[guess]bool{}
+	for _, p := range window {
+		if p.vague {
+			return true
+		}
+		for g := range p.beyond.guesses {
+			if p.with(g) == n {
+				if right[p.beyond] == nil {
+					right[p.beyond] = map[guess]bool{}
+				}
+				right[p.beyond][g] = true
+			}
+		}
+	}
+	for b, guesses := range right {
+		if len(right) == 1 {
+			b.guesses = guesses
+		}
+	}
+	return len(right) > 0
+}
+
+// now is the counter as it is.
+func (k *counter) now() point { return k.series[len(k.series)-1] }
+
+// shows reports whether the document shows what the shards held at a point of the series, or later, and what is beyond
+// them now. It never goes back.
+func (k *counter) shows(from int) bool {
+	for i := max(from, k.from); i < len(k.series); i++ {
+		p := k.series[i]
+		if p.beyond = k.beyond; p.holds(k.doc.Total) {
+			if !p.vague {
+				k.from = i
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// viewed checks that a total that a commit has changed is one that the counter has come to since the last one, unless
+// somebody else wrote it.
+func (c *checker) viewed(id string, k *counter, d deed, before *Document) {
+	if d.made && c.hosted == nil && k.doc.NumShards == 0 && (d.hadBase || k.base == nil) {
+		c.fail("a commit that makes no counter makes the document of %q: %s", id, k.doc)
+	}
+	if k.doc == nil || !d.made && before.Total == k.doc.Total {
+		return
+	}
+	// The app's own, even where that is what the counter holds by chance: events from before may be acknowledged.
+	apps := c.hosted != nil && (d.made || before.Title != k.doc.Title)
+	if d.edited || !apps && k.shows(0) {
+		k.stale = false
+		return
+	}
+	others := k.writers > 0 || apps || d.made && k.snippets > 0
+	k.writers = max(0, k.writers-1)
+	if !others {
+		c.fail("a commit changes the total of %q to %d, which it has come to at no moment since %s", id, k.doc.Total, describe(k.series[k.from:]))
+	}
+	k.stale, k.drift, c.drift = true, true, true
+	k.writtenAt, k.from = c.newest, max(0, len(k.series)-1000)
+}
+
+// summed is what the shards hold. It is vague where Firestore's sum may be another in the last digit, or no number.
+func (k *counter) summed() (sum int64, vague bool) {
+	var whole, size wide
+	rest, double := 0.0, false
+	for _, s := range k.shards {
+		vague = vague || s.Endless
+		whole.add(s.Count)
+		size.add(max(s.Count, -s.Count, -(s.Count + 1)))
+		rest, double = rest+s.Rest, double || s.Double
+	}
+	sum = whole.int64()
+	if vague || size.int64() == math.MaxInt64 {
+		return sum, true
+	}
+	if double {
+		exact := float64(sum) + rest
+		return int64(exact), !(math.Abs(rest)+math.Abs(float64(size.int64())) < 1<<53)
+	}
+	return sum, false
+}
+
+// event is the event of a document's change, named by the time of its commit, in microseconds.
+type event struct {
+	doc Doc
+	of  int64
+}
+
+// waits is an event of the field that nobody has acknowledged yet.
+type waits struct {
+	point int // of the series: the counter as of the change
+	lost  bool
+	held  bool // it has come to an instance that shows the field
+}
+
+// lost takes out an event that comes late or never.
+func (c *checker) lost(e Dropped) {
+	k := c.counter(e.Counter)
+	k.dropped = true
+	name := event{Doc{Kind: "shard", Counter: e.Counter, Shard: e.Shard}, e.Of}
+	if w, waits := k.waiting[name]; waits {
+		w.lost = !e.Elsewhere || !w.held
+		k.waiting[name] = w
+	}
+}
+
+// debt is a change whose event was acknowledged for a note.
+type debt struct {
+	event
+	point int
+}
+
+// noted checks, where a note is taken away, that everything is counted that was acknowledged for it.
+func (c *checker) noted(e Noted) {
+	k := c.counter(e.Counter)
+	if k.noted = e.There; k.noted {
+		return
+	}
+	for _, d := range k.debts {
+		if !c.counts(k, d) {
+			c.fail("the note of %q is taken away, for which the event of %s as of %d was acknowledged, and its total %d is older", e.Counter, d.doc, d.of, k.doc.Total)
+		}
+	}
+	k.debts = nil
+}
+
+// acknowledged checks that a field is shown as of an event that was acknowledged, or later, whatever became of the
+// events before it, in whichever shard. Only while a newer one of the field waits it may wait for that, and while its
+// counter is noted for that to end.
+func (c *checker) acknowledged(e Acknowledged) {
+	k := c.counter(e.Doc.Counter)
+	name := event{e.Doc, e.Of}
+	w, waited := k.waiting[name]
+	delete(k.waiting, name)
+	if !waited {
+		return
+	}
+	for other, w := range k.waiting {
+		if other.of > e.Of && !w.lost {
+			return
+		}
+	}
+	switch d := (debt{name, w.point}); {
+	case c.counts(k, d):
+	case k.noted:
+		k.debts = append(k.debts, d)
+	default:
+		c.fail("the event of %s as of %d is acknowledged, and the total of %q is %d, which it has come to at no moment since %s", e.Doc, e.Of, e.Doc.Counter, k.doc.Total, describe(k.series[w.point:]))
+	}
+}
+
+// counts reports whether a change is in the total. Without a document it is in the shards, and what somebody else wrote
+// later is no answer.
+func (c *checker) counts(k *counter, d debt) bool {
+	return !k.there() || d.of <= k.writtenAt || k.shows(min(d.point, len(k.series)-1))
+}
+
+// looks notes when a reconcile of counters by name begins.
+func (c *checker) looks(r Reconciling) {
+	for _, id := range r.Counters {
+		if c.looked == nil {
+			c.looked = map[lookedAt]looked{}
+		}
+		c.looked[lookedAt{r.Number, id}] = looked{len(c.counter(id).series) - 1, c.newest}
+	}
+}
+
+// lookedAt names a counter that a reconcile looks at, and looked is when it began to.
+type lookedAt struct {
+	number  int
+	counter string
+}
+
+type looked struct {
+	point int
+	at    int64
+}
+
+// lookedAt checks that after a reconcile by name the total is as of its begin, or later.
+func (c *checker) lookedAt(r Reconciled) {
+	k := c.counter(r.Counter)
+	l, ok := c.looked[lookedAt{r.Number, r.Counter}]
+	if ok && r.Looked && k.there() && l.at > k.writtenAt && !k.shows(l.point) {
+		c.fail("a reconcile of %q has ended well, and its total is %d, which it has come to at no moment since %s", r.Counter, k.doc.Total, describe(k.series[l.point:]))
+	}
+}
