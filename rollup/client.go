@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -40,6 +41,7 @@ type Client struct {
 	books     book.Books
 	log       *slog.Logger
 	known     *lru.Cache[string, *memory] // :: counter id → what is remembered of it
+	owner     sync.Mutex                  // of known: who takes a memory out of it has it alone
 	extension extension.Lookout
 	looks     func() bool // whether a walk looks at each shard of a counter, whatever the sums say
 }

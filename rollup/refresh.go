@@ -30,7 +30,7 @@ func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
 	r := refreshing{client: c, flight: f, memory: c.take(f.counter), answers: map[string]book.Answer{}}
 	maps.Copy(r.answers, f.answers)
 	err := r.run(ctx)
-	if c.known.Add(f.counter, r.memory); err != nil {
+	if c.keep(f.counter, r.memory); err != nil {
 		r.outcome, err = failure(err), fmt.Errorf("roll up counter %q: %w", f.counter, err)
 	}
 	return r.refreshed, err
@@ -78,11 +78,22 @@ type memory struct {
 	kept  []string // the last fields that were logged because no total replaces them
 }
 
+// take is for one refresh: until [Client.keep] no other gets the same memory.
 func (c *Client) take(counter string) *memory {
-	if m, ok := c.known.Get(counter); ok && c.known.Remove(counter) { // or a concurrent call was faster
-		return m
+	c.owner.Lock()
+	defer c.owner.Unlock()
+	m, ok := c.known.Get(counter)
+	if !ok {
+		return &memory{}
 	}
-	return &memory{}
+	c.known.Remove(counter)
+	return m
+}
+
+func (c *Client) keep(counter string, m *memory) {
+	c.owner.Lock()
+	defer c.owner.Unlock()
+	c.known.Add(counter, m)
 }
 
 // refreshing is a refresh on its way.
