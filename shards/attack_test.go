@@ -3,7 +3,6 @@ package shards_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"github.com/google/go-cmp/cmp"
 	"math"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -165,15 +165,15 @@ func TestWholeDoublesAreIntegers(t *testing.T) {
 // which would otherwise go at once. It returns the error of each call.
 func (w *world) crowd(t *testing.T, client *shards.Client, fault func(*firestorepb.CommitRequest) emulator.Verdict, calls ...[]shards.Increment) []error {
 	t.Helper()
-	return w.crowdUntil(t, client, nil, fault, calls...)
+	return w.crowdUntil(t, client, nil, func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict { return fault(req) }, calls...)
 }
 
 // crowdUntil is crowd in which the others are busy until over is closed.
-func (w *world) crowdUntil(t *testing.T, client *shards.Client, over <-chan struct{}, fault func(*firestorepb.CommitRequest) emulator.Verdict, calls ...[]shards.Increment) []error {
+func (w *world) crowdUntil(t *testing.T, client *shards.Client, over <-chan struct{}, fault func(context.Context, *firestorepb.CommitRequest) emulator.Verdict, calls ...[]shards.Increment) []error {
 	t.Helper()
 	const busy = 4
 	arrived, release := make(chan struct{}, busy), make(chan struct{})
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+	w.Server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 		for _, write := range req.GetWrites() {
 			if strings.Contains(write.GetUpdate().GetName(), "/counters/busy") {
 				arrived <- struct{}{}
@@ -184,7 +184,7 @@ func (w *world) crowdUntil(t *testing.T, client *shards.Client, over <-chan stru
 				return emulator.Verdict{}
 			}
 		}
-		return fault(req)
+		return fault(ctx, req)
 	})
 	defer w.Server.SetInterceptor(nil)
 	var group, called sync.WaitGroup
@@ -278,50 +278,39 @@ func TestTroubleLeavesASharedCommit(t *testing.T) {
 	}
 }
 
-// lockTimeout is twice what a test of a locked shard waits.
-var lockTimeout = flag.Duration("lock.timeout", 1500*time.Millisecond, "how long an increment waits beside a locked shard")
-
 // A commit waits for as long as an app's transaction holds the lock of a shard. Who has shared it with
-// that counter waits once, and those who come later don't.
+// that counter waits once, and those who come later don't. Time is virtual, so both calls are in the first commit.
 func TestALockHoldsUpItsOwnCounterAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{Timeout: *lockTimeout})
-	locked := []string{"locked0", "locked1", "locked2", "locked3", "locked4", "locked5", "locked6", "locked7"}
-	w.busyCounters(t, client, append(locked, "good")...)
-	unlocked := make(chan struct{})
-	var shared atomic.Int64
-	rounds := 0
-	// Until a commit was shared, which on a busy machine is not the first: then another counter is to wait, as one that
-	// was in trouble alone shares none. And once more.
-	for again := true; again; rounds++ {
-		id := locked[rounds-int(shared.Load())]
-		again = shared.Load() == 0 && rounds < len(locked)-1
-		over := make(chan struct{})
-		var begun sync.Once
-		errs := w.crowdUntil(t, client, over, func(req *firestorepb.CommitRequest) (v emulator.Verdict) {
-			if writesTo(req, id) {
-				if writesTo(req, "good") {
-					shared.Add(1)
+	synctest.Test(t, func(t *testing.T) {
+		w := virtual(t)
+		client := w.there(t, shards.Config{})
+		w.busyCounters(t, client, "locked", "good")
+		for round, want := range []int64{1, 0} {
+			var shared atomic.Int64
+			over := make(chan struct{})
+			var begun sync.Once
+			errs := w.crowdUntil(t, client, over, func(ctx context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+				if writesTo(req, "locked") {
+					if writesTo(req, "good") {
+						shared.Add(1)
+					}
+					begun.Do(func() { close(over) })
+					<-ctx.Done() // the lock is kept for longer than any call waits
+					v.Before = status.FromContextError(ctx.Err()).Err()
 				}
-				begun.Do(func() { close(over) })
-				<-unlocked
-				v.Before = aborted
+				return v
+			}, []shards.Increment{{Counter: "locked", By: 1}}, []shards.Increment{{Counter: "good", By: 1}})
+			if !errors.Is(errs[0], shards.ErrBusy) || errs[1] != nil {
+				t.Errorf("round %d: answered %v, want ErrBusy for the first one alone", round, errs)
 			}
-			return v
-		}, []shards.Increment{{Counter: id, By: 1}}, []shards.Increment{{Counter: "good", By: 1}})
-		if !errors.Is(errs[0], shards.ErrBusy) || errs[1] != nil {
-			t.Errorf("answered %v, want ErrBusy for the first one alone", errs)
+			if n := shared.Load(); n != want {
+				t.Errorf("round %d: %d commits were shared, want %d", round, n, want)
+			}
 		}
-	}
-	close(unlocked)
-	if n := shared.Load(); n != 1 {
-		t.Errorf("%d commits were shared, want 1", n)
-	}
-	for _, id := range locked {
-		w.wantSum(t, id, 0)
-	}
-	w.wantSum(t, "good", int64(rounds))
+		w.wantSum(t, "locked", 0)
+		w.wantSum(t, "good", 2)
+	})
 }
 
 // A counter that was deleted, and is known all the same, fails no one else's increments; neither do
