@@ -151,6 +151,7 @@ type guarded struct {
 	firestore *emulator.Instance
 	fs        *firestore.Client
 	client    *shards.Client
+	asks      *http.Client
 }
 
 func startGuarded(t *testing.T, tokens *tokens, change func(*settings.Settings)) *guarded {
@@ -172,12 +173,54 @@ func startGuardedWithLog(t *testing.T, tokens *tokens, change func(*settings.Set
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guarded{Server: httptest.NewServer(newIncrementHandler(client, s, tokens, log)), firestore: i, fs: i.Client(t, "p"), client: client}
+	g := &guarded{Server: httptest.NewServer(newIncrementHandler(client, s, tokens, log)), firestore: i, fs: i.Client(t, "p"), client: client, asks: http.DefaultClient}
 	t.Cleanup(func() {
 		g.Close()
 		client.Close()
 	})
 	return g
+}
+
+// startVirtually is startGuarded in a bubble of testing/synctest: requests reach the handler without a connection, and
+// only what waits takes time.
+func startVirtually(t *testing.T, tokens *tokens, change func(*settings.Settings)) *guarded {
+	t.Helper()
+	s, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&s)
+	server := emulator.New(emulator.Options{})
+	t.Cleanup(server.Close)
+	conn, err := server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	fs, err := firestore.NewClient(t.Context(), "p", option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	client, err := openShards(s, log, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	handler := newIncrementHandler(client, s, tokens, log)
+	return &guarded{
+		Server: &httptest.Server{URL: "http://functions"}, fs: fs, client: client,
+		asks: &http.Client{Transport: inProcess{handler}},
+	}
+}
+
+// inProcess sends requests to a handler without a connection.
+type inProcess struct{ http.Handler }
+
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := httptest.NewRecorder()
+	p.ServeHTTP(answer, r)
+	return answer.Result(), nil
 }
 
 func (g *guarded) do(t *testing.T, method, path string, header ...string) *http.Response {
@@ -202,7 +245,7 @@ func (g *guarded) send(t *testing.T, method, path string, header ...string) (*ht
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := g.asks.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

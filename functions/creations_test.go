@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/settings"
@@ -22,7 +23,7 @@ func (g *guarded) post(t *testing.T, path, body, address string, header ...strin
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := g.asks.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,13 +59,17 @@ func (g *guarded) countersMade(t *testing.T) int {
 // nothing is made.
 func TestCallersMakeFewCounters(t *testing.T) {
 	t.Parallel()
-	i := newIssuer(t)
-	bearer := func(user string) []string {
-		return []string{"Authorization", "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", user))}
+	virtually := func(name string, test func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, test)
+		})
 	}
-	t.Run("a number", func(t *testing.T) {
-		t.Parallel()
-		g := startGuarded(t, nil, func(s *settings.Settings) { s.AutoCreate, s.NumShards = settings.AutoCreate{On: true, PerMinute: 5}, 2 })
+	bearer := func(user string) []string {
+		return []string{"Authorization", "Bearer " + unsigned(emulated("p", user))}
+	}
+	virtually("a number", func(t *testing.T) {
+		g := startVirtually(t, nil, func(s *settings.Settings) { s.AutoCreate, s.NumShards = settings.AutoCreate{On: true, PerMinute: 5}, 2 })
 		for _, c := range []struct {
 			path, body, address string
 			status, made        int
@@ -86,9 +91,8 @@ func TestCallersMakeFewCounters(t *testing.T) {
 			}
 		}
 	})
-	t.Run("users", func(t *testing.T) {
-		t.Parallel()
-		g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) { s.Auth, s.Members, s.NumShards = "firebase", membersOwn, 1 })
+	virtually("users", func(t *testing.T) {
+		g := startVirtually(t, emulatorTokens("p"), func(s *settings.Settings) { s.Auth, s.Members, s.NumShards = "firebase", membersOwn, 1 })
 		for _, c := range []struct {
 			user, path, body string
 			status, made     int
@@ -110,9 +114,8 @@ func TestCallersMakeFewCounters(t *testing.T) {
 			t.Errorf("a user joins a new counter: %d, %d counters", status, g.countersMade(t))
 		}
 	})
-	t.Run("one at a time", func(t *testing.T) {
-		t.Parallel()
-		g := startGuarded(t, nil, func(s *settings.Settings) { s.AutoCreate, s.NumShards = settings.AutoCreate{On: true, PerMinute: 1}, 1 })
+	virtually("one at a time", func(t *testing.T) {
+		g := startVirtually(t, nil, func(s *settings.Settings) { s.AutoCreate, s.NumShards = settings.AutoCreate{On: true, PerMinute: 1}, 1 })
 		for n, want := range []int{200, 429, 200} {
 			path := []string{"/a", "/b", "/a"}[n]
 			if status, body := g.post(t, path, "", "1.1.1.1"); status != want || g.countersMade(t) != 1 {
@@ -120,9 +123,8 @@ func TestCallersMakeFewCounters(t *testing.T) {
 			}
 		}
 	})
-	t.Run("who joins makes one, too", func(t *testing.T) {
-		t.Parallel()
-		g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) {
+	virtually("who joins makes one, too", func(t *testing.T) {
+		g := startVirtually(t, emulatorTokens("p"), func(s *settings.Settings) {
 			s.Auth, s.Members, s.NumShards, s.AutoCreate = "firebase", membersOwn, 1, settings.AutoCreate{On: true, PerMinute: 1}
 		})
 		for n, want := range []int{200, 429, 200} {
@@ -135,9 +137,8 @@ func TestCallersMakeFewCounters(t *testing.T) {
 			t.Errorf("DELETE of a counter that isn't there: %d, %d counters", status, g.countersMade(t))
 		}
 	})
-	t.Run("behind IAM", func(t *testing.T) {
-		t.Parallel()
-		g := startGuarded(t, nil, func(s *settings.Settings) { s.NumShards = 1 })
+	virtually("behind IAM", func(t *testing.T) {
+		g := startVirtually(t, nil, func(s *settings.Settings) { s.NumShards = 1 })
 		if status, body := g.post(t, "/", newIDs("a", 80), "1.1.1.1"); status != 200 || g.countersMade(t) != 80 {
 			t.Errorf("80 counters: %d %s, %d made", status, body, g.countersMade(t))
 		}
