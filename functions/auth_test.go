@@ -209,7 +209,7 @@ func startVirtually(t *testing.T, tokens *tokens, change func(*settings.Settings
 	t.Cleanup(func() { client.Close() })
 	handler := newIncrementHandler(client, s, tokens, log)
 	return &guarded{
-		Server: &httptest.Server{URL: "http://functions"}, fs: fs, client: client,
+		Server: &httptest.Server{URL: "http://functions"}, firestore: &emulator.Instance{Server: server}, fs: fs, client: client,
 		asks: &http.Client{Transport: inProcess{handler}},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
 // create makes a counter as a public snippet does.
@@ -66,7 +68,7 @@ func (p *process) do(t *testing.T, method, path, body string, header ...string) 
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := p.asks.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,11 +296,15 @@ func (p *process) onCommits(v emulator.Verdict) {
 
 func TestIncrementUnderFaults(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, incrementUnderFaults)
+}
+
+func incrementUnderFaults(t *testing.T) {
 	busy := emulator.Verdict{Before: status.Error(codes.Aborted, "contention")}
 	quota := emulator.Verdict{Before: status.Error(codes.ResourceExhausted, "quota")}
 	lost := emulator.Verdict{After: status.Error(codes.Unavailable, "lost")}
 	denied := emulator.Verdict{Before: status.Error(codes.PermissionDenied, "a secret")}
-	p := startProcess(t, "Increment", "EXACT_WRITES=false", "REQUEST_TIMEOUT=5s")
+	p := startInBubble(t, func(s *settings.Settings) { s.ExactWrites, s.RequestTimeout = false, 5*time.Second })
 	p.create(t, "a")
 	for _, c := range []struct {
 		name       string
@@ -344,12 +350,14 @@ func TestIncrementUnderFaults(t *testing.T) {
 // Doubt that lasts until the deadline.
 func TestIncrementInDoubt(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, "Increment", "REQUEST_TIMEOUT=1s")
-	p.create(t, "a")
-	p.onCommits(emulator.Verdict{Before: status.Error(codes.Unavailable, "down")})
-	if got := p.do(t, "POST", "/a", ""); got.status != 504 || got.header.Get("Retry-After") != "" {
-		t.Errorf("answered %d, Retry-After %q; want 504 without", got.status, got.header.Get("Retry-After"))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := startInBubble(t, func(s *settings.Settings) { s.RequestTimeout = time.Second })
+		p.create(t, "a")
+		p.onCommits(emulator.Verdict{Before: status.Error(codes.Unavailable, "down")})
+		if got := p.do(t, "POST", "/a", ""); got.status != 504 || got.header.Get("Retry-After") != "" {
+			t.Errorf("answered %d, Retry-After %q; want 504 without", got.status, got.header.Get("Retry-After"))
+		}
+	})
 }
 
 func TestBadSettingStopsTheStart(t *testing.T) {

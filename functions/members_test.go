@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -178,7 +179,11 @@ func TestMembersAreOff(t *testing.T) {
 
 func TestMembersUnderFaults(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, "Increment", "MEMBERS=any", "REQUEST_TIMEOUT=2s")
+	synctest.Test(t, membersUnderFaults)
+}
+
+func membersUnderFaults(t *testing.T) {
+	p := startInBubble(t, func(s *settings.Settings) { s.Members, s.RequestTimeout = membersAny, 2*time.Second })
 	p.create(t, "a")
 	for _, c := range []struct {
 		name    string

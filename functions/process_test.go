@@ -48,12 +48,13 @@ type process struct {
 	firestore *emulator.Instance
 	fs        *firestore.Client
 	partsOfID int // of a counter's
+	asks      *http.Client
 }
 
 // startProcess serves a function with these settings, such as "AUTO_CREATE=true".
 func startProcess(t *testing.T, target string, environ ...string) *process {
 	t.Helper()
-	p := &process{target: target, firestore: emulator.Start(t), partsOfID: 1}
+	p := &process{target: target, firestore: emulator.Start(t), partsOfID: 1, asks: http.DefaultClient}
 	for _, s := range environ {
 		if pattern, is := strings.CutPrefix(s, "COUNTERS="); is {
 			p.partsOfID = strings.Count(pattern, "{")
@@ -90,6 +91,17 @@ func startProcess(t *testing.T, target string, environ ...string) *process {
 			t.Fatalf("the function does not listen: %v", err)
 		}
 	}
+}
+
+// startInBubble is startProcess for Increment in a bubble of testing/synctest: it has no process and no connection, and
+// only what waits takes time. So a deadline ends a pause between two commits, never a commit that a busy machine drags out.
+func startInBubble(t *testing.T, change func(*settings.Settings)) *process {
+	t.Helper()
+	g := startVirtually(t, nil, func(s *settings.Settings) {
+		s.AutoCreate = settings.AutoCreate{}
+		change(s)
+	})
+	return &process{target: "Increment", url: g.URL, asks: g.asks, firestore: g.firestore, fs: g.fs, partsOfID: 1}
 }
 
 // dump is every document there is, for telling whether anything was written.
