@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/google/go-cmp/cmp"
@@ -17,12 +18,14 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// deleteByHand deletes the document of the counter a, and nothing below it, as a console does.
+// deleteByHand deletes the document of the counter a, and nothing below it, as a console does. A document that notes
+// when that was has whole milliseconds: what was written before is older than those.
 func (w *world) deleteByHand(t *testing.T) {
 	t.Helper()
 	if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	time.Sleep(time.Millisecond)
 }
 
 // everything is what there is of the counter a.

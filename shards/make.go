@@ -248,7 +248,31 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, b *book.Book, n int, to
 	for i := book.NumShards(c.client.db.Layout, b.Doc); i < n; i++ {
 		missing = append(missing, c.shardName(layout.ShardID(i)))
 	}
+	if b.Doc == nil && !b.HasBase() {
+		err = c.endEarlier(ctx, tx)
+	}
+	if err != nil {
+		return nil, err
+	}
 	return missing, b.Make(ctx, tx, n, total)
+}
+
+// endEarlier ends open holds of fields without a limit, in a transaction that makes a counter which has neither document nor
+// base. If it has no shards either, somebody has deleted these one by one: nothing comes back to the counter's next life.
+func (c Counter) endEarlier(ctx context.Context, tx *store.Tx) error {
+	any := store.Query{Collection: c.client.db.Layout.ShardsOf(c.id), Limit: 1, Names: true}
+	there, err := tx.Documents(ctx, any)
+	if err != nil || len(there) > 0 {
+		return err
+	}
+	for _, field := range c.client.db.Layout.Plain() {
+		earlier, err := hold.In(c.client.db).Earlier(ctx, tx, c.id, field.Shard, time.Time{})
+		if err != nil {
+			return err
+		}
+		tx.Write(earlier...)
+	}
+	return nil
 }
 
 // createMissing makes those of the shards that are missing, at zero.

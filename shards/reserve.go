@@ -171,8 +171,8 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 	defer cancel()
 	var full error // why there is no room for more
 	f := hold.Finish{None: none, Used: used, Field: field}
-	f.More = func(ctx context.Context, more int64, again bool) (takes []hold.Taking, ended bool, err error) {
-		takes, ended, full, err = c.more(ctx, field, none.Name, more, again)
+	f.More = func(ctx context.Context, more int64, look bool) (takes []hold.Taking, ended bool, err error) {
+		takes, ended, full, err = c.more(ctx, field, none.Name, more, look)
 		return takes, ended, err
 	}
 	done, err := hold.In(c.client.db).Finish(ctx, f)
@@ -191,14 +191,14 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 // more says from which shards a settle takes more of a field with a limit than was held. There are none if there is no
 // room, which full says, or if holds have ended since that was seen. The hold that is settled is not among them, by its
 // record's resource name: what it has is no room for more of itself, and a refusal changes nothing.
-func (c Counter) more(ctx context.Context, field layout.Field, record string, more int64, again bool) (takes []hold.Taking, ended bool, full, err error) {
+func (c Counter) more(ctx context.Context, field layout.Field, record string, more int64, look bool) (takes []hold.Taking, ended bool, full, err error) {
 	at := place{c.id, field.Shard}
 	take, err := newRequest(c.client.db.Layout, []Increment{{Counter: c.id, Field: field.Name, By: more}}, Key{})
 	if err != nil {
 		return nil, false, nil, err
 	}
 	p, known := limitedPlan{}, false
-	if !again { // or else what is known is old, most likely
+	if !look {
 		p, known = c.client.shardsOf.fromKnown([]place{at}, []*request{take})
 	}
 	if !known {

@@ -9,8 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
@@ -379,6 +381,38 @@ func TestSettleForMore(t *testing.T) {
 	})
 }
 
+// A settle for more on a field that a crowd hits goes on with shards that it knows: it doesn't read all of them each time
+// when somebody was faster.
+func TestSettleForMoreBesideACrowd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := virtual(t)
+		c := w.counter(t, w.there(t, shards.Config{Place: shards.Place{Fields: "total=limit(1000)"}}), "a", 25)
+		reserved(t, c, 2, "x")
+		tries := 0
+		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			for _, write := range req.GetWrites() {
+				if _, id, is := strings.Cut(write.GetUpdate().GetName(), "/documents/counters/a/shards/"); is && len(req.GetWrites()) > 1 {
+					tries++ // one of the hold's own shard, and one of a shard that has room
+					if _, err := w.fs.Doc("counters/a/shards/"+id).Set(t.Context(), map[string]any{"try": tries}, firestore.MergeAll); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			return emulator.Verdict{}
+		})
+		before := w.Server.Stats().Reads
+		if _, err := c.Settle(t.Context(), "total", 7, named("x")); !errors.Is(err, shards.ErrBusy) {
+			t.Errorf("%v, want ErrBusy", err)
+		}
+		if reads := w.Server.Stats().Reads - before; tries < 40 || reads > 500 {
+			t.Errorf("%d tries read %d documents; want at least 40, and at most 500", tries, reads)
+		}
+		w.Server.SetInterceptor(nil)
+		settled(t, c, 7, "x")
+	})
+}
+
 // A hold that is over may be settled for as long as nobody has ended it: whoever settles it for more than there is room
 // for doesn't end it to make room, and may settle it for less.
 func TestALateSettleForMoreEndsOthers(t *testing.T) {
@@ -670,6 +704,55 @@ func TestHoldsOfACounterThatWasDeletedByHand(t *testing.T) {
 	}
 }
 
+// The same of a field without a limit, whoever makes the counter again. Shards that are still there hold the amount.
+func TestPlainHoldsOfACounterThatWasDeletedByHand(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]func(t *testing.T, w *world, c shards.Counter){
+		"create": func(t *testing.T, w *world, c shards.Counter) {
+			w.counter(t, w.open(t, shards.Config{}), "a", 1)
+		},
+		"an increment": func(t *testing.T, w *world, c shards.Counter) {},
+		"its shards stay": func(t *testing.T, w *world, c shards.Counter) {
+			if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 16}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			cfg := shards.Config{NumShards: 1, AutoCreate: true}
+			c := handle(t, w.open(t, cfg), "a")
+			reserved(t, c, 10, "x")
+			reserved(t, c, 6, "y")
+			for _, path := range []string{"counters/a/shards/0", "counters/a/counter_rollup/base", "counters/a"} {
+				if _, err := w.fs.Doc(path).Delete(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again(t, w, c)
+			c = handle(t, w.open(t, cfg), "a")
+			if err := c.Add(t.Context(), 4); err != nil {
+				t.Fatal(err)
+			}
+			_, err := c.GiveBack(t.Context(), "total", named("x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Settle(t.Context(), "total", 1, named("y")); name == "its shards stay" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.wantSum(t, "a", 5)
+				return
+			} else {
+				wantEnded(t, err)
+			}
+			w.wantSum(t, "a", 4)
+		})
+	}
+}
+
 // Of many holds, too, none comes back to the shards of a counter's next life.
 func TestManyHoldsOfACounterThatWasDeletedByHand(t *testing.T) {
 	t.Parallel()
@@ -733,6 +816,26 @@ func TestAResetBesideHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantSum(t, "a", 0)
+}
+
+// The same of a rebase: what it sets is the total once all that was held has come back.
+func TestARebaseBesideHolds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.counter(t, w.open(t, shards.Config{NumShards: 2}), "a", 2)
+	reserved(t, c, 10, "x")
+	reserved(t, c, 20, "y")
+	for range 2 {
+		if err := c.Rebase(t.Context(), 7); err != nil {
+			t.Fatal(err)
+		}
+		w.wantSum(t, "a", 37)
+	}
+	if _, err := c.GiveBack(t.Context(), "total", named("x")); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, c, 2, "y")
+	w.wantSum(t, "a", 9)
 }
 
 // What a hold costs: its record and its shard, both when it is made and when it is settled.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/hold"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -64,11 +65,7 @@ func (c Counter) decideReset(ctx context.Context, e *book.Edit, opts ResetOption
 		return ErrHasMembers
 	}
 	for _, field := range db.Layout.Plain() {
-		held, err := hold.In(db).HeldAt(ctx, c.id, field.Shard, e.At)
-		if err == nil {
-			err = e.SetTotal(ctx, field, held)
-		}
-		if err != nil {
+		if err := c.setTotal(ctx, e, field, 0); err != nil {
 			return err
 		}
 	}
@@ -76,6 +73,15 @@ func (c Counter) decideReset(ctx context.Context, e *book.Edit, opts ResetOption
 		e.Beside(store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime())))
 	}
 	return nil
+}
+
+// setTotal sets what a field's total is once all that is held now has come back.
+func (c Counter) setTotal(ctx context.Context, e *book.Edit, field layout.Field, total int64) error {
+	held, err := hold.In(c.client.db).HeldAt(ctx, c.id, field.Shard, e.At)
+	if err != nil {
+		return err
+	}
+	return e.SetTotal(ctx, field, store.Add(total, held))
 }
 
 // removeMembers removes all members but a few, page by page, with their counts: what the shards hold of them is taken
@@ -110,8 +116,8 @@ func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) 
 }
 
 // Rebase sets the counter's total, and leaves its shards as they are. Increments that come meanwhile
-// are in that total, or come on top. If the base would be beyond an int64, the total is as close as it
-// gets. Errors are those of [Counter.Reset].
+// are in that total, or come on top. What open holds of amounts have comes on top. If the base would be beyond an
+// int64, the total is as close as it gets. Errors are those of [Counter.Reset].
 func (c Counter) Rebase(ctx context.Context, total int64) error {
 	return c.call("rebase", func() error {
 		if err := c.client.checkPlain(); err != nil {
@@ -135,7 +141,7 @@ func (c Counter) rebase(ctx context.Context, totals map[string]int64) error {
 	return c.command(ctx, func(ctx context.Context, e *book.Edit) error {
 		for name, total := range totals {
 			field, _ := c.client.db.Layout.Field(name)
-			if err := e.SetTotal(ctx, field, total); err != nil {
+			if err := c.setTotal(ctx, e, field, total); err != nil {
 				return err
 			}
 		}

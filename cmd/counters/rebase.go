@@ -18,7 +18,8 @@ func newRebaseCommand(t *target) *cobra.Command {
 		Use:   "rebase ID --total N",
 		Short: "Set a counter's total",
 		Long: `Set a counter's total. Its shards stay as they are: the base changes, which is what the total holds beyond them. The
-shards are read at the same moment, so only increments that are committed later come on top.`,
+shards are read at the same moment, so only increments that are committed later come on top, and what open holds of
+amounts have, until it comes back.`,
 		Example: `  counters rebase post-123 --total 1500
   counters rebase post-123 --total likes=1500,views=20000`,
 		Args: argumentsOr(1, "total"),

@@ -18,9 +18,9 @@ type Finish struct {
 	Used  *int64 // how much stays counted; nil ends the hold
 	Field layout.Field
 	// More says from which shards a settle takes more of a field with a limit than was held, on condition of their
-	// versions: no shards if there is no room, unless holds have ended since that was seen. Again says that an earlier
-	// answer was of no use.
-	More func(ctx context.Context, more int64, again bool) (takes []Taking, ended bool, err error)
+	// versions: no shards if there is no room, unless holds have ended since that was seen. Look says that what was known
+	// of shards is old, most likely.
+	More func(ctx context.Context, more int64, look bool) (takes []Taking, ended bool, err error)
 }
 
 // Taking is what is taken from a shard that is as it was at a version.
@@ -46,6 +46,9 @@ type Shard struct {
 	Held    escrow.Held
 }
 
+// looksAfter is how many commits are sent by what is known of a limited field's shards, before all are looked at again.
+const looksAfter = 4
+
 // finishPatience is for others who write the same shards, or end the hold.
 var finishPatience = store.Patience{Conflicts: 30, Doubts: 12}
 
@@ -60,13 +63,17 @@ func (h Holds) Finish(ctx context.Context, f Finish) (done Finished, err error) 
 		if done.Record, err = h.read(ctx, f.None); err != nil {
 			return nil, err
 		}
+		look := try > 1
 		var takes []Taking
-		if more := f.more(done.Record); more > 0 && f.Field.Limit != nil {
-			if takes, err = h.takes(ctx, f, more, try > 1, &done); err != nil || done.Refused {
-				return nil, err
+		if f.Field.Limit != nil {
+			look = try%looksAfter == 0
+			if more := f.more(done.Record); more > 0 {
+				if takes, err = h.takes(ctx, f, more, look, &done); err != nil || done.Refused {
+					return nil, err
+				}
 			}
 		}
-		writes, err = h.finish(ctx, f, &done.Record, takes, try > 1)
+		writes, err = h.finish(ctx, f, &done.Record, takes, look)
 		return writes, err
 	})
 	if err == nil && resp != nil {
@@ -105,9 +112,9 @@ func (f Finish) more(r Record) int64 {
 // takes asks from where more is taken until that is known, or there is no room for it, or the hold was finished. What was
 // sent before it was seen that there is no room, and has not landed, never will: it wants shards that had room. So the
 // record, read after that, says what is true.
-func (h Holds) takes(ctx context.Context, f Finish, more int64, again bool, done *Finished) ([]Taking, error) {
+func (h Holds) takes(ctx context.Context, f Finish, more int64, look bool, done *Finished) ([]Taking, error) {
 	for {
-		takes, ended, err := f.More(ctx, more, again)
+		takes, ended, err := f.More(ctx, more, look)
 		if err != nil || len(takes) > 0 {
 			return takes, err
 		}
@@ -118,12 +125,12 @@ func (h Holds) takes(ctx context.Context, f Finish, more int64, again bool, done
 			done.Refused = true
 			return nil, nil
 		}
-		again = true
+		look = true
 	}
 }
 
 // finish are the writes that finish a hold, none if it is finished, and has its record be as they leave it. Look says
-// that a commit of such writes failed.
+// that a commit of such writes failed, most likely because a shard is gone.
 func (h Holds) finish(ctx context.Context, f Finish, r *Record, takes []Taking, look bool) (writes []*firestorepb.Write, err error) {
 	switch {
 	case r.Progress == Unknown:
