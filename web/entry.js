@@ -104,6 +104,7 @@ export class CounterError extends /** @type {new (message: string) => Error & Re
  * @property {boolean} kept whether the storage has it
  * @property {boolean} settled whether it was answered, and is only kept for what may be carried out
  *   late
+ * @property {number} [until] when the last request for a like is carried out no more
  * @property {boolean} [again] whether it is sent once more, though it was answered
  * @property {boolean} [parked] whether it was sent with credentials that are not those of now
  * @property {Promise<boolean>} done

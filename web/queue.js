@@ -368,7 +368,8 @@ export class Queue {
       }
     } else if (!now) {
       if (!then.end) this.#add(then, false);
-      else if (this.#leads && !this.#peers.some((peer) => peer.#entries.has(name))) this.#keepLate(this.#make(then, false, true));
+      else if (then.end <= BEFORE && then.at > (this.#last.get(name)?.at ?? Infinity)) this.#options.liked(/** @type {Like} */ (then));
+      if (then.end && this.#leads && !this.#peers.some((peer) => peer.#entries.has(name))) this.#keepLate(this.#make(then, false, true));
     } else if ("key" in now.entry || "key" in then) {
       if ("key" in now.entry && "key" in then) Object.assign(now.entry, { tried: now.entry.tried || then.tried, as: now.entry.as || then.as });
       if (then.end) this.#ended(now, then);
@@ -410,9 +411,11 @@ export class Queue {
   }
 
   /** Settles its promise. @param {Waiting} waiting @param {Entry} entry */
-  #tell({ resolve, reject }, entry) {
+  #tell({ name, resolve, reject }, entry) {
     if (entry.end > BEFORE) return reject(errorOf(entry));
-    if (!("key" in entry)) this.#options.liked(entry);
+    // Another page may have had an answer to what was asked for later.
+    const now = this.#entries.get(name);
+    if (!("key" in entry) && !(now?.settled && now.entry.at > entry.at)) this.#options.liked(entry);
     resolve(entry.end === COUNTED, entry.committed || undefined);
   }
 
@@ -485,7 +488,7 @@ export class Queue {
       }
       Object.assign(entry, { tried: true, as });
     } else {
-      entry.late[+entry.joined] = Date.now() + LATE;
+      waiting.until = entry.late[+entry.joined] = Date.now() + LATE;
     }
     this.#keep(waiting);
     return this.#options.transport.send({ ...entry }, { user: this.#options.user, credentials, signal });
@@ -523,12 +526,12 @@ export class Queue {
     const settled = waiting.settled;
     if (!("key" in entry)) {
       this.#last.set(name, entry);
-      // This request is done; of earlier ones, what is old enough is, too.
-      const mark = entry.late[+entry.joined];
+      // This request is done; of earlier ones, what is old enough is, too. What has taken its place may
+      // have been sent before that, by a page that took the turn from this one: then it is sent again.
       for (const one of [waiting, now]) {
         if (!one || "key" in one.entry) continue;
         const { late } = one.entry;
-        if (late[+entry.joined] === mark) late[+entry.joined] = before > Date.now() ? before : 0;
+        if (late[+entry.joined] === waiting.until) late[+entry.joined] = before > Date.now() ? before : one === waiting ? 0 : Date.now();
         if ((!error || settled) && late[+!entry.joined] <= sent) late[+!entry.joined] = 0;
       }
     }

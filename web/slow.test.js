@@ -235,3 +235,64 @@ test("a tab that the browser suspends without a word loses its turn, and sends n
   assert.deepEqual([...new Set(sent.slice(2))], ["second false"]);
   assert.ok([...browser.stored.values()].every((record) => !record.includes('"end":0')), "something waits");
 });
+
+test("a tab that is asked for its turn after a while says that it is there, and keeps it", async (t) => {
+  t.mock.timers.enable({ apis: ["Date", "setTimeout"], now: 1e12 });
+  const browser = new Browser(), sent = [];
+  const tabs = ["first", "second", "third"].map((name) => {
+    const { page, storage } = browser.tab();
+    const transport = { name: "f", watch: () => () => {}, send: async ({ by }) => (sent.push(`${name} ${by}`), { counted: true }) };
+    return open(t, { transport, storage, page }).counter("a");
+  });
+  for (const by of [1, 2]) {
+    await pass(t, 60_000);
+    await Promise.all([tabs[1].add(by), tabs[2].add(10 * by), pass(t, 20_000)]);
+  }
+  assert.deepEqual([sent, browser.locks.stolen], [["first 1", "first 10", "first 2", "first 20"], undefined]);
+});
+
+for (const hears of [true, false]) {
+  test(`a like of a suspended tab that is carried out after its undo in another tab is undone once more, ${hears ? "though" : "also where"} that tab hears of the undo ${hears ? "first" : "later"}`, async (t) => {
+    t.mock.timers.enable({ apis: ["Date", "setTimeout"], now: 1e12 });
+    const browser = new Browser();
+    let liked = false, arrive, wake, awake = Promise.resolve();
+    const tab = (name) => {
+      const tab = browser.tab();
+      const transport = { name: "f", watch: () => () => {}, send: async ({ joined }) => {
+        if (name === "first" && !arrive) await new Promise((done) => { arrive = done; });
+        const counted = liked !== joined;
+        liked = joined;
+        if (name === "first") await awake;
+        return { counted };
+      } };
+      const counters = open(t, { transport, storage: tab.storage, page: tab.page });
+      return Object.assign(tab, { counters, counter: counters.counter("a", "likes") });
+    };
+    const [first, second] = ["first", "second"].map(tab);
+    first.counter.join();
+    await pass(t, 500);
+    first.suspend();
+    const left = second.counter.leave();
+    await pass(t, 10_000);
+    assert.equal(await left, false); // There was nothing to undo yet.
+    awake = new Promise((done) => { wake = done; });
+    arrive();
+    await pass(t, 1_000);
+    assert.equal(liked, true);
+    if (!hears) wake();
+    await pass(t, hears ? 0 : 100);
+    first.resume();
+    await pass(t, 100);
+    wake();
+    await pass(t, 10_000);
+    assert.deepEqual([first.counter.joined(), second.counter.joined()], [false, false]);
+    for (const { counters, close } of [first, second]) {
+      counters.close();
+      close();
+    }
+    const next = tab("next");
+    await pass(t, 250_000);
+    assert.deepEqual([liked, next.counter.pending], [false, 0]);
+    assert.ok([...browser.stored.values()].every((record) => !record.includes('"end":0')), "something waits");
+  });
+}

@@ -58,16 +58,16 @@ export class Turn {
   start(steal) {
     const wanted = (this.#wanted = new AbortController());
     if (!this.#locks) return this.#ask(wanted.signal);
-    let given = (this.#given = false);
+    this.#given = false;
     this.#locks.request(this.#name, steal ? { steal } : { signal: wanted.signal }, () => new Promise((release) => {
-      given = this.#given = true;
+      this.#given = true;
       wanted.signal.addEventListener("abort", () => release(undefined));
       if (wanted.signal.aborted) release(undefined);
       else this.#settle();
-    })).catch(() => {
+    })).catch(({ name }) => {
       if (wanted.signal.aborted) return;
       this.stop();
-      if (!given) this.#locks = undefined; // The browser has locks, and forbids them here.
+      if (name !== "AbortError") this.#locks = undefined; // The browser has locks, and forbids them here.
       this.start(); // or else another page has taken it
     });
   }
@@ -79,6 +79,7 @@ export class Turn {
     const settled = setTimeout(() => {
       clearTimeout(this.#asked);
       [this.#asked, this.#held, this.#awake] = [undefined, true, Date.now()];
+      this.#say("!"); // to who asked meanwhile
       this.#taken();
     }, SETTLE);
     signal.addEventListener("abort", () => clearTimeout(settled));

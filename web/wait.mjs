@@ -60,33 +60,37 @@ export class Locks {
     const waiting = this.#queues.get(name) ?? [];
     this.#queues.set(name, waiting);
     return new Promise((resolve, reject) => {
-      const one = async () => {
-        if (!waiting.includes(one)) return; // It was given up.
-        one.held = true;
-        try {
-          resolve(await held());
-        } finally {
-          if (waiting[0] === one) {
-            waiting.shift();
-            waiting[0]?.();
-          }
-        }
+      const one = {
+        give() {
+          one.held = true;
+          queueMicrotask(async () => {
+            try {
+              resolve(await held());
+            } finally {
+              one.leave();
+            }
+          });
+        },
+        leave() { // Whose lock was stolen has left already.
+          const i = waiting.indexOf(one);
+          if (i < 0) return;
+          waiting.splice(i, 1);
+          if (i === 0) waiting[0]?.give();
+        },
       };
-      one.stolen = () => reject(new DOMException("stolen", "AbortError"));
+      one.stolen = () => queueMicrotask(() => reject(new DOMException("stolen", "AbortError"))); // once it has been told that it has it
       if (steal) {
         this.stolen = true;
         if (waiting[0]?.held) waiting.shift().stolen();
         waiting.unshift(one);
-        return queueMicrotask(one);
+        return one.give();
       }
       signal.addEventListener("abort", () => {
-        if (one.held || !waiting.includes(one)) return;
-        const i = waiting.indexOf(one);
-        waiting.splice(i, 1);
-        if (i === 0) waiting[0]?.();
+        if (one.held) return;
+        one.leave();
         reject(signal.reason);
       });
-      if (waiting.push(one) === 1) queueMicrotask(one);
+      if (waiting.push(one) === 1) one.give();
     });
   }
 }
