@@ -57,6 +57,25 @@ var specifications = []specification{
 		},
 	},
 	{
+		name:       "amounts",
+		always:     []string{"NoOversell", "Exact", "Once", "OneAnswer", "NoWrongRefusal"},
+		eventually: "HoldsEnd", in: "crowd",
+		rules: []rule{
+			{"a hold is on condition that it has no record", "reserve", "Once"},
+			{"an end is on condition of the record", "settle", "Once"},
+			{"record and shards are one commit", "settle", "Exact"},
+			{"the record says in which shards", "give", "NoOversell"},
+			{"a settle of more is on condition of the shards", "more", "NoOversell"},
+			{"nobody else gives back what is held", "give", "NoOversell"},
+			{"an end of an unknown hold leaves a record", "reserve", "OneAnswer"},
+			{"the answer comes from the record", "settle", "OneAnswer"},
+			{"a commit in doubt is fenced", "reserve", "OneAnswer"},
+			{"a refusal reads the record after the look", "more", "NoWrongRefusal"},
+			{"what is over is ended before a refusal", "crowd", "NoWrongRefusal"},
+			{"somebody looks for holds", "crowd", "HoldsEnd"},
+		},
+	},
+	{
 		name:   "total",
 		always: []string{"Right"},
 		rules: []rule{

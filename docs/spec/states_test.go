@@ -16,6 +16,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/hold"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // In each state in which the specification has a request decide, [escrow] and [hold] decide one of its
@@ -209,6 +210,190 @@ func seatAfter(kind, knows string) (seat, told string) {
 		return "ended", ""
 	}
 	return "same", "idle"
+}
+
+// amounts are the requests of the scenarios of amounts.tla: kind and amount.
+var amounts = map[string]map[string]struct {
+	kind string
+	n    int64
+}{
+	"reserve": {"hold": {"reserve", 2}, "again": {"reserve", 2}, "back": {"end", 0}},
+	"settle":  {"less": {"settle", 1}, "all": {"settle", 2}, "expire": {"expire", 0}},
+	"more":    {"more": {"settle", 2}, "again": {"settle", 2}, "one": {"take", 1}},
+	"give":    {"back": {"give", 1}, "none": {"settle", 0}, "more": {"settle", 2}},
+	"lower":   {"less": {"lower", 1}, "more": {"settle", 2}, "back": {"end", 0}},
+	"crowd":   {"hold": {"reserve", 2}, "one": {"take", 1}, "expire": {"expire", 0}},
+}
+
+// In each state in which amounts.tla has a request commit or be refused, [escrow] and [hold] have it do so, and the
+// commit is one of those of the specification.
+func TestHoldsDecideAsSpecified(t *testing.T) {
+	seen := map[string]int{}
+	for scenario, asked := range amounts {
+		needsTLC(t)
+		file := filepath.Join(t.TempDir(), scenario)
+		if out, code := run(t, "amounts", scenario, "none", "", "-dump", "dot,actionlabels", file); code != 0 {
+			t.Fatalf("TLC ends with %d:\n%s", code, out)
+		}
+		states, next := graph(t, file+".dot")
+		for id, s := range states {
+			for name, ask := range asked {
+				action, commit := finishes(s, ask.kind, ask.n, name)
+				if action == "" {
+					continue
+				}
+				seen[action]++
+				after := maps.Clone(s)
+				after["req"] = maps.Clone(s["req"].(record))
+				after["req"].(record)[name] = record{"at": map[string]string{"Send": "sent", "Refuse": "refused"}[action], "says": int64(0), "knows": knowsNothing}
+				if commit != nil && commit["on"].(set).in(commit["fresh"].(set)) {
+					after["net"] = maps.Clone(s["net"].(set))
+					after["net"].(set)[commit.String()] = true
+				}
+				after["full"] = maps.Clone(s["full"].(set))
+				for other, state := range after["req"].(record) {
+					if at := state.(record)["at"]; (at == "open" || at == "sent" || at == "doubt") && !roomFor(s, asked[other].kind, asked[other].n) {
+						after["full"].(set)[strconv.Quote(other)] = true
+					}
+				}
+				if !next[id][action][after.String()] {
+					t.Fatalf("%s: %s decides to %s, and the specification doesn't, in\n%v\nfor\n%v\nbut goes on to %v", scenario, name, action, s, after, slices.Collect(maps.Keys(next[id][action])))
+				}
+			}
+		}
+		t.Logf("%s: %d states, decided so far %v", scenario, len(states), seen)
+	}
+	for _, action := range []string{"Send", "Refuse"} {
+		if seen[action] < 100 {
+			t.Errorf("%d decisions are to %s", seen[action], action)
+		}
+	}
+}
+
+var (
+	noParts      = record{"0": int64(0), "1": int64(0)}
+	noRecord     = record{"state": "none", "amount": int64(0), "parts": noParts, "used": int64(0)}
+	knowsNothing = record{"read": false, "looked": false, "over": false, "fresh": set{}, "count": noParts, "held": noParts, "share": noParts, "rec": noRecord}
+)
+
+// roomFor is HasRoom of amounts.tla.
+func roomFor(s record, kind string, n int64) bool {
+	rec := s["rec"].(record)
+	room := sum(s["share"]) - sum(s["count"])
+	switch {
+	case kind == "give":
+		return sum(s["count"])-sum(s["held"]) >= n
+	case kind == "settle":
+		return room >= max(0, n-rec["amount"].(int64))
+	case s["due"] == true && rec["state"] == "held":
+		room += rec["amount"].(int64)
+	}
+	return room >= n
+}
+
+// finishes is what a request commits by the code, or that it is refused; "" is nothing of both, yet.
+func finishes(s record, kind string, n int64, name string) (action string, commit record) {
+	r := s["req"].(record)[name].(record)
+	knows := r["knows"].(record)
+	if r["at"] != "open" {
+		return "", nil
+	}
+	rec := knows["rec"].(record)
+	looked, names := knows["looked"] == true, kind == "settle" || kind == "end" || kind == "expire"
+	amount := rec["amount"].(int64)
+	more := kind == "settle" && n > amount
+	switch {
+	case !names && !looked, names && knows["read"] == false:
+		return "", nil
+	case names && rec["state"] == "held":
+		if more && !looked {
+			return "", nil
+		}
+	case names && (kind == "expire" || rec["state"] != "none" && rec["state"] != "fence"):
+		return "", nil
+	}
+	shards := []string{"0", "1"}
+	of := func(what, shard string) int64 { return knows[what].(record)[shard].(int64) }
+	known := make([]escrow.Held, 2)
+	for i, shard := range shards {
+		known[i] = escrow.Held{Count: of("count", shard), Holds: of("held", shard), Share: of("share", shard)}
+	}
+	count, held, share := maps.Clone(noParts), maps.Clone(noParts), maps.Clone(noParts)
+	on, none, after := set{}, false, record{"state": "same", "amount": int64(0), "parts": noParts, "used": int64(0)}
+	decide := func(ask escrow.Net) (refused bool) {
+		d := escrow.Decide(map[string][]escrow.Held{"": known}, true, []escrow.Request[string]{{"": ask}}, func(int) int { return 0 })
+		for _, c := range d.Plan[""] {
+			count[shards[c.Shard]], held[shards[c.Shard]] = c.Count, c.Holds
+			on[strconv.Quote(shards[c.Shard])] = true
+		}
+		return len(d.Refused) > 0
+	}
+	refused := false
+	switch {
+	case kind == "reserve":
+		refused = decide(escrow.Net{Hold: n})
+		none, after = true, record{"state": "held", "amount": n, "parts": maps.Clone(held), "used": int64(0)}
+	case kind == "take":
+		refused = decide(escrow.By(n, false))
+	case kind == "give":
+		refused = decide(escrow.By(-n, false))
+	case kind == "lower":
+		by, ok := escrow.Limit(known, sum(knows["share"])-n)
+		refused = !ok
+		for i, n := range by {
+			if share[shards[i]] = n; n != 0 {
+				on[strconv.Quote(shards[i])] = true
+			}
+		}
+	case rec["state"] != "held":
+		none, after = rec["state"] == "none", record{"state": "ended", "amount": amount, "parts": rec["parts"], "used": rec["used"]}
+		if !none {
+			on[`"record"`] = true
+		}
+	default:
+		if more {
+			refused = decide(escrow.By(n-amount, false))
+		}
+		on[`"record"`] = true
+		used, state := n, "settled"
+		if kind != "settle" {
+			used, state = 0, "ended"
+		}
+		after = record{"state": state, "amount": amount, "parts": noParts, "used": used}
+		names := layout.Layout{}
+		h := hold.Record{Counter: "c", Amount: amount, Parts: map[string]int64{}}
+		for i, shard := range shards {
+			if part := rec["parts"].(record)[shard].(int64); part != 0 {
+				h.Parts[layout.LimitedShard("seats", i)] = part
+			}
+		}
+		freed := hold.Freed{}
+		freed.Free(names, h, used)
+		for i, shard := range shards {
+			off := freed[names.Shard("c", layout.LimitedShard("seats", i))]
+			count[shard] = count[shard].(int64) + off.Count
+			held[shard] = held[shard].(int64) + off.Holds
+		}
+	}
+	if refused {
+		// What has been done meanwhile is no refusal, and what is over is ended first: the code asks for both again.
+		now := s["rec"].(record)["state"]
+		if knows["over"] == true && (kind == "take" || kind == "reserve") || kind == "settle" && now != "held" || kind == "reserve" && now != "none" && now != "fence" {
+			return "", nil
+		}
+		return "Refuse", nil
+	}
+	return "Send", record{"r": name, "count": count, "held": held, "share": share, "rec": after, "on": on, "none": none, "fresh": knows["fresh"]}
+}
+
+// in reports whether all of a set are in another.
+func (s set) in(other set) bool {
+	for member := range s {
+		if !other[member] {
+			return false
+		}
+	}
+	return true
 }
 
 func sum(v any) (n int64) {
