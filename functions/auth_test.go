@@ -151,7 +151,7 @@ type guarded struct {
 	firestore *emulator.Instance
 	fs        *firestore.Client
 	client    *shards.Client
-	asks      *http.Client
+	asks      http.Client
 }
 
 func startGuarded(t *testing.T, tokens *tokens, change func(*settings.Settings)) *guarded {
@@ -173,7 +173,7 @@ func startGuardedWithLog(t *testing.T, tokens *tokens, change func(*settings.Set
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guarded{Server: httptest.NewServer(newIncrementHandler(client, s, tokens, log)), firestore: i, fs: i.Client(t, "p"), client: client, asks: http.DefaultClient}
+	g := &guarded{Server: httptest.NewServer(newIncrementHandler(client, s, tokens, log)), firestore: i, fs: i.Client(t, "p"), client: client}
 	t.Cleanup(func() {
 		g.Close()
 		client.Close()
@@ -210,7 +210,7 @@ func startVirtually(t *testing.T, tokens *tokens, change func(*settings.Settings
 	handler := newIncrementHandler(client, s, tokens, log)
 	return &guarded{
 		Server: &httptest.Server{URL: "http://functions"}, firestore: &emulator.Instance{Server: server}, fs: fs, client: client,
-		asks: &http.Client{Transport: inProcess{handler}},
+		asks: http.Client{Transport: inProcess{handler}},
 	}
 }
 

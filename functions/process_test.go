@@ -48,13 +48,13 @@ type process struct {
 	firestore *emulator.Instance
 	fs        *firestore.Client
 	partsOfID int // of a counter's
-	asks      *http.Client
+	asks      http.Client
 }
 
 // startProcess serves a function with these settings, such as "AUTO_CREATE=true".
 func startProcess(t *testing.T, target string, environ ...string) *process {
 	t.Helper()
-	p := &process{target: target, firestore: emulator.Start(t), partsOfID: 1, asks: http.DefaultClient}
+	p := &process{target: target, firestore: emulator.Start(t), partsOfID: 1}
 	for _, s := range environ {
 		if pattern, is := strings.CutPrefix(s, "COUNTERS="); is {
 			p.partsOfID = strings.Count(pattern, "{")
