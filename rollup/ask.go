@@ -32,9 +32,8 @@ func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) 
 		got.problems, got.outcome = append(got.problems, what), unchanged
 		c.log.ErrorContext(ctx, logRecountFailed, "counter", counter, "field", field.String(), "problem", what)
 	}
-	var at time.Time
 	for _, field := range fields {
-		a, err := c.db.Aggregate(ctx, counter, field.Counted, at)
+		a, err := c.db.Aggregate(ctx, counter, field.Counted, got.at)
 		switch {
 		case err != nil && timeIsOver(ctx, err):
 			// No answer came over two connections: the query may take too long.
@@ -48,7 +47,7 @@ func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) 
 			got.outcome = failure(err)
 			return got, fmt.Errorf("count %s: %w", field, err)
 		}
-		at = a.At
+		got.at = a.At
 		got.reads += a.Reads()
 		got.largest = max(got.largest, a.Reads())
 		got.answers[field.Name] = book.Answer{Value: a.Value, At: a.At}

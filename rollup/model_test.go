@@ -446,7 +446,8 @@ func (w *walk) begin(i int) {
 		return
 	}
 	f.all = false
-	in.flight = &walkFlight{flight: f, base: w.base, answers: maps.Clone(f.answers)}
+	in.flight = &walkFlight{flight: f, base: w.base, answers: map[string]book.Answer{}}
+	maps.Copy(in.flight.answers, f.answers)
 	if !w.chance(w.likely["forget"]) {
 		in.flight.book = in.known
 	}
@@ -607,7 +608,7 @@ func (w *walk) count(i int) {
 	if in.asked == nil || !w.chance(.3) {
 		return
 	}
-	in.pacer.recounted(w.pace, in.asked.flight, asked{answers: map[string]book.Answer{"n": in.asked.answer}, largest: 1})
+	in.pacer.recounted(w.pace, in.asked.flight, asked{answers: map[string]book.Answer{"n": in.asked.answer}, at: in.asked.answer.At, largest: 1})
 	in.asked = nil
 }
 

@@ -3,7 +3,6 @@ package rollup
 import (
 	"container/heap"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -74,13 +73,13 @@ type backlog[W any] struct {
 	place          int           // in its queue; -1 in flight
 
 	// of a refresh
-	answered, flying []answered[W]
-	oldest           time.Time            // the earliest time of the events
-	all              time.Time            // when all fields were last asked for
-	left             int                  // how often in a row others were waited for in vain
-	asOf             map[string]time.Time // as of when the document showed its fields when it was last seen
-	spent            time.Time            // when the next one may start if the bucket is empty
-	moves            int                  // events that change a number: a counter that is made has one of a 0 for each shard
+	answers, flying map[string]book.Answer // of recounts, by the names of their fields
+	oldest          time.Time              // the earliest time of the events
+	all             time.Time              // when all fields were last asked for
+	left            int                    // how often in a row others were waited for in vain
+	asOf            map[string]time.Time   // as of when the document showed its fields when it was last seen
+	spent           time.Time              // when the next one may start if the bucket is empty
+	moves           int                    // events that change a number: a counter that is made has one of a 0 for each shard
 
 	// of a recount
 	reads    int64 // that the largest query took last time
@@ -91,20 +90,13 @@ type backlog[W any] struct {
 // waiting is an event that waits to be covered, and its duplicates.
 type waiting[W any] struct {
 	wait
-	timed  bool // it has the time of its own write
-	gone   bool
-	events []W // none once a later event stands for it
+	timed     bool   // it has the time of its own write
+	gone      bool   // no counter is made for it
+	recounted string // the collection that was counted since it came; empty while that is to come
+	events    []W    // none once a later event stands for it
 }
 
-// answered is what the queries of one collection have said, and the events that are covered once it is shown.
-type answered[W any] struct {
-	source
-	answers map[string]book.Answer
-	makes   bool // a counter, where there is none
-	events  []*waiting[W]
-}
-
-func (b *backlog[W]) empty() bool { return len(b.next) == 0 && len(b.answered) == 0 && !b.wanted }
+func (b *backlog[W]) empty() bool { return len(b.next)+len(b.answers) == 0 && !b.wanted }
 
 // crowd is how many events that change a number are no crowd's yet, at once. A crowd gets one refresh an interval, and
 // none of the bucket's at once: they show nothing that the next one doesn't, and use up what the document takes at once,
@@ -196,7 +188,7 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 // want has a field be counted of which nobody knows as of when the document shows it, though no event of it has come.
 func (p *pacer[W]) want(now time.Time, counter string, field layout.Field) {
 	of := source{counter, field.Counted.Documents()}
-	brings := slices.ContainsFunc(p.backlog(now, source{counter: counter}).answered, func(a answered[W]) bool { return a.source == of })
+	_, brings := p.backlog(now, source{counter: counter}).answers[field.Name]
 	if b := p.backlogs[of]; brings || p.draining || b != nil && (!b.empty() || b.place < 0 || b.hopeless) {
 		return
 	}
@@ -259,16 +251,11 @@ func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 		f.waits = append(f.waits, w.wait)
 		f.makes = f.makes || !w.gone
 	}
-	f.answers = map[string]book.Answer{}
-	for _, a := range b.answered { // of two to one query, the later is the newer one
-		maps.Copy(f.answers, a.answers)
-		f.makes = f.makes || a.makes
-	}
+	f.answers, b.flying, b.answers = b.answers, b.answers, nil
 	b.inFlight, b.next, b.events, b.moves, b.oldest = flying, later, 0, 0, time.Time{}
 	for _, w := range later {
 		b.counts(w)
 	}
-	b.flying, b.answered = b.answered, nil
 	return f
 }
 
@@ -286,14 +273,21 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 	b := p.backlogs[f.source]
 	again, o := p.again(now, b, r.outcome), r.outcome
 	p.pace(now, b, f, r)
-	flying, events := b.flying, b.inFlight
-	b.inFlight, b.flying = nil, nil
+	events := b.inFlight
+	if b.inFlight = nil; again || o == yielded {
+		b.bring(b.flying)
+	}
 	for _, w := range events {
 		if o == yielded && w.at.IsZero() { // its write was no later than the first look since it came
 			w.at = r.looked
 		}
 		switch {
 		case w.over():
+		case o == committed && slices.ContainsFunc(r.early, func(field string) bool { return slices.Contains(w.fields, field) }):
+			c := p.backlog(now, source{f.counter, w.recounted}) // to be asked again at once
+			c.next, c.events = append(c.next, w), c.events+int64(len(w.events))
+			c.earliest, c.latest = now, now
+			p.moved(c)
 		case again, o == yielded && !w.shown(r.asOf):
 			b.next = append(b.next, w)
 			b.events += int64(len(w.events))
@@ -303,22 +297,6 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 			s.add(o, w)
 		}
 	}
-	var kept []answered[W]
-	for _, a := range flying {
-		switch {
-		case again || o == yielded:
-			kept = append(kept, a)
-		case o == committed && len(a.events) > 0 && slices.ContainsFunc(r.early, func(name string) bool { _, is := a.answers[name]; return is }):
-			c := p.backlog(now, a.source) // to be asked again at once
-			c.next = append(c.next, a.events...)
-			c.events += int64(len(a.events))
-			c.earliest, c.latest = now, now
-			p.moved(c)
-		default:
-			s.add(o, a.events...)
-		}
-	}
-	b.answered = append(kept, b.answered...)
 	if r.asOf != nil {
 		b.asOf = r.asOf
 		b.next = slices.DeleteFunc(b.next, func(w *waiting[W]) bool {
@@ -339,14 +317,27 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 	return s
 }
 
-// recounted takes a recount back, and hands what it was told, and the events that covers, to the counter's next
-// refresh. What a failed one was for goes again, as [pacer.done] has it. It notes events whose queries have no answer
-// in their time: maybe they take too long, and others' events need not wait for that.
+// bring has the next refresh show answers, but for those to which it has newer ones.
+func (b *backlog[W]) bring(answers map[string]book.Answer) {
+	for field, a := range answers {
+		if b.answers == nil {
+			b.answers = map[string]book.Answer{}
+		}
+		if !a.At.Before(b.answers[field].At) {
+			b.answers[field] = a
+		}
+	}
+}
+
+// recounted takes a recount back, and hands the answers to the counter's next refresh. Its events wait there until
+// these are shown. What a failed one was for goes again, as [pacer.done] has it. It notes events whose queries have no
+// answer in their time: maybe they take too long, and others' events need not wait for that.
 func (p *pacer[W]) recounted(now time.Time, f flight, got asked) (s released[W]) {
 	b := p.backlogs[f.source]
 	again, events := p.again(now, b, got.outcome), slices.DeleteFunc(b.inFlight, (*waiting[W]).over)
 	b.inFlight, b.hopeless = nil, got.outcome == unchanged
-	a := answered[W]{source: f.source, answers: got.answers}
+	to := p.backlog(now, source{counter: f.counter})
+	to.bring(got.answers)
 	switch {
 	case again:
 		b.next, b.wanted = append(events, b.next...), true
@@ -355,16 +346,16 @@ func (p *pacer[W]) recounted(now time.Time, f flight, got asked) (s released[W])
 		s.add(got.outcome, events...)
 	case got.unanswered:
 		s.add(own, events...)
+	case len(got.answers) == 0: // Firestore refuses all of the queries
+		s.add(committed, events...)
 	default:
-		a.events = events
-		a.makes = !got.elsewhere && slices.ContainsFunc(events, func(w *waiting[W]) bool { return !w.gone })
+		for _, w := range events {
+			w.recounted, w.at, w.timed, w.gone = f.documents, got.at, false, w.gone || got.elsewhere
+		}
+		to.next = append(to.next, events...)
+		to.events += int64(len(events))
 	}
-	if len(a.events)+len(a.answers) > 0 {
-		to := p.backlog(now, source{counter: f.counter})
-		to.answered = append(to.answered, a)
-		to.events += int64(len(a.events))
-		p.moved(to)
-	}
+	p.moved(to)
 	if got.outcome == committed {
 		b.reads, b.interval = got.largest, max(p.least, b.interval/2)
 		b.earliest = f.started.Add(b.interval)
@@ -463,13 +454,10 @@ func (p *pacer[W]) drain(now time.Time) {
 // left are the events that wait for a refresh or a recount that has not begun.
 func (p *pacer[W]) left() (left []W) {
 	for _, b := range p.backlogs {
-		for _, a := range b.answered {
-			b.next = append(b.next, a.events...)
-		}
 		for _, w := range b.next {
 			left = append(left, w.events...)
 		}
-		b.next, b.answered, b.wanted = nil, nil, false
+		b.next, b.answers, b.wanted = nil, nil, false
 	}
 	return left
 }
@@ -592,6 +580,7 @@ type refreshed struct {
 type asked struct {
 	outcome  outcome
 	answers  map[string]book.Answer // by the names of their fields
+	at       time.Time              // as of when they are
 	reads    int64                  // that the queries took
 	largest  int64                  // that one of them took
 	problems []string               // why fields stay as they are

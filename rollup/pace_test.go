@@ -351,7 +351,7 @@ func TestPacerLandsAnswers(t *testing.T) {
 	t.Parallel()
 	p := newPacer()
 	change := Change{Counter: "c", Collection: "comments", Fields: []string{"n"}, At: after(0)}
-	got := asked{answers: map[string]book.Answer{"n": {At: after(time.Millisecond)}}}
+	got := asked{answers: map[string]book.Answer{"n": {At: after(time.Millisecond)}}, at: after(time.Millisecond)}
 	now := start
 	p.add(now, change, time.Hour, 1)
 	for _, early := range []string{"n", ""} {

@@ -11,6 +11,7 @@ import (
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
@@ -61,14 +62,24 @@ func (r *recounting) waits() {
 	}
 }
 
-// ends ends a recount, which covers events: they wait for the counter's next refresh.
+// counted is what a recount was told.
+func (r *recounting) counted(reads int64) asked {
+	return asked{largest: reads, at: r.clock, answers: map[string]book.Answer{"comments": {At: r.clock}}}
+}
+
+// ends ends a recount, which covers events: they wait for the counter's next refresh, or for nothing where Firestore
+// refuses the queries.
 func (r *recounting) ends(f flight, o outcome, reads int64, covered ...string) {
 	r.Helper()
-	s := r.recounted(r.clock, f, asked{outcome: o, largest: reads})
-	var got []string
+	told := r.counted(reads)
+	if told.outcome = o; o == unchanged {
+		told.answers = nil
+	}
+	s := r.recounted(r.clock, f, told)
+	got := s.done
 	if c := r.backlogs[source{counter: "c"}]; c != nil && !c.empty() {
 		refresh, _ := r.start(r.clock)
-		got = r.done(r.clock, refresh, refreshed{}).done
+		got = append(got, r.done(r.clock, refresh, refreshed{}).done...)
 	}
 	if !slices.Equal(got, covered) || len(s.refused) != 0 {
 		r.Errorf("covered %q and refused %q, want %q", got, s.refused, covered)
@@ -275,14 +286,14 @@ func TestDeletionSupersedesNothing(t *testing.T) {
 			r.event("deletion", 30, true)
 		}
 		r.pass(60)
-		r.recounted(r.clock, r.begins(), asked{largest: 1})
+		r.recounted(r.clock, r.begins(), r.counted(1))
 		if f, ok := r.start(r.clock); !ok || !f.makes {
 			t.Errorf("%+v: want a refresh that makes a counter", f)
 		}
 	}
 	r := newRecounting(t)
 	r.event("deletion", 30, true)
-	r.recounted(r.clock, r.begins(), asked{largest: 1})
+	r.recounted(r.clock, r.begins(), r.counted(1))
 	if f, ok := r.start(r.clock); !ok || f.makes {
 		t.Errorf("%+v: want one for a deletion", f)
 	}

@@ -275,11 +275,11 @@ var mutants = []mutant{
 	},
 	{
 		"a recount covers events that came while it ran", "rollup",
-		"\t\ta.events = events\n", "\t\ta.events = append(events, b.next...)\n\t\tb.next = nil\n", test("TestEventsAreCoveredByALaterRecount"),
+		"\t\tfor _, w := range events {\n\t\t\tw.recounted", "\t\tevents, b.next = append(events, b.next...), nil\n\t\tfor _, w := range events {\n\t\t\tw.recounted", test("TestEventsAreCoveredByALaterRecount"),
 	},
 	{
 		"fields are counted at different times", "rollup",
-		"\t\tat = a.At\n", "", test("TestCountedFieldsAreOfOneTime"),
+		"\t\tgot.at = a.At\n", "", test("TestCountedFieldsAreOfOneTime"),
 	},
 	// These protect no count.
 	{
