@@ -567,9 +567,6 @@ type refreshed struct {
 	wrote   bool                 // it was committed
 	waited  time.Duration        // that the commit took
 	early   []string             // fields whose answers must be asked again
-	gone    bool                 // there is no document
-	full    bool                 // it has no room, so that it was not written
-	more    bool                 // as much as one commit takes over was taken over
 	unknown layout.Fields        // that count documents, and of which nobody knows as of when they are shown
 	changes []book.Change
 	reads   int // documents, and answers of queries
@@ -598,8 +595,6 @@ type flight struct {
 	makes   bool                   // not all of it is deletions, of which no counter is made
 	all     bool                   // all sums are asked for
 	hurries bool                   // nothing is left to others
-
-	reconciles bool // it is a reconcile's, which goes on for longer, and says itself what is wrong
 
 	events  int64     // that it stands for
 	oldest  time.Time // the earliest time of these

@@ -45,14 +45,15 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 	return r.report, err
 }
 
-// reconciling is a reconcile on its way: a look at the counter, and a refresh without an event if that finds something
-// to show.
+// reconciling is a reconcile on its way: a refresh without an event, that names what is wrong.
 type reconciling struct {
 	client   *Client
 	opts     ReconcileOptions
 	report   Report
+	looked   bool // what was found first is in the report
 	problems []string
 	asked    asked // what the queries said
+	counted  bool  // they were asked
 	held     bool  // holds that are over were ended
 	spared   bool  // the counter is back, so what is below its missing document stays for its whole time again
 	// the counter is over: its remains are removed, unless something was written after since
@@ -65,9 +66,15 @@ type reconciling struct {
 // reconciled again: it is back, or events that came while it was being deleted were acknowledged for its note.
 func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 	c, counter := r.client, r.report.Counter
-	b, err := r.find(ctx)
-	if err == nil && b != nil {
-		err = r.show(ctx, b)
+	for more, early := true, 0; more && err == nil && ctx.Err() == nil; {
+		var s book.Shown
+		if s, more, err = r.show(ctx); len(s.Early) == 0 || err != nil {
+			continue
+		}
+		if early++; early == 2 {
+			err = fmt.Errorf("%w: what counts documents was asked for before others wrote the counter", ErrContention)
+		}
+		more, r.counted = true, false // the document says by now from when on an answer is new, and the next one is newer
 	}
 	r.report.Problem = strings.Join(append(r.problems, r.asked.problems...), "; ")
 	if r.opts.budget != nil {
@@ -90,10 +97,49 @@ func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 	return again, nil
 }
 
+// show has the document show what the counter's fields hold. It reports whether there is more to take over.
+func (r *reconciling) show(ctx context.Context) (s book.Shown, more bool, err error) {
+	c := r.client
+	var moved extension.Moved
+	done, err := c.books.Commit(ctx, thorough, func(ctx context.Context) (book.Shown, error) {
+		s, moved = book.Shown{}, extension.Moved{}
+		b, err := r.find(ctx)
+		if err != nil || b == nil {
+			return s, err
+		}
+		if err = r.endHolds(ctx, b); err != nil {
+			return s, err
+		}
+		r.problems = nil
+		if moved, _, _, err = c.takeOver(ctx, b, nil, true); err != nil {
+			return s, err
+		}
+		answers, err := r.answers(ctx, moved)
+		if err != nil {
+			return s, err
+		}
+		s = moved.Show(answers, time.Time{})
+		r.problems = slices.Concat(r.problems, moved.Problems, s.Problems)
+		r.account(moved.Book, s, answers)
+		if r.opts.DryRun {
+			s = book.Shown{}
+		}
+		return s, nil
+	})
+	if err == nil && done.Full {
+		r.problems = append(r.problems, problemTooLarge)
+	}
+	if err == nil && done.Wrote {
+		moved.Sweep(ctx, c.db)
+	}
+	return s, done.Wrote && !done.Full && len(moved.Writes) == extension.AtOnce, err
+}
+
 // find reads the counter. If it was never rolled up, find makes its document. It returns nil if there is nothing to
 // show.
 func (r *reconciling) find(ctx context.Context) (*book.Book, error) {
 	c, counter := r.client, r.report.Counter
+	r.over = false
 	b, err := c.books.Read(ctx, counter)
 	if err == nil && b.Doc == nil && b.Unusable == nil && !b.Deleting() {
 		if made, err := r.gone(ctx, b); err != nil || !made {
@@ -114,78 +160,26 @@ func (r *reconciling) find(ctx context.Context) (*book.Book, error) {
 	return b, b.Unusable
 }
 
-// show compares what the counter's fields hold with what its document shows, and reports that. If they differ, or for a
-// note, a refresh follows.
-func (r *reconciling) show(ctx context.Context, b *book.Book) error {
-	c := r.client
-	if err := r.endHolds(ctx, b); err != nil {
-		return err
-	}
-	moved := extension.Moved{Read: b, Book: b}
-	if c.db.Layout.Extension {
-		var err error
-		if moved, _, _, err = c.takeOver(ctx, b, nil, true); err != nil {
-			return err
-		}
-	}
-	answers, err := r.answers(ctx, moved)
-	if err != nil {
-		return err
-	}
-	s := moved.Show(answers, time.Time{})
-	r.problems = slices.Concat(r.problems, moved.Problems, s.Problems)
-	if r.account(moved.Book, s, answers); r.opts.DryRun || len(s.Writes) == 0 {
-		return nil
-	}
-	f := flight{
-		source: source{counter: b.Counter}, waits: []wait{{fields: c.db.Layout.Fields.Names()}}, answers: r.asked.answers,
-		all: true, hurries: true, reconciles: true, started: time.Now(),
-	}
-	for asked := 1; ctx.Err() == nil; {
-		got, err := c.refresh(ctx, f)
-		switch {
-		case err != nil:
-			return err
-		case got.full:
-			r.problems = append(r.problems, problemTooLarge)
-			return nil
-		case len(got.early) > 0 && asked == 2:
-			return fmt.Errorf("%w: what counts documents was asked for before others wrote the counter", ErrContention)
-		case len(got.early) > 0: // the document says by now from when on an answer is new, and the next one is newer
-			asked++
-			if err := r.ask(ctx, b); err != nil {
-				return err
-			}
-			f.answers = r.asked.answers
-		case !got.more:
-			r.report.Gone = got.gone // by now
-			return nil
-		}
-	}
-	return nil
-}
-
 // answers are those that the document must show. These are the answers that differ from what it shows, those of fields
 // that it shows as of an unknown time, and all counts of documents, because each walk would ask again for one whose
 // time stays old. For a note, and if there is no base, the document must show all of them.
 func (r *reconciling) answers(ctx context.Context, moved extension.Moved) (map[string]book.Answer, error) {
 	b := moved.Book
 	answers, err := r.sums(ctx, b)
-	if err != nil {
-		return nil, err
+	if err == nil && !r.counted {
+		r.counted, err = true, r.ask(ctx, b)
 	}
-	if err := r.ask(ctx, b); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	maps.Copy(answers, r.asked.answers)
 	if r.opts.noted || !b.HasBase() {
 		return answers, nil
 	}
-	for _, field := range r.client.db.Layout.Shown() {
-		a, asked := answers[field.Name]
-		total, err := b.Total(field, a)
+	for _, field := range r.client.db.Layout.Fields {
+		total, err := b.Total(field, answers[field.Name])
 		_, moved := moved.Amounts[field.Name]
-		if asked && !moved && err == nil && field.Counted == nil && !b.AsOf(field).IsZero() && proto.Equal(total, b.Doc.GetFields()[field.Name]) {
+		if !moved && err == nil && !b.AsOf(field).IsZero() && proto.Equal(total, b.Doc.GetFields()[field.Name]) {
 			delete(answers, field.Name)
 		}
 	}
@@ -341,8 +335,12 @@ func (r *reconciling) gone(ctx context.Context, b *book.Book) (made bool, err er
 	return false, err
 }
 
-// account says in the report what the fields were, and what they are from now on.
+// account says in the report what the fields were, and what they are from now on: as it was found first.
 func (r *reconciling) account(b *book.Book, s book.Shown, answers map[string]book.Answer) {
+	if r.looked {
+		return
+	}
+	r.looked = true
 	r.report.Adopted = r.report.Adopted || !b.HasBase()
 	for i, field := range r.client.db.Layout.Shown() {
 		c := book.Change{Field: field, Before: b.Doc.GetFields()[field.Name], After: b.Doc.GetFields()[field.Name]}

@@ -44,11 +44,7 @@ func (r *refreshing) run(ctx context.Context) error {
 	if err := c.extension.Check(ctx, c.db); err != nil {
 		return err
 	}
-	goesOn := patience
-	if r.flight.reconciles {
-		goesOn = thorough
-	}
-	done, err := c.books.Commit(ctx, goesOn, r.plan)
+	done, err := c.books.Commit(ctx, patience, r.plan)
 	r.wait = r.next.Sub(c.db.Now())
 	if err == nil || errors.Is(err, store.ErrDoubt) { // or else nothing was applied
 		r.changes = r.shown.Changes
@@ -57,7 +53,7 @@ func (r *refreshing) run(ctx context.Context) error {
 		return err
 	}
 	if r.wrote = done.Wrote && len(r.shown.Writes) > 0; r.wrote {
-		r.waited, r.full = done.Took, done.Full
+		r.waited = done.Took
 		r.committed(ctx, done)
 		r.moved.Sweep(ctx, c.db)
 	}
@@ -72,10 +68,9 @@ const noticeGone = time.Minute
 type memory struct {
 	// document and base as this client wrote them last; nil if another writer is known to have written since: a commit
 	// on their condition would fail
-	book  *book.Book
-	bound bound
-	left  string   // the last problem of the extension's shards that was logged
-	kept  []string // the last fields that were logged because no total replaces them
+	book    *book.Book
+	bound   bound
+	problem string // that was logged last
 }
 
 // take is for one refresh: until [Client.keep] no other gets the same memory.
@@ -106,7 +101,6 @@ type refreshing struct {
 	moved   extension.Moved        // from the extension's shards, beside the answers
 	shown   book.Shown             // the last planned commit
 	last    map[string]time.Time   // as of when the document showed its fields at the last plan
-	named   bool                   // problems were logged
 
 	refreshed
 }
@@ -120,7 +114,6 @@ func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
 	if err == nil && remembered && len(shown.Writes) == 0 && r.memory.book == nil {
 		shown, err = r.planned(ctx)
 	}
-	r.name(ctx)
 	return shown, err
 }
 
@@ -139,13 +132,11 @@ func (r *refreshing) planned(ctx context.Context) (book.Shown, error) {
 		case b.Doc != nil && b.Deleting(): // the app made it again: its events come again after the deletion
 			return book.Shown{}, fmt.Errorf("%w: what was below the counter is being deleted", ErrContention)
 		case b.Doc == nil: // no document shows anything: counts stay in the shards, or end with them
-			r.gone = true
 			return book.Shown{}, nil
 		case b.Unusable != nil:
 			return book.Shown{}, b.Unusable
 		}
 	}
-	r.nameKept(ctx, b)
 	r.see(b)
 	if len(r.flight.waits) > 0 && !r.waits() { // others were faster: what was asked for is shown, and newer answers need no commit
 		clear(r.answers)
@@ -162,12 +153,9 @@ func (r *refreshing) planned(ctx context.Context) (book.Shown, error) {
 		if err := r.ask(ctx, b); err != nil {
 			return book.Shown{}, err
 		}
-		switch now := r.client.db.Now(); {
-		case r.flight.reconciles: // which is not of the bucket
-		case r.others > 0: // the bucket is for those who are alone
+		now := r.client.db.Now()
+		if r.next = r.flight.after(b.Next(), now); r.others > 0 { // the bucket is for those who are alone
 			r.next = now.Add(r.flight.interval)
-		default:
-			r.next = r.flight.after(b.Next(), now)
 		}
 		r.shown = r.moved.Show(r.answers, r.next)
 		again, r.early = false, nil
@@ -180,6 +168,7 @@ func (r *refreshing) planned(ctx context.Context) (book.Shown, error) {
 			}
 		}
 	}
+	r.name(ctx, b)
 	if r.last = r.asOf; len(r.shown.Writes) == 0 && !looked && len(r.answers) == 0 && !r.waits() {
 		r.memory.book = b
 	}
@@ -212,29 +201,18 @@ func (r *refreshing) waits() bool {
 
 // takeOver takes over what the extension's clients counted: in the shards that events name, and now and then in others.
 func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
-	if r.moved = (extension.Moved{Book: b, Read: b}); !r.client.db.Layout.Extension {
-		return nil
-	}
 	looks := r.flight.all || slices.ContainsFunc(r.client.db.Layout.Fields, func(f layout.Field) bool { return !b.Taken(f) })
 	moved, at, reads, err := r.client.takeOver(ctx, b, r.flight.shards, looks)
 	if r.reads += reads; err != nil {
 		return err
 	}
-	if reads, err = moved.LookForIdle(ctx, r.client.db); err != nil {
-		return err
-	}
-	r.moved, r.reads, r.more = moved, r.reads+reads, len(moved.Writes) == extension.AtOnce
+	r.moved = moved
 	for _, shard := range r.flight.shards {
 		r.asOf[ofExtension(shard)] = at
 	}
 	for name := range moved.Amounts {
 		if !r.answers[name].At.After(r.asOf[name]) { // of an earlier attempt: it would not be shown
 			delete(r.answers, name)
-		}
-	}
-	if problem := strings.Join(moved.Problems, "; "); problem != r.memory.left {
-		if r.memory.left = problem; problem != "" && !r.flight.reconciles {
-			r.client.log.WarnContext(ctx, logProblem, "counter", b.Counter, "problem", problem)
 		}
 	}
 	return nil
@@ -248,6 +226,9 @@ const waitingTimeout = 2 * time.Second
 // many reads that took. With looks it also looks for other shards that hold something, because events may be lost. If
 // that look fails, this is one of the problems, and those shards wait for the next time.
 func (c *Client) takeOver(ctx context.Context, b *book.Book, named []string, looks bool) (m extension.Moved, at time.Time, reads int, err error) {
+	if !c.db.Layout.Extension {
+		return extension.Moved{Read: b, Book: b}, at, 0, nil
+	}
 	names := make([]string, len(named))
 	for i, shard := range named {
 		names[i] = c.db.Layout.ExtensionShard(b.Counter, shard)
@@ -267,7 +248,8 @@ func (c *Client) takeOver(ctx context.Context, b *book.Book, named []string, loo
 	if m = extension.Take(c.db.Layout, b, shards); unseen != nil {
 		m.Problems = append(m.Problems, unseen.Error())
 	}
-	return m, at, reads, nil
+	idle, err := m.LookForIdle(ctx, c.db)
+	return m, at, reads + idle, err
 }
 
 // see notes as of when the document shows its fields, and whether another instance has refreshed it.
@@ -332,24 +314,14 @@ func (r *refreshing) ask(ctx context.Context, b *book.Book) error {
 	return err
 }
 
-// nameKept logs which fields of the document no total replaces, once.
-func (r *refreshing) nameKept(ctx context.Context, b *book.Book) {
-	kept, problems := book.Kept(r.client.db.Layout, b.Doc)
-	if len(kept) > 0 && !slices.Equal(kept, r.memory.kept) && !r.flight.reconciles {
-		r.client.log.WarnContext(ctx, logProblem, "counter", b.Counter, "problem", strings.Join(problems, "; "))
+// name logs what keeps totals from being shown, once.
+func (r *refreshing) name(ctx context.Context, b *book.Book) {
+	_, kept := book.Kept(r.client.db.Layout, b.Doc)
+	problem := strings.Join(slices.Concat(kept, r.moved.Problems, r.shown.Problems), "; ")
+	if problem != "" && problem != r.memory.problem {
+		r.client.log.WarnContext(ctx, logProblem, "counter", b.Counter, "problem", problem)
 	}
-	r.memory.kept = kept
-}
-
-// name logs what keeps fields from being shown, once.
-func (r *refreshing) name(ctx context.Context) {
-	if r.named || r.flight.reconciles { // a reconcile reports it
-		return
-	}
-	r.named = len(r.shown.Problems) > 0
-	for _, problem := range r.shown.Problems {
-		r.client.log.WarnContext(ctx, logProblem, "counter", r.flight.counter, "problem", problem)
-	}
+	r.memory.problem = problem
 }
 
 // committed is what follows from the commit.
@@ -360,11 +332,8 @@ func (r *refreshing) committed(ctx context.Context, done book.Committed) {
 			r.asOf[field.Name] = after.AsOf(field)
 		}
 	}
-	if r.flight.reconciles { // a reconcile reports the rest
-		return
-	}
 	log := r.client.log.With("counter", r.flight.counter)
-	if r.full {
+	if done.Full {
 		log.ErrorContext(ctx, logProblem, "problem", problemTooLarge)
 	}
 	for _, change := range r.shown.Changes {
