@@ -3,13 +3,10 @@ package book
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
-	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -134,36 +131,27 @@ func (d *decoder) integers(v *firestorepb.Value) map[string]int64 {
 	return integers
 }
 
-// changes are fields of a base's document that are set, those that are removed, and transforms.
-type changes struct {
-	fields     map[string]*firestorepb.Value
-	removed    []string
-	transforms []*firestorepb.DocumentTransform_FieldTransform
-}
-
-// set sets an entry of a map, such as [BaseCounts].
-func (c *changes) set(field, entry string, n int64) {
-	if c.fields == nil {
-		c.fields = map[string]*firestorepb.Value{}
-	}
-	if c.fields[field] == nil {
-		c.fields[field] = store.Map(map[string]*firestorepb.Value{})
-	}
-	c.fields[field].GetMapValue().Fields[entry] = store.Int(n)
-}
-
-// clone is a copy that may be changed.
-func (c changes) clone() changes {
-	fields := map[string]*firestorepb.Value{}
-	for name, value := range c.fields {
-		fields[name] = value
-		if entries := value.GetMapValue(); entries != nil {
-			fields[name] = store.Map(maps.Clone(entries.GetFields()))
+// changes are the fields that a base's document must have set and removed, so that it holds is instead of was.
+func (was Base) changes(is Base) (set map[string]*firestorepb.Value, removed []string) {
+	for _, m := range []struct {
+		name    string
+		was, is map[string]int64
+	}{{BaseCounts, was.Counts, is.Counts}, {BaseReplaced, was.Replaced, is.Replaced}, {BaseImported, was.Imported, is.Imported}} {
+		entries := map[string]*firestorepb.Value{}
+		for entry, n := range m.is {
+			if old, has := m.was[entry]; !has || old != n {
+				entries[entry] = store.Int(n)
+			}
+		}
+		if len(entries) > 0 {
+			put(&set, m.name, store.Map(entries))
 		}
 	}
-	return changes{fields: fields, removed: slices.Clone(c.removed), transforms: slices.Clone(c.transforms)}
+	if is.Swept != was.Swept {
+		put(&set, baseSwept, store.String(is.Swept))
+	}
+	if is.Gone.IsZero() && !was.Gone.IsZero() {
+		removed = append(removed, baseGone)
+	}
+	return set, removed
 }
-
-func (c *changes) remove(path ...string) { c.removed = append(c.removed, layout.FieldPath(path...)) }
-
-func (c *changes) empty() bool { return len(c.fields)+len(c.removed)+len(c.transforms) == 0 }

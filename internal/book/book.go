@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,14 +30,14 @@ func Of(db *store.DB) Books { return Books{db} }
 type Book struct {
 	Counter  string
 	Doc      *firestorepb.Document // nil where it is missing; only our own fields of it, where [Books.Read] read it
-	Base     Base                  // empty where there is none, or none that can be used
+	Base     Base                  // as it is to be; empty where there is none, or none that can be used
 	Unusable error                 // why the base can't be used: an [ErrDamaged], and if there is none, an [ErrOthers]
 	At       time.Time             // when both were read, or written by this process
 
 	books       Books
-	rawBase     *firestorepb.Document // nil where there is none, or this process has written it
-	baseVersion time.Time             // zero where there is none
-	edits       changes               // of the base, which an [Edit] makes
+	wasBase     Base      // as it was read
+	baseVersion time.Time // zero where there is none
+	baseMade    time.Time // zero where there is none, or this process has made it
 }
 
 // Reader reads documents: a [store.DB], or a transaction's [store.Tx].
@@ -178,15 +179,26 @@ func (books Books) Shards(ctx context.Context, from Reader, counter string, at t
 
 // open is a counter's book, of documents that were read at a time, either of which may be nil.
 func (books Books) open(counter string, doc, base *firestorepb.Document, at time.Time) *Book {
-	b := &Book{Counter: counter, Doc: doc, At: at, books: books, rawBase: base}
+	b := &Book{Counter: counter, Doc: doc, At: at, books: books}
 	if base != nil {
-		b.baseVersion = base.GetUpdateTime().AsTime()
+		b.baseVersion, b.baseMade = base.GetUpdateTime().AsTime(), base.GetCreateTime().AsTime()
 		b.Base, b.Unusable = decodeBase(books.db.Layout.Shards, base)
 	}
 	if err := checkSettings(books.db.Layout, base, doc); err != nil {
 		b.Base, b.Unusable = Base{}, err
 	}
+	b.wasBase = b.Base
 	return b
+}
+
+// copy is a copy of the book, whose base and document may be changed.
+func (b *Book) copy() *Book {
+	after := *b
+	after.Base.Counts, after.Base.Replaced, after.Base.Imported = maps.Clone(b.Base.Counts), maps.Clone(b.Base.Replaced), maps.Clone(b.Base.Imported)
+	if b.Doc != nil {
+		after.Doc = &firestorepb.Document{Name: b.Doc.GetName(), Fields: maps.Clone(b.Doc.GetFields()), CreateTime: b.Doc.GetCreateTime(), UpdateTime: b.Doc.GetUpdateTime()}
+	}
+	return &after
 }
 
 func (b *Book) names() layout.Layout { return b.books.db.Layout }
@@ -220,19 +232,26 @@ func (b *Book) CheckSettings() error {
 // AppField is a field of our document that the app has added; "" if there is none.
 func (b *Book) AppField() string { return appField(b.names(), b.Doc, true) }
 
+// baseChanged reports whether the base is to be another.
+func (b *Book) baseChanged() bool {
+	set, removed := b.wasBase.changes(b.Base)
+	return len(set)+len(removed) > 0
+}
+
 // writeBase is the write that changes the base, on condition of the version that was read, or makes it if it is
-// missing.
-func (b *Book) writeBase(c changes) *firestorepb.Write {
+// missing. It sets more fields, too.
+func (b *Book) writeBase(more map[string]*firestorepb.Value, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
 	name := b.names().BaseOf(b.Counter)
+	fields, removed := b.wasBase.changes(b.Base)
+	for field, value := range more {
+		put(&fields, field, value)
+	}
 	if b.HasBase() {
-		return store.Update(name, store.UpdatedAtTime(b.baseVersion), c.fields, c.removed, c.transforms...)
+		return store.Update(name, store.UpdatedAtTime(b.baseVersion), fields, removed, transforms...)
 	}
-	fields := map[string]*firestorepb.Value{
-		baseFormat: store.Int(formatNow), baseShards: store.String(b.names().Shards),
-		baseHosted: store.Bool(b.names().Hosted), baseCounters: store.String(b.names().Path.String()),
-	}
-	for field, value := range c.fields {
-		fields[field] = value
-	}
-	return store.Create(name, fields, c.transforms...)
+	put(&fields, baseFormat, store.Int(formatNow))
+	put(&fields, baseShards, store.String(b.names().Shards))
+	put(&fields, baseHosted, store.Bool(b.names().Hosted))
+	put(&fields, baseCounters, store.String(b.names().Path.String()))
+	return store.Create(name, fields, transforms...)
 }

@@ -54,7 +54,7 @@ func (books Books) Edit(ctx context.Context, counter string, decide func(context
 		if err != nil {
 			return nil, fmt.Errorf("read counter: %w", err)
 		}
-		e := &Edit{Book: found[0]}
+		e := &Edit{Book: found[0].copy()}
 		switch {
 		case docs[0] != nil: // also where the counter is gone, or being deleted, by now
 			last = tries[docs[0].GetFields()[markerTry].GetIntegerValue()]
@@ -137,7 +137,7 @@ func (e *Edit) SetBase(field layout.Field, n int64) {
 }
 
 func (e *Edit) add(field layout.Field, n int64) {
-	e.record(BaseCounts, field.Shard, n)
+	put(&e.Base.Counts, field.Shard, n)
 	e.again = append(e.again, field)
 }
 
@@ -155,7 +155,7 @@ func (e *Edit) SetTotal(ctx context.Context, field layout.Field, total int64) er
 // The second time it returns 0.
 func (e *Edit) Keep(field layout.Field) int64 {
 	kept := e.Replaced(field)
-	e.record(BaseReplaced, field.Name, 0)
+	put(&e.Base.Replaced, field.Name, 0)
 	return kept
 }
 
@@ -167,7 +167,7 @@ func (e *Edit) Import(source string, value int64, field layout.Field, added int6
 	if store.Sub(base, was) != added { // what was counted there would be lost
 		return fmt.Errorf("%w: its shards aside, the counter holds %d, which has no room for %d more: rebase it first", ErrBeyond, was, added)
 	}
-	e.record(BaseImported, source, value)
+	put(&e.Base.Imported, source, value)
 	e.add(field, base)
 	return nil
 }

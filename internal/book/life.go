@@ -34,7 +34,7 @@ func (b *Book) Make(ctx context.Context, tx *store.Tx, n int, total int64) error
 	case b.Unusable != nil:
 		return b.Unusable
 	case names.Hosted && !b.HasBase(): // by which the next walk finds it, if every event gets lost
-		tx.Write(b.writeBase(changes{}))
+		tx.Write(b.writeBase(nil))
 	}
 	if n != NumShards(names, b.Doc) {
 		own := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n))}
@@ -59,7 +59,8 @@ func (b *Book) begin(ctx context.Context, tx *store.Tx, total int64) (map[string
 	if err != nil {
 		return nil, err
 	}
-	c := changes{}
+	after := b.copy()
+	after.Base.Gone = time.Time{}
 	fields := map[string]*firestorepb.Value{}
 	for i, field := range b.names().Fields {
 		base := b.Base.Counts[field.Shard]
@@ -70,8 +71,8 @@ func (b *Book) begin(ctx context.Context, tx *store.Tx, total int64) (map[string
 		if i == 0 && total != 0 {
 			base = store.Sub(total, sum)
 		}
-		c.set(BaseCounts, field.Shard, base)
-		c.set(BaseReplaced, field.Name, b.Base.Replaced[field.Name])
+		put(&after.Base.Counts, field.Shard, base)
+		put(&after.Base.Replaced, field.Name, b.Base.Replaced[field.Name])
 		fields[field.Name] = store.Int(store.Add(base, sum))
 	}
 	if b.HasBase() { // its documents were counted before
@@ -85,10 +86,9 @@ func (b *Book) begin(ctx context.Context, tx *store.Tx, total int64) (map[string
 			}
 		}
 	}
-	if !b.Base.Gone.IsZero() {
-		c.remove(baseGone)
+	if after.baseChanged() || !b.HasBase() {
+		tx.Write(after.writeBase(nil))
 	}
-	tx.Write(b.writeBase(c))
 	return fields, nil
 }
 
@@ -98,9 +98,7 @@ type Life struct{ base, doc time.Time }
 
 // Life is the one that the book is of.
 func (b *Book) Life() (l Life) {
-	if b.rawBase != nil {
-		l.base = b.rawBase.GetCreateTime().AsTime()
-	}
+	l.base = b.baseMade
 	if b.Doc != nil {
 		l.doc = b.Doc.GetCreateTime().AsTime()
 	}
@@ -121,13 +119,11 @@ func (l Life) Over(now Life) bool {
 // found, whoever makes its document again, and nobody makes a shard or a document of it: who does reads the base in
 // the same transaction.
 func (b *Book) End(tx *store.Tx, fields layout.Fields) {
-	c := changes{fields: map[string]*firestorepb.Value{baseEnding: store.Bool(true)}}
+	made := Book{Counter: b.Counter, books: b.books}
 	for _, field := range fields {
-		c.set(BaseCounts, field.Shard, 0)
+		put(&made.Base.Counts, field.Shard, 0)
 	}
-	made := *b
-	made.baseVersion = time.Time{}
-	mark := made.writeBase(c)
+	mark := made.writeBase(map[string]*firestorepb.Value{baseEnding: store.Bool(true)})
 	mark.CurrentDocument = nil
 	tx.Write(mark)
 	if b.Doc != nil {
@@ -142,11 +138,11 @@ func (b *Book) Clear(below []*firestorepb.Document, fields layout.Fields) (write
 	if len(below) == 0 {
 		return []*firestorepb.Write{store.DeleteIf(b.names().BaseOf(b.Counter), store.UpdatedAtTime(b.baseVersion))}
 	}
-	c := changes{fields: map[string]*firestorepb.Value{baseEnding: store.Time(b.Base.Ending)}, transforms: []*firestorepb.DocumentTransform_FieldTransform{store.Increment("steps", 1)}}
+	after := b.copy()
 	for _, field := range fields {
-		c.set(BaseCounts, field.Shard, 0)
+		put(&after.Base.Counts, field.Shard, 0)
 	}
-	writes = append(writes, b.writeBase(c))
+	writes = append(writes, after.writeBase(map[string]*firestorepb.Value{baseEnding: store.Time(b.Base.Ending)}, store.Increment("steps", 1)))
 	for _, doc := range below {
 		writes = append(writes, store.Delete(doc.GetName()))
 	}
@@ -188,9 +184,7 @@ func (books Books) Appear(ctx context.Context, counter string, documents bool) (
 			there = true
 			return b.Make(ctx, tx, 0, 0)
 		case len(shards) > 0 || documents:
-			c := changes{}
-			c.transforms = []*firestorepb.DocumentTransform_FieldTransform{store.ServerTime(baseGone)}
-			tx.Write(b.writeBase(c))
+			tx.Write(b.writeBase(nil, store.ServerTime(baseGone)))
 		}
 		return nil
 	})

@@ -175,13 +175,13 @@ func Whole(sum *firestorepb.Value) (int64, bool) {
 func (b *Book) Show(answers map[string]Answer, next time.Time) Shown {
 	s := Shown{}
 	b = b.Keeping(slices.Collect(maps.Keys(answers)))
-	after := b.clone()
+	after := b.copy()
+	if after.Doc.Fields == nil {
+		after.Doc.Fields = map[string]*firestorepb.Value{}
+	}
 	set := map[string]*firestorepb.Value{}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
-	if !b.Base.Gone.IsZero() { // the document is there, so what is below it isn't removed
-		after.edits.remove(baseGone)
-		after.Base.Gone = time.Time{}
-	}
+	after.Base.Gone = time.Time{} // the document is there, so what is below it isn't removed
 	asOf, shown := b.believed()
 	notes := false // since when an answer that was early is shown
 	for _, field := range b.names().Shown() {
@@ -223,12 +223,13 @@ func (b *Book) Show(answers map[string]Answer, next time.Time) Shown {
 		s.Changes = append(s.Changes, c)
 	}
 	s.After = after
-	base := after.edits
-	after.edits = changes{}
+	base := after.writeBase(nil)
+	changed := after.baseChanged()
+	after.wasBase = after.Base
 	switch {
-	case len(s.Changes) > 0 || !b.edits.empty() || notes:
-	case !base.empty():
-		s.Writes, after.Doc = []*firestorepb.Write{b.writeBase(base)}, nil
+	case len(s.Changes) > 0 || b.baseChanged() || notes:
+	case changed:
+		s.Writes, after.Doc = []*firestorepb.Write{base}, nil
 		return s
 	default:
 		return s
@@ -244,8 +245,8 @@ func (b *Book) Show(answers map[string]Answer, next time.Time) Shown {
 	set[layout.Rollup] = store.Map(ours)
 	w := store.Update(b.Doc.GetName(), store.UpdatedAtTime(b.Version()), set, nil, append(transforms, store.ServerTime(b.names().OwnPath(layout.UpdatedAt)))...)
 	s.Writes = []*firestorepb.Write{w}
-	if !base.empty() || !b.HasBase() { // walks find the counter by it
-		s.Writes = append(s.Writes, b.writeBase(base))
+	if changed || !b.HasBase() { // walks find the counter by it
+		s.Writes = append(s.Writes, base)
 	}
 	return s
 }
@@ -276,10 +277,10 @@ func (b *Book) Replaced(field layout.Field) int64 {
 
 // Holding is the book with a base that holds more of some fields, by their names: [Book.Show] writes it.
 func (b *Book) Holding(more map[string]int64) *Book {
-	after := b.branch()
+	after := b.copy()
 	for _, field := range b.names().Fields {
 		if n, is := more[field.Name]; is {
-			after.record(BaseCounts, field.Shard, store.Add(b.Base.Counts[field.Shard], n))
+			put(&after.Base.Counts, field.Shard, store.Add(b.Base.Counts[field.Shard], n))
 		}
 	}
 	return after
@@ -287,24 +288,9 @@ func (b *Book) Holding(more map[string]int64) *Book {
 
 // Sweep is the book with a base that says up to which of the extension's shards idle ones were looked for.
 func (b *Book) Sweep(last string) *Book {
-	after := b.branch()
-	after.edits.fields[baseSwept], after.Base.Swept = store.String(last), last
+	after := b.copy()
+	after.Base.Swept = last
 	return after
-}
-
-// branch is a copy of the book whose base may be changed.
-func (b *Book) branch() *Book {
-	after := *b
-	after.edits = b.edits.clone()
-	return &after
-}
-
-// record sets an entry of one of the base's maps: in the book, and in what is written of it.
-func (b *Book) record(of, entry string, n int64) {
-	m := map[string]*map[string]int64{BaseCounts: &b.Base.Counts, BaseReplaced: &b.Base.Replaced, BaseImported: &b.Base.Imported}[of]
-	*m = maps.Clone(*m) // others have it
-	put(m, entry, n)
-	b.edits.set(of, entry, n)
 }
 
 // Taken reports whether the base says that a field was shown, and what became of the number that stood there before.
@@ -331,7 +317,7 @@ func (b *Book) Keeping(fields []string) *Book {
 	}
 	after := b.Holding(more)
 	for name := range more {
-		after.record(BaseReplaced, name, 0)
+		put(&after.Base.Replaced, name, 0)
 	}
 	return after
 }
@@ -343,10 +329,8 @@ func (b *Book) takeOver(field layout.Field) (replaced int64) {
 		return 0
 	}
 	replaced = b.Replaced(field)
-	b.record(BaseReplaced, field.Name, replaced)
-	if n, counted := b.Base.Counts[field.Shard]; !counted {
-		b.record(BaseCounts, field.Shard, n)
-	}
+	put(&b.Base.Replaced, field.Name, replaced)
+	put(&b.Base.Counts, field.Shard, b.Base.Counts[field.Shard]) // 0 where there is none
 	return replaced
 }
 
@@ -368,17 +352,6 @@ func (b *Book) believed() (asOf, shown map[string]*firestorepb.Value) {
 		}
 	}
 	return asOf, shown
-}
-
-// clone is a copy of the book whose document and base may be changed.
-func (b *Book) clone() *Book {
-	after := b.branch()
-	after.rawBase = nil
-	after.Doc = &firestorepb.Document{Name: b.Doc.GetName(), Fields: maps.Clone(b.Doc.GetFields()), CreateTime: b.Doc.GetCreateTime()}
-	if after.Doc.Fields == nil {
-		after.Doc.Fields = map[string]*firestorepb.Value{}
-	}
-	return after
 }
 
 // setOurs sets entries of the map in a document that is a copy.

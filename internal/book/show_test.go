@@ -28,6 +28,7 @@ func shown(t interface{ Fatal(...any) }, books Books, more values) *Book {
 	b := books.open("a", doc, nil, at(10))
 	b.baseVersion = at(9)
 	b.Base = Base{Counts: map[string]int64{"count": 0, "views": 0}, Replaced: map[string]int64{"likes": 0, "views": 0}}
+	b.wasBase = b.Base
 	doc.UpdateTime = timestamppb.New(at(1))
 	s := b.Show(map[string]Answer{"likes": {store.Int(5), at(4)}}, time.Time{})
 	if len(s.Changes) != 1 {
@@ -127,6 +128,7 @@ func TestShow(t *testing.T) {
 	} {
 		b := shown(t, books, tt.more)
 		b.Base.Counts = map[string]int64{"count": tt.base}
+		b.wasBase = b.Base
 		before := proto.Clone(b.Doc)
 		s := b.Show(map[string]Answer{"likes": tt.answer, "unknown": {store.Int(1), at(12)}}, time.Time{})
 		if !proto.Equal(before, b.Doc) {
@@ -189,6 +191,7 @@ func TestReplaced(t *testing.T) {
 		if b.Base = (Base{Replaced: tt.noted}); tt.noted == nil {
 			b.baseVersion = time.Time{}
 		}
+		b.wasBase = b.Base
 		s := b.Show(map[string]Answer{"likes": {store.Int(1), at(12)}}, time.Time{})
 		if s.Changes[0].Replaced != tt.replaced || (len(s.Writes) == 2) != tt.writes {
 			t.Errorf("%s: %+v with %d writes", name, s.Changes, len(s.Writes))
