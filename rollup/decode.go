@@ -25,7 +25,9 @@ import (
 type Change struct {
 	// id of the counter; empty if the document itself names it, and did not come along
 	Counter string
-	Fields  []string // by their names in the counter's document, sorted; at least one
+	// Fields are names of fields in the counter's document, sorted, at least one; of a shard of the extension's what stands
+	// for that, because it may hold any of them.
+	Fields []string
 	// At is the time of the write; zero where nobody knows, as of a deletion, or of a document that did not come
 	// along. Neither our clock nor the event's is asked.
 	At time.Time
@@ -35,7 +37,6 @@ type Change struct {
 
 	Shard string // id of the shard; empty of another document
 	// Extension is the id of a shard in which clients of Firebase's extension have counted; empty of another document.
-	// Its Fields are those that a document shows as sums of shards.
 	Extension string
 	// which documents the query counts, as FIELDS has it: comments, or /comments where post=={post}; empty for a shard
 	Collection string
@@ -50,15 +51,6 @@ func (c Change) moves() bool {
 		}
 	}
 	return c.Shard == ""
-}
-
-// waitsFor is what the change waits for: that its fields are shown, or that what a shard of the extension's holds is
-// taken over.
-func (c Change) waitsFor() []string {
-	if c.Extension == "" {
-		return c.Fields
-	}
-	return []string{ofExtension(c.Extension)}
 }
 
 // ofExtension is what stands for a shard of the extension's beside the names of fields.
@@ -232,7 +224,7 @@ func named(names layout.Layout, name string) (changes []Change, err error) {
 		return []Change{{Counter: counter, Shard: shard, Fields: slices.Sorted(slices.Values(names.Fields.Names()))}}, nil
 	}
 	if counter, shard, ok := names.ParseExtensionShard(name); ok {
-		return []Change{{Counter: counter, Extension: shard, Fields: slices.Sorted(slices.Values(names.Fields.Names()))}}, nil
+		return []Change{{Counter: counter, Extension: shard, Fields: []string{ofExtension(shard)}}}, nil
 	}
 	for _, counted := range names.ParseCounted(name) {
 		fields := slices.Sorted(slices.Values(names.CountedIn(counted.Documents).Names()))

@@ -32,8 +32,8 @@ func (c *Client) Follow(ctx context.Context, counter string, changes []Change) (
 func (c *Client) refreshFor(ctx context.Context, counter string, changes []Change, spare bool) (a Applied, err error) {
 	f := flight{source: source{counter: counter}, hurries: spare, events: int64(len(changes)), interval: 1e9, ahead: 4e9, started: c.db.Now()}
 	for _, change := range changes {
-		f.takes(change.waitsFor())
-		f.waits = append(f.waits, wait{fields: change.waitsFor(), at: change.At})
+		f.takes(change.Fields)
+		f.waits = append(f.waits, wait{fields: change.Fields, at: change.At})
 		f.makes = f.makes || !change.Gone
 	}
 	r, err := c.refresh(ctx, f)

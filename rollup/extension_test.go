@@ -71,7 +71,7 @@ func (s *succession) change(shard string) rollup.Change {
 	s.t.Helper()
 	snap, err := s.inbox.Doc(shard).Get(s.ctx)
 	s.must(nil, err)
-	return rollup.Change{Counter: "hello", Extension: shard, Fields: []string{"likes", "visits"}, At: snap.UpdateTime}
+	return rollup.Change{Counter: "hello", Extension: shard, Fields: []string{"_counter_shards_/" + shard}, At: snap.UpdateTime}
 }
 
 // sees is what a client shows: the page's number and its own shard's, all as of one time.
@@ -286,7 +286,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 			id := fmt.Sprint("client-", n)
 			_, err := batch.Set(s.inbox.Doc(id), map[string]any{"visits": 1})
 			w.must(nil, err)
-			changes = append(changes, rollup.Change{Counter: "hello", Extension: id, Fields: []string{"visits"}})
+			changes = append(changes, rollup.Change{Counter: "hello", Extension: id, Fields: []string{"_counter_shards_/" + id}})
 		}
 		batch.End()
 		for i := range changes {

@@ -594,8 +594,8 @@ func (w *walk) end(i int, o outcome) {
 	if o == committed && w.off == ruleCame && f.wrote {
 		b := in.pacer.backlogs[source{counter: "c"}]
 		for _, e := range b.next {
-			w.acknowledge(e.events)
-			in.pacer.waiting -= len(e.events)
+			w.acknowledge([]*walkEvent{e.event})
+			in.pacer.waiting--
 		}
 		b.next = nil
 		in.pacer.moved(b)

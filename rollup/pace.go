@@ -87,13 +87,14 @@ type backlog[W any] struct {
 	hopeless bool  // nothing is gained by asking again soon
 }
 
-// waiting is an event that waits to be covered, and its duplicates.
+// waiting is an event that waits to be covered.
 type waiting[W any] struct {
 	wait
+	event     W
 	timed     bool   // it has the time of its own write
 	gone      bool   // no counter is made for it
+	over      bool   // it is done, because a later one stands for it
 	recounted string // the collection that was counted since it came; empty while that is to come
-	events    []W    // none once a later event stands for it
 }
 
 func (b *backlog[W]) empty() bool { return len(b.next)+len(b.answers) == 0 && !b.wanted }
@@ -132,7 +133,7 @@ func (p *pacer[W]) backlog(now time.Time, of source) *backlog[W] {
 // not wait. If this process dies the later one comes again, and what covers that covers both. It reports false if too
 // many wait already. A recount starts in time for the event's patience.
 func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, event W) (done []W, ok bool) {
-	e := &waiting[W]{wait: wait{fields: change.waitsFor()}, gone: change.Gone, events: []W{event}}
+	e := &waiting[W]{wait: wait{fields: change.Fields}, event: event, gone: change.Gone}
 	if e.timed = !change.At.IsZero() && !e.gone; e.timed { // of deletions alone no counter is made: they stand for nothing else
 		e.at = change.At
 	}
@@ -140,25 +141,25 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 	if b := p.backlogs[of]; b != nil {
 		if e.shown(b.asOf) {
 			b.counts(e)
-			return e.events, true
+			return []W{event}, true
 		}
 		for _, h := range b.next { // one in flight may have found no document, and there is one by now
 			if h.covers(e) {
 				b.counts(e)
 				p.moved(b)
-				return e.events, true
+				return []W{event}, true
 			}
 		}
 		waited = !b.empty() // the first event's patience counts, whatever follows it
 		for _, list := range [][]*waiting[W]{b.next, b.inFlight} {
 			for _, h := range list {
 				if e.covers(h) {
-					done = append(done, h.events...)
-					h.events = nil
+					done = append(done, h.event)
+					h.over = true
 				}
 			}
 		}
-		b.next = slices.DeleteFunc(b.next, (*waiting[W]).over)
+		b.next = slices.DeleteFunc(b.next, func(h *waiting[W]) bool { return h.over })
 		p.moved(b)
 		p.waiting -= len(done)
 	}
@@ -174,13 +175,7 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 	}
 	b.counts(e)
 	p.waiting++
-	if at := slices.IndexFunc(b.next, func(h *waiting[W]) bool {
-		return e.timed && h.timed && h.at.Equal(e.at) && slices.Equal(h.fields, e.fields)
-	}); at >= 0 {
-		b.next[at].events = append(b.next[at].events, event) // a duplicate
-	} else {
-		b.next = append(b.next, e)
-	}
+	b.next = append(b.next, e)
 	p.moved(b)
 	return done, true
 }
@@ -210,12 +205,9 @@ func (b *backlog[W]) counts(e *waiting[W]) {
 // without a time of its own nobody knows: a copy of it may have been acknowledged elsewhere, and not come again, for an
 // answer that is as old as its write.
 func (w *waiting[W]) covers(other *waiting[W]) bool {
-	return !w.over() && w.timed && other.timed && w.at.After(other.at) &&
+	return w.timed && other.timed && !other.over && w.at.After(other.at) &&
 		!slices.ContainsFunc(other.fields, func(f string) bool { return !slices.Contains(w.fields, f) })
 }
-
-// over reports whether a later event stands for this one.
-func (w *waiting[W]) over() bool { return len(w.events) == 0 }
 
 // start returns a refresh or a recount that may start now, if there is one.
 func (p *pacer[W]) start(now time.Time) (flight, bool) {
@@ -282,15 +274,14 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 			w.at = r.looked
 		}
 		switch {
-		case w.over():
+		case w.over:
 		case o == committed && slices.ContainsFunc(r.early, func(field string) bool { return slices.Contains(w.fields, field) }):
 			c := p.backlog(now, source{f.counter, w.recounted}) // to be asked again at once
-			c.next, c.events = append(c.next, w), c.events+int64(len(w.events))
+			c.next, c.events = append(c.next, w), c.events+1
 			c.earliest, c.latest = now, now
 			p.moved(c)
 		case again, o == yielded && !w.shown(r.asOf):
-			b.next = append(b.next, w)
-			b.events += int64(len(w.events))
+			b.next, b.events = append(b.next, w), b.events+1
 		case o == yielded:
 			s.add(committed, w)
 		default:
@@ -302,7 +293,7 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 		b.next = slices.DeleteFunc(b.next, func(w *waiting[W]) bool {
 			shown := w.shown(r.asOf)
 			if shown {
-				s.done = append(s.done, w.events...)
+				s.done = append(s.done, w.event)
 			}
 			return shown
 		})
@@ -334,7 +325,7 @@ func (b *backlog[W]) bring(answers map[string]book.Answer) {
 // answer in their time: maybe they take too long, and others' events need not wait for that.
 func (p *pacer[W]) recounted(now time.Time, f flight, got asked) (s released[W]) {
 	b := p.backlogs[f.source]
-	again, events := p.again(now, b, got.outcome), slices.DeleteFunc(b.inFlight, (*waiting[W]).over)
+	again, events := p.again(now, b, got.outcome), slices.DeleteFunc(b.inFlight, func(w *waiting[W]) bool { return w.over })
 	b.inFlight, b.hopeless = nil, got.outcome == unchanged
 	to := p.backlog(now, source{counter: f.counter})
 	to.bring(got.answers)
@@ -372,11 +363,11 @@ func (s *released[W]) add(o outcome, list ...*waiting[W]) {
 	for _, w := range list {
 		switch o {
 		case committed:
-			s.done = append(s.done, w.events...)
+			s.done = append(s.done, w.event)
 		case contended, own:
-			s.noted = append(s.noted, w.events...)
+			s.noted = append(s.noted, w.event)
 		default:
-			s.refused = append(s.refused, w.events...)
+			s.refused = append(s.refused, w.event)
 		}
 	}
 }
@@ -455,7 +446,7 @@ func (p *pacer[W]) drain(now time.Time) {
 func (p *pacer[W]) left() (left []W) {
 	for _, b := range p.backlogs {
 		for _, w := range b.next {
-			left = append(left, w.events...)
+			left = append(left, w.event)
 		}
 		b.next, b.answers, b.wanted = nil, nil, false
 	}
@@ -562,8 +553,7 @@ type refreshed struct {
 	outcome outcome
 	asOf    map[string]time.Time // as of when the document shows its fields
 	looked  time.Time            // when the document was read last; zero if it never was
-	next    time.Time            // from when on the document may be refreshed again, by Firestore's clock
-	wait    time.Duration        // until then, since the refresh ended; below 0 where it may already
+	wait    time.Duration        // until the document may be refreshed again, since this one ended; below 0 where it may already
 	wrote   bool                 // it was committed
 	waited  time.Duration        // that the commit took
 	early   []string             // fields whose answers must be asked again

@@ -101,6 +101,7 @@ type refreshing struct {
 	moved   extension.Moved        // from the extension's shards, beside the answers
 	shown   book.Shown             // the last planned commit
 	last    map[string]time.Time   // as of when the document showed its fields at the last plan
+	next    time.Time              // from when on the document may be refreshed again, by Firestore's clock
 
 	refreshed
 }

@@ -50,7 +50,7 @@ var mutants = []mutant{
 	{
 		"a missing document covers events that came after it was looked for", "rollup",
 		"\tif r.asOf != nil {\n\t\tb.asOf = r.asOf\n",
-		"\tif r.asOf == nil && o == committed {\n\t\tfor _, w := range b.next {\n\t\t\ts.done = append(s.done, w.events...)\n\t\t}\n\t\tb.next = nil\n\t}\n\tif r.asOf != nil {\n\t\tb.asOf = r.asOf\n", test("TestPacerMissesADocumentForWhatHadCome"),
+		"\tif r.asOf == nil && o == committed {\n\t\tfor _, w := range b.next {\n\t\t\ts.done = append(s.done, w.event)\n\t\t}\n\t\tb.next = nil\n\t}\n\tif r.asOf != nil {\n\t\tb.asOf = r.asOf\n", test("TestPacerMissesADocumentForWhatHadCome"),
 	},
 	{
 		"an event waits for a later one of other fields", "rollup",
