@@ -105,77 +105,61 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 	if len(fields) == 0 {
 		return nil, 0, nil
 	}
-	counter, of := f.counter, b.next(f, fields)
-	if of == bounded {
-		answers, whole, err := c.boundedSums(ctx, counter, fields, b)
-		if reads = len(fields) + 1 + len(c.db.Layout.Limited()); err != nil || whole {
-			return answers, reads, err
-		}
-		of = listed
+	way, began := b.next(f, fields), time.Now()
+	if way != listed {
+		answers, err = c.atOnce(fields, func(field layout.Field, at time.Time) (book.Answer, error) {
+			if way == bounded {
+				return c.books.SumFrom(ctx, f.counter, field, store.Int(b.least[field.Shard]), at)
+			}
+			return c.books.Sum(ctx, f.counter, field, at)
+		})
+		reads = len(fields)
 	}
-	if of == listed {
-		all := c.db.Layout.Fields
-		shards, at, err := c.db.DocumentsAsOf(ctx, store.Query{Collection: c.db.Layout.ShardsOf(counter), Fields: paths(all)})
-		if err != nil {
-			return nil, reads, fmt.Errorf("list shards: %w", err)
-		}
-		b.see(all, shards)
-		answers = map[string]book.Answer{}
-		for _, field := range fields {
-			answers[field.Name] = book.Answer{Value: book.Shards(shards).Add(field), At: at}
-		}
-		return answers, reads + max(1, len(shards)), nil
+	whole := way == plain
+	if whole { // in vain, too: what takes too long is asked in another way next
+		b.took(time.Since(began))
 	}
-	asked := time.Now()
-	answers, err = c.atOnce(fields, func(i int, at time.Time) (book.Answer, error) {
-		return c.books.Sum(ctx, counter, fields[i], at)
-	})
-	b.took(time.Since(asked))
-	return answers, reads + len(fields), err
+	if err == nil && way == bounded {
+		whole, err = c.whole(ctx, f.counter, fields, answers)
+		reads += 1 + len(c.db.Layout.Limited())
+	}
+	if err != nil || whole {
+		return answers, reads, err
+	}
+	all := c.db.Layout.Fields
+	docs, at, err := c.db.DocumentsAsOf(ctx, store.Query{Collection: c.db.Layout.ShardsOf(f.counter), Fields: paths(all)})
+	if err != nil {
+		return nil, reads, fmt.Errorf("list shards: %w", err)
+	}
+	b.see(all, docs)
+	answers = map[string]book.Answer{}
+	for _, field := range fields {
+		answers[field.Name] = book.Answer{Value: book.Shards(docs).Add(field), At: at}
+	}
+	return answers, reads + max(1, len(docs)), nil
 }
 
-// boundedSums reports false if a shard isn't in all of the sums.
-func (c *Client) boundedSums(ctx context.Context, counter string, fields layout.Fields, b *bound) (answers map[string]book.Answer, whole bool, err error) {
-	collection := c.db.Layout.ShardsOf(counter)
-	numbers := make([]int64, len(fields))
-	answers, err = c.atOnce(fields, func(i int, at time.Time) (a book.Answer, err error) {
-		field := fields[i].Shard
-		if a.Value, numbers[i], a.At, err = c.db.SumFrom(ctx, collection, field, store.Int(b.least[field]), at); err != nil {
-			return a, fmt.Errorf("sum shards: %w", err)
-		}
-		return a, nil
-	})
-	if err != nil {
-		return nil, false, err
-	}
-	in, err := c.countedIn(ctx, collection, answers[fields[0].Name].At)
-	if err != nil {
-		return nil, false, err
-	}
-	for i, n := range numbers {
-		if n != in[shareOf(fields[i])] {
-			return nil, false, nil
-		}
-	}
-	return answers, true, nil
-}
-
-// countedIn counts the shards at a time: those of each field with a limit, by the name of its share, and all others, by
-// the name "".
-func (c *Client) countedIn(ctx context.Context, collection string, at time.Time) (map[string]int64, error) {
-	in := map[string]int64{}
-	all, err := c.db.Count(ctx, collection, "", at)
+// whole reports whether sums are of all shards: of those with a share, if the field has a limit, and else of all others.
+func (c *Client) whole(ctx context.Context, counter string, fields layout.Fields, sums map[string]book.Answer) (bool, error) {
+	collection, at := c.db.Layout.ShardsOf(counter), sums[fields[0].Name].At
+	others, err := c.db.Count(ctx, collection, "", at)
+	shards := map[string]int64{} // :: name of the share, "" of the others → how many there are
 	for _, field := range c.db.Layout.Limited() {
 		if err == nil {
-			in[shareOf(field)], err = c.db.Count(ctx, collection, shareOf(field), at)
-			all -= in[shareOf(field)]
+			shards[shareOf(field)], err = c.db.Count(ctx, collection, shareOf(field), at)
+			others -= shards[shareOf(field)]
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("count shards: %w", err)
+		return false, fmt.Errorf("count shards: %w", err)
 	}
-	in[""] = all
-	return in, nil
+	shards[""] = others
+	for _, field := range fields {
+		if sums[field.Name].Numbers != shards[shareOf(field)] {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // shareOf is the name of the share in the shards of a field with a limit; "" for other fields.
@@ -190,16 +174,16 @@ func shareOf(field layout.Field) string {
 }
 
 // atOnce asks for fields, all as of the time of the first one's answer.
-func (c *Client) atOnce(fields layout.Fields, ask func(i int, at time.Time) (book.Answer, error)) (map[string]book.Answer, error) {
+func (c *Client) atOnce(fields layout.Fields, ask func(field layout.Field, at time.Time) (book.Answer, error)) (map[string]book.Answer, error) {
 	list := make([]book.Answer, len(fields))
 	var err error
-	if list[0], err = ask(0, time.Time{}); err != nil {
+	if list[0], err = ask(fields[0], time.Time{}); err != nil {
 		return nil, err
 	}
 	var group errgroup.Group
 	for i := 1; i < len(fields); i++ {
 		group.Go(func() (err error) {
-			list[i], err = ask(i, list[0].At)
+			list[i], err = ask(fields[i], list[0].At)
 			return err
 		})
 	}

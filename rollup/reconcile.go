@@ -193,20 +193,20 @@ func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.A
 	answers := map[string]book.Answer{}
 	look := r.opts.each
 	for _, field := range db.Layout.Fields {
-		sum, numbers, _, err := r.client.books.SumNumbers(ctx, b.Counter, field, b.At)
+		sum, err := r.client.books.Sum(ctx, b.Counter, field, b.At)
 		if err != nil {
 			return nil, err
 		}
-		answers[field.Name] = book.Answer{Value: sum, At: b.At}
-		if look = look || !store.IsInteger(sum); look {
+		answers[field.Name] = sum
+		if look = look || !store.IsInteger(sum.Value); look {
 			continue
 		}
-		if n := book.NumShards(db.Layout, b.Doc); n == 0 || numbers != int64(n) || field.Limit != nil {
+		if n := book.NumShards(db.Layout, b.Doc); n == 0 || sum.Numbers != int64(n) || field.Limit != nil {
 			has, err := db.Count(ctx, collection, field.Shard, b.At)
 			if err != nil {
 				return nil, fmt.Errorf("count shards: %w", err)
 			}
-			look = has != numbers // one holds a text
+			look = has != sum.Numbers // one holds a text
 		}
 	}
 	if !look {
@@ -225,7 +225,7 @@ func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.A
 	if problem := r.client.problemOf(shards); problem != "" {
 		r.problems = append(r.problems, problem)
 	}
-	for _, field := range db.Layout.Fields { // SumNumbers leaves NaN out
+	for _, field := range db.Layout.Fields { // a query leaves NaN out
 		answers[field.Name] = book.Answer{Value: shards.Add(field), At: b.At}
 	}
 	return answers, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"math"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -113,20 +114,19 @@ func (e *Edit) sum(ctx context.Context, field layout.Field) (a Answer, err error
 
 // Sum asks what the shards of a counter hold of a field at a time; the zero time is now.
 func (books Books) Sum(ctx context.Context, counter string, field layout.Field, at time.Time) (Answer, error) {
-	value, _, at, err := books.SumNumbers(ctx, counter, field, at)
-	return Answer{Value: value, At: at}, err
+	return books.SumFrom(ctx, counter, field, store.Double(math.Inf(-1)), at)
 }
 
-// SumNumbers is [Books.Sum] that also says of how many numbers.
-func (books Books) SumNumbers(ctx context.Context, counter string, field layout.Field, at time.Time) (*firestorepb.Value, int64, time.Time, error) {
-	value, n, at, err := books.db.SumNumbers(ctx, books.db.Layout.ShardsOf(counter), field.Shard, at)
+// SumFrom is [Books.Sum] of the shards that hold at least so much.
+func (books Books) SumFrom(ctx context.Context, counter string, field layout.Field, least *firestorepb.Value, at time.Time) (a Answer, err error) {
+	a.Value, a.Numbers, a.At, err = books.db.SumFrom(ctx, books.db.Layout.ShardsOf(counter), field.Shard, least, at)
 	if err != nil {
-		return nil, 0, at, fmt.Errorf("sum shards: %w", err)
+		return a, fmt.Errorf("sum shards: %w", err)
 	}
-	if limit, is := unset(field, n); is {
-		value = limit
+	if limit, is := unset(field, a.Numbers); is {
+		a.Value = limit
 	}
-	return value, n, at, nil
+	return a, nil
 }
 
 // SetBase sets what a field's total holds beyond its shards. No later import brings back the number that the total has

@@ -20,8 +20,9 @@ import (
 // Answer is what a field's source held at a time: the sum of a field of the shards, or what a query says of
 // documents.
 type Answer struct {
-	Value *firestorepb.Value // an integer, a double, or null
-	At    time.Time
+	Value   *firestorepb.Value // an integer, a double, or null
+	At      time.Time
+	Numbers int64 // that a sum of shards is of
 }
 
 // Change is what an answer changes of a field.

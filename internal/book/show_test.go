@@ -30,7 +30,7 @@ func shown(t interface{ Fatal(...any) }, books Books, more values) *Book {
 	b.Base = Base{Counts: map[string]int64{"count": 0, "views": 0}, Replaced: map[string]int64{"likes": 0, "views": 0}}
 	b.wasBase = b.Base
 	doc.UpdateTime = timestamppb.New(at(1))
-	s := b.Show(map[string]Answer{"likes": {store.Int(5), at(4)}}, time.Time{})
+	s := b.Show(map[string]Answer{"likes": {Value: store.Int(5), At: at(4)}}, time.Time{})
 	if len(s.Changes) != 1 {
 		t.Fatal(s)
 	}
@@ -107,30 +107,30 @@ func TestShow(t *testing.T) {
 		early   bool
 		problem string
 	}{
-		"newer":                             {answer: Answer{store.Int(8), at(12)}, want: &Change{After: store.Int(8), Delta: 3}},
-		"newer, with a base":                {answer: Answer{store.Int(8), at(12)}, base: -10, want: &Change{After: store.Int(-2), Delta: -7}},
-		"newer than shown, and slow":        {answer: Answer{store.Int(8), at(5)}, want: &Change{After: store.Int(8), Delta: 3}},
-		"equal":                             {answer: Answer{store.Int(5), at(12)}, want: &Change{After: store.Int(5)}},
-		"as old as what is shown":           {answer: Answer{store.Int(8), at(4)}},
-		"older":                             {answer: Answer{store.Int(8), at(3)}},
-		"of nothing":                        {answer: Answer{null, at(12)}, want: &Change{After: store.Int(0), Delta: -5}},
-		"a fraction":                        {answer: Answer{half, at(12)}, want: &Change{After: store.Int(7), Delta: 2}},
-		"infinite":                          {answer: Answer{infinite, at(12)}, problem: "not finite"},
-		"beyond an int64":                   {answer: Answer{store.Int(math.MaxInt64), at(12)}, base: 1, problem: "beyond"},
-		"another number, and older":         {more: values{"likes": store.Int(9)}, answer: Answer{store.Int(8), at(9)}, early: true},
-		"another number":                    {more: values{"likes": store.Int(9)}, answer: Answer{store.Int(8), at(10)}, want: &Change{After: store.Int(8), Delta: -1, Drift: 4}},
-		"another number, which is right":    {more: values{"likes": store.Int(8)}, answer: Answer{store.Int(8), at(12)}, want: &Change{After: store.Int(8), Drift: 3}},
-		"a fraction in its place":           {more: values{"likes": half}, answer: Answer{store.Int(8), at(12)}, want: &Change{After: store.Int(8), Delta: 1, Drift: 2}},
-		"null in its place":                 {more: values{"likes": null}, answer: Answer{store.Int(8), at(12)}, want: &Change{After: store.Int(8), Delta: 8, Drift: -5}},
-		"a text in its place":               {more: values{"likes": store.String("9")}, answer: Answer{store.Int(8), at(12)}, problem: "is no number"},
-		"a map in its place":                {more: values{"likes": store.Map(nil)}, answer: Answer{store.Int(8), at(12)}, problem: "is no number"},
-		"more than an increment can change": {more: values{"likes": store.Int(math.MinInt64)}, answer: Answer{store.Int(1), at(12)}, want: &Change{After: store.Int(1), Delta: math.MaxInt64, Drift: math.MinInt64}},
+		"newer":                             {answer: Answer{Value: store.Int(8), At: at(12)}, want: &Change{After: store.Int(8), Delta: 3}},
+		"newer, with a base":                {answer: Answer{Value: store.Int(8), At: at(12)}, base: -10, want: &Change{After: store.Int(-2), Delta: -7}},
+		"newer than shown, and slow":        {answer: Answer{Value: store.Int(8), At: at(5)}, want: &Change{After: store.Int(8), Delta: 3}},
+		"equal":                             {answer: Answer{Value: store.Int(5), At: at(12)}, want: &Change{After: store.Int(5)}},
+		"as old as what is shown":           {answer: Answer{Value: store.Int(8), At: at(4)}},
+		"older":                             {answer: Answer{Value: store.Int(8), At: at(3)}},
+		"of nothing":                        {answer: Answer{Value: null, At: at(12)}, want: &Change{After: store.Int(0), Delta: -5}},
+		"a fraction":                        {answer: Answer{Value: half, At: at(12)}, want: &Change{After: store.Int(7), Delta: 2}},
+		"infinite":                          {answer: Answer{Value: infinite, At: at(12)}, problem: "not finite"},
+		"beyond an int64":                   {answer: Answer{Value: store.Int(math.MaxInt64), At: at(12)}, base: 1, problem: "beyond"},
+		"another number, and older":         {more: values{"likes": store.Int(9)}, answer: Answer{Value: store.Int(8), At: at(9)}, early: true},
+		"another number":                    {more: values{"likes": store.Int(9)}, answer: Answer{Value: store.Int(8), At: at(10)}, want: &Change{After: store.Int(8), Delta: -1, Drift: 4}},
+		"another number, which is right":    {more: values{"likes": store.Int(8)}, answer: Answer{Value: store.Int(8), At: at(12)}, want: &Change{After: store.Int(8), Drift: 3}},
+		"a fraction in its place":           {more: values{"likes": half}, answer: Answer{Value: store.Int(8), At: at(12)}, want: &Change{After: store.Int(8), Delta: 1, Drift: 2}},
+		"null in its place":                 {more: values{"likes": null}, answer: Answer{Value: store.Int(8), At: at(12)}, want: &Change{After: store.Int(8), Delta: 8, Drift: -5}},
+		"a text in its place":               {more: values{"likes": store.String("9")}, answer: Answer{Value: store.Int(8), At: at(12)}, problem: "is no number"},
+		"a map in its place":                {more: values{"likes": store.Map(nil)}, answer: Answer{Value: store.Int(8), At: at(12)}, problem: "is no number"},
+		"more than an increment can change": {more: values{"likes": store.Int(math.MinInt64)}, answer: Answer{Value: store.Int(1), At: at(12)}, want: &Change{After: store.Int(1), Delta: math.MaxInt64, Drift: math.MinInt64}},
 	} {
 		b := shown(t, books, tt.more)
 		b.Base.Counts = map[string]int64{"count": tt.base}
 		b.wasBase = b.Base
 		before := proto.Clone(b.Doc)
-		s := b.Show(map[string]Answer{"likes": tt.answer, "unknown": {store.Int(1), at(12)}}, time.Time{})
+		s := b.Show(map[string]Answer{"likes": tt.answer, "unknown": {Value: store.Int(1), At: at(12)}}, time.Time{})
 		if !proto.Equal(before, b.Doc) {
 			t.Errorf("%s: the book itself has changed", name)
 		}
@@ -192,7 +192,7 @@ func TestReplaced(t *testing.T) {
 			b.baseVersion = time.Time{}
 		}
 		b.wasBase = b.Base
-		s := b.Show(map[string]Answer{"likes": {store.Int(1), at(12)}}, time.Time{})
+		s := b.Show(map[string]Answer{"likes": {Value: store.Int(1), At: at(12)}}, time.Time{})
 		if s.Changes[0].Replaced != tt.replaced || (len(s.Writes) == 2) != tt.writes {
 			t.Errorf("%s: %+v with %d writes", name, s.Changes, len(s.Writes))
 			continue
@@ -208,7 +208,7 @@ func TestReplaced(t *testing.T) {
 		}
 		resp := &firestorepb.CommitResponse{WriteResults: []*firestorepb.WriteResult{{UpdateTime: timestamppb.New(at(20))}, {UpdateTime: timestamppb.New(at(20))}}}
 		next, _ := s.Committed(resp)
-		if again := next.Show(map[string]Answer{"likes": {store.Int(2), at(22)}}, time.Time{}); again.Changes[0].Replaced != 0 || len(again.Writes) != 1 {
+		if again := next.Show(map[string]Answer{"likes": {Value: store.Int(2), At: at(22)}}, time.Time{}); again.Changes[0].Replaced != 0 || len(again.Writes) != 1 {
 			t.Errorf("%s, again: %+v", name, again.Changes)
 		}
 		if !b.HasBase() && b.Show(nil, time.Time{}).Writes != nil {
@@ -274,7 +274,7 @@ func TestSince(t *testing.T) {
 	t.Parallel()
 	books := booksOf(t, ofTests)
 	score := books.db.Layout.Counted[0]
-	early := map[string]Answer{"score": {store.Double(4), at(9)}}
+	early := map[string]Answer{"score": {Value: store.Double(4), At: at(9)}}
 	b := shown(t, books, nil)
 	b.Doc.Fields[layout.Rollup] = nil
 	s := b.Show(early, time.Time{})
@@ -292,13 +292,13 @@ func TestSince(t *testing.T) {
 	if !b.AsOf(score).IsZero() || b.Doc.GetFields()["score"] != nil {
 		t.Error("something is shown")
 	}
-	late := map[string]Answer{"score": {store.Double(5), at(11)}}
+	late := map[string]Answer{"score": {Value: store.Double(5), At: at(11)}}
 	if s := b.Show(late, time.Time{}); len(s.Changes) != 1 || !commit(s, 21).AsOf(score).Equal(at(11)) {
 		t.Errorf("%+v, want that the answer is shown", s)
 	}
 	other := *b
 	other.books = booksOf(t, layout.Place{Fields: "likes=count"})
-	left := *commit(other.Show(map[string]Answer{"likes": {store.Int(1), at(20)}}, time.Time{}), 21)
+	left := *commit(other.Show(map[string]Answer{"likes": {Value: store.Int(1), At: at(20)}}, time.Time{}), 21)
 	left.books = books
 	for name, b := range map[string]*Book{
 		"another counter's": ours(commit(s, 20), layout.CounterPath, store.String("counters/b")),
@@ -339,7 +339,7 @@ func TestShowsOneAnswerAfterAnother(t *testing.T) {
 				}
 				asked := rapid.SampledFrom(answers).Draw(t, "asked")
 				before := b.AsOf(likes)
-				s := b.Show(map[string]Answer{"likes": {store.Int(holds(asked)), at(asked)}}, time.Time{})
+				s := b.Show(map[string]Answer{"likes": {Value: store.Int(holds(asked)), At: at(asked)}}, time.Time{})
 				if len(s.Writes) == 0 {
 					return
 				}
