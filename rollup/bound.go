@@ -12,18 +12,17 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Each write of a shard deletes an entry of the index that sum() reads, and makes another. A query scans the deleted
-// ones over until they are collected, about an hour later: 92 writes a second leave 331,000 among 100 live ones. So a
-// busy counter's sums are bounded: its shards are listed by name now and then, which needs no such index, and their
-// least number is kept. Until the next listing a query asks for the sum and the count of those that hold at least
-// that, and another counts all. If the two counts differ, a shard is new, or holds less, or no number: list.
+// Each write of a shard leaves a deleted entry in the index that sum() reads, for about an hour: 92 writes a second leave
+// 331,000 among 100 live ones, and a query scans over them. So a busy counter's sums are bounded: its shards are listed
+// by name now and then, and their least number is kept. Until the next listing one query asks for the sum and the count
+// of shards that hold at least that, and another counts all. If the counts differ, the shards are listed.
 
 const (
-	// After busyAfter events a counter is busy, if each refresh began within two intervals of the one before. Until
-	// then a plain question scans that many entries at most, if the counter was quiet for an hour before.
+	// After busyAfter events a counter is busy, if each refresh began within two intervals of the one before. A plain
+	// question scans about that many deleted entries.
 	busyAfter = 1000
-	// A question that takes longer than slowQuestion makes it busy at once: another instance, or a client of the
-	// app's, may have written its shards for an hour. A lone query takes 20 to 40 ms.
+	// A question that takes longer than slowQuestion makes it busy at once: others may have written its shards for an hour.
+	// A lone query takes 20 to 40 ms.
 	slowQuestion = 250 * time.Millisecond
 	// After listEvery events the shards are listed again: the next questions scan no more entries. At 100 writes a second
 	// 100 shards are 3 reads a second.

@@ -61,16 +61,14 @@ func extensionShard(field string) (shard string, is bool) {
 	return strings.CutPrefix(field, layout.ExtensionShards+"/")
 }
 
-// Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), a
-// protocol buffer or JSON by its content type. A document may concern several counters, or none. Every
-// error is an [ErrPoison]: the event is of another database, of no document that counts, or can't be
-// read.
+// Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), a protocol buffer or JSON
+// by its content type. A document may concern several counters, or none. Every error is an [ErrPoison].
 func (c *Client) Decode(contentType string, data []byte) ([]Change, error) {
 	return decode(c.db.Layout, contentType, data)
 }
 
-// Named are the changes of a document of which only the path is known, such as counters/post-123/shards/7: a large
-// event comes without its document (firebase/firebase-functions#1370). Errors are those of [Client.Decode].
+// Named are the changes of a document of which only the path is known: a large event comes without its document
+// (firebase/firebase-functions#1370). Errors are those of [Client.Decode].
 func (c *Client) Named(path string) ([]Change, error) {
 	return named(c.db.Layout, c.db.Layout.Document(path))
 }
@@ -100,9 +98,8 @@ func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
 	return change, nil
 }
 
-// decode takes names from the documents in the event, never from its headers. A document that is no
-// shard may be counted for two counters: the one that it named before, from which it is gone, and the
-// one that it names now.
+// decode takes names from the documents in the event, never from its headers. A document that is no shard may be counted
+// for two counters: it is gone from the one that it named before.
 func decode(names layout.Layout, contentType string, data []byte) (list []Change, err error) {
 	before, after, err := documents(contentType, data)
 	if err != nil {
@@ -151,8 +148,7 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 }
 
 // Delta says which fields a change of a shard's document has changed, and by how much: after minus before, of which
-// either may be nil. What is no number counts 0, so a text in the place of 5 is −5. It is pure, and all that is
-// taken from an event: totals are asked for.
+// either may be nil. What is no number counts 0. It is all that is taken from an event: totals are asked for.
 func Delta(fields layout.Fields, before, after *firestorepb.Document) (changed []string, delta map[string]int64) {
 	for _, field := range fields {
 		was, is := before.GetFields()[field.Shard], after.GetFields()[field.Shard]

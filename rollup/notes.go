@@ -15,13 +15,12 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// What is true of one counter alone, and stays so, must not be answered with an error: the whole
-// subscription's deliveries slow down then, and all counters with them. Its events are acknowledged
-// for a note instead, see [store.Note], and a reconcile covers them soon.
+// An error slows down all deliveries of the subscription. So where one counter alone is the cause, its events are
+// acknowledged for a note, see [store.Note], and a reconcile covers them soon.
 
 const (
-	// noteDue is how long a note waits for its first reconcile, and how often an instance looks for
-	// notes. The pause doubles after each that fails.
+	// noteDue is how long a note waits for its first reconcile, and how often an instance looks for notes. After each
+	// reconcile that fails the pause doubles.
 	noteDue    = time.Minute
 	longestDue = 5 * time.Minute
 	// besideFor is how long a note waits for a revision that knows all its fields, since one relied on it: as long as
@@ -31,8 +30,8 @@ const (
 	notesAtOnce = 1000
 	// notedLimit is how long a counter may take, its queries included.
 	notedLimit = aggregationTimeout + 10*time.Second
-	// After rareAfter reconciles that failed, half an hour, the next ones are rare, as the walk's: each may cost
-	// the reads of queries that get no answer in their time.
+	// After rareAfter reconciles that failed, half an hour, the next ones are rare: each may cost the reads of queries that
+	// get no answer in their time.
 	rareAfter = 10
 	rareDue   = time.Hour
 	// noteTimeout bounds what noting takes: it is beside what an event has waited for already.

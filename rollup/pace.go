@@ -12,18 +12,16 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// pacer decides when a counter is refreshed, and for which fields, and when a collection's queries are asked again,
-// which is a recount. It has no clock and starts nothing: its methods are passed the time. W is who waits for an event
-// to be done.
+// pacer decides when a counter is refreshed, for which events, and when a collection's queries are asked again, which is
+// a recount. It has no clock and starts nothing: its methods are passed the time. W is who waits for an event.
 //
-// A counter has at most one refresh in flight. Refreshes are taken from a bucket that holds burst of them, and earns
-// one per least interval. So those of a quiet counter start at once, and a hot one has one per interval. Of several
-// instances, the one that wrote last goes on from memory, one interval after it began. The others come a little
-// later, look at the document first, and find that their events are shown: see [pacer.done].
+// A counter has at most one refresh in flight. A bucket holds burst refreshes, and earns one per least interval: a quiet
+// counter is refreshed at once, a hot one once per interval. The instance that wrote last goes on from memory. The
+// others come a little later, look at the document, and find that their events are shown: see [pacer.done].
 //
-// A collection has at most one recount in flight, and it covers only events that came before it began. A query costs a
-// read per 1,000 documents. So after N reads, the next recount waits for about N events, but no longer than
-// recountMax. The answers wait for the counter's next refresh, together with the events that they cover.
+// A collection has at most one recount in flight, which covers the events that came before it began. After N reads the
+// next one waits for about N events, but no longer than recountMax. Its answers, and the events that they cover, wait
+// for the counter's next refresh.
 type pacer[W any] struct {
 	least, most time.Duration  // between two refreshes, or recounts, and what failures stretch that to
 	burst       int            // refreshes that a quiet counter has at once, at least 1
@@ -42,13 +40,12 @@ type pacer[W any] struct {
 // allEvery is how often all fields of a counter are asked for while some change: the events of the others may be lost.
 const allEvery = time.Minute
 
-// mostLeft is how often in a row a counter's refresh is left to another instance. One of another revision may not show
-// the fields that events here wait for, and write the document once per interval for as long as it runs.
+// mostLeft is how often in a row a counter's refresh is left to another instance: one of another revision may never show
+// the fields that events here wait for.
 const mostLeft = 10
 
-// busyRefreshes in flight, beside one that ends, make an instance busy: it spends no bucket at once any more. 1,000
-// counters that begin together would be refreshed 5,000 times. At 10 to 40 ms each, 8 are 200 to 800 a second, about
-// what a core makes.
+// busyRefreshes in flight make an instance busy: it spends no bucket at once any more, or 1,000 counters that begin
+// together would be refreshed 5,000 times. At 10 to 40 ms each, 8 are about what a core makes.
 const busyRefreshes = 8
 
 // slowCommit is how long a commit takes at least that had to wait for its document.
@@ -60,8 +57,7 @@ type source struct {
 	documents string // which documents queries count, as [Change] has it; empty for the counter's shards
 }
 
-// backlog is what waits for the next refresh of a counter, or for the next recount of a collection, and what is in
-// flight.
+// backlog is what waits for a counter's next refresh, or a collection's next recount, and what is in flight.
 type backlog[W any] struct {
 	source
 	next, inFlight []*waiting[W]
@@ -99,9 +95,8 @@ type waiting[W any] struct {
 
 func (b *backlog[W]) empty() bool { return len(b.next)+len(b.answers) == 0 && !b.wanted }
 
-// crowd is how many events that change a number are no crowd's yet, at once. A crowd gets one refresh an interval, and
-// none of the bucket's at once: they show nothing that the next one doesn't, and use up what the document takes at once,
-// so that a commit of another instance keeps all of them waiting.
+// crowd is how many events at once that change a number are no crowd's yet. A crowd spends no bucket at once: those
+// refreshes show nothing that the next one doesn't, and another instance's commit would wait for all of them.
 const crowd = 2
 
 // due is when the next refresh or recount may start, or the backlog is forgotten.
@@ -129,9 +124,9 @@ func (p *pacer[W]) backlog(now time.Time, of source) *backlog[W] {
 	return b
 }
 
-// add takes an event, and returns those that are done: an event whose fields a strictly later one waits for, too, need
-// not wait. If this process dies the later one comes again, and what covers that covers both. It reports false if too
-// many wait already. A recount starts in time for the event's patience.
+// add takes an event, and returns those that are done: whoever waits for no field that a strictly later event doesn't
+// wait for. If this process dies that one comes again, and what covers it covers both. It reports false if too many wait
+// already. A recount starts in time for the event's patience.
 func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, event W) (done []W, ok bool) {
 	e := &waiting[W]{wait: wait{fields: change.Fields}, event: event, gone: change.Gone}
 	if e.timed = !change.At.IsZero() && !e.gone; e.timed { // of deletions alone no counter is made: they stand for nothing else
@@ -180,7 +175,7 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 	return done, true
 }
 
-// want has a field be counted of which nobody knows as of when the document shows it, though no event of it has come.
+// want has a recount ask for a field without an event, because nobody knows as of when the document shows it.
 func (p *pacer[W]) want(now time.Time, counter string, field layout.Field) {
 	of := source{counter, field.Counted.Documents()}
 	_, brings := p.backlog(now, source{counter: counter}).answers[field.Name]
@@ -193,7 +188,7 @@ func (p *pacer[W]) want(now time.Time, counter string, field layout.Field) {
 	p.moved(b)
 }
 
-// counts counts an event for the log, and for what a recount is worth.
+// counts counts an event, for the log and for what a recount is worth.
 func (b *backlog[W]) counts(e *waiting[W]) {
 	b.events++
 	if e.timed && (b.oldest.IsZero() || e.at.Before(b.oldest)) {
@@ -201,9 +196,8 @@ func (b *backlog[W]) counts(e *waiting[W]) {
 	}
 }
 
-// covers reports whether whatever covers an event covers the other, too: it is later, and of all its fields. Of one
-// without a time of its own nobody knows: a copy of it may have been acknowledged elsewhere, and not come again, for an
-// answer that is as old as its write.
+// covers reports whether whatever covers an event covers the other, too: it is later, and of all its fields. An event
+// without a time of its own covers nothing: a copy of it may have been acknowledged elsewhere for an older answer.
 func (w *waiting[W]) covers(other *waiting[W]) bool {
 	return w.timed && other.timed && !other.over && w.at.After(other.at) &&
 		!slices.ContainsFunc(other.fields, func(f string) bool { return !slices.Contains(w.fields, f) })
@@ -258,9 +252,8 @@ type released[W any] struct {
 	refused []W // to be delivered again
 }
 
-// done takes a refresh back. What a failed one was for goes again, with what has come meanwhile, until its patience
-// is over. Whoever found that another instance had just written leaves the next refresh to it, and looks again a
-// little later than that one is due.
+// done takes a refresh back. If it failed, its events go again, until its patience is over. If another instance had just
+// written, the next refresh is left to that, and this one looks again a little later.
 func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 	b := p.backlogs[f.source]
 	again, o := p.again(now, b, r.outcome), r.outcome
@@ -320,9 +313,8 @@ func (b *backlog[W]) bring(answers map[string]book.Answer) {
 	}
 }
 
-// recounted takes a recount back, and hands the answers to the counter's next refresh. Its events wait there until
-// these are shown. What a failed one was for goes again, as [pacer.done] has it. It notes events whose queries have no
-// answer in their time: maybe they take too long, and others' events need not wait for that.
+// recounted takes a recount back. Its answers go to the counter's next refresh, and its events wait there for these to
+// be shown. If it failed, they go again. If Firestore didn't answer in time they are noted, so that no others wait.
 func (p *pacer[W]) recounted(now time.Time, f flight, got asked) (s released[W]) {
 	b := p.backlogs[f.source]
 	again, events := p.again(now, b, got.outcome), slices.DeleteFunc(b.inFlight, func(w *waiting[W]) bool { return w.over })
@@ -372,8 +364,7 @@ func (s *released[W]) add(o outcome, list ...*waiting[W]) {
 	}
 }
 
-// pace says when a counter's next refresh may start. The bucket is the document's: it says itself from when on it may
-// be written again.
+// pace says when a counter's next refresh may start: the document itself says from when on it may be written again.
 func (p *pacer[W]) pace(now time.Time, b *backlog[W], f flight, r refreshed) {
 	switch {
 	case r.outcome == committed && r.wrote:
@@ -533,9 +524,8 @@ const (
 	permanent                // not committed, and going again will not help
 )
 
-// failure is the outcome of a refresh or recount that returned an error. If the counter itself is the cause, its
-// events are not answered with an error. A commit without an answer may wait for the locks of an app's transaction. If
-// Firestore answers nobody, nothing can be noted either.
+// failure is the outcome of a refresh or recount that returned an error. A commit without an answer may wait for the
+// locks of an app's transaction, so it counts as contended. If Firestore answers nobody, nothing can be noted either.
 func failure(err error) outcome {
 	switch {
 	case errors.Is(err, ErrDamagedBase), errors.Is(err, ErrExtensionRuns):
@@ -594,8 +584,8 @@ type flight struct {
 	even            bool // the next one is an interval later, whatever the bucket holds
 }
 
-// takes reports whether the refresh also covers what an event waits for: it takes over so many shards of the
-// extension's at most.
+// takes reports whether the refresh also covers an event of these fields: it takes over so many of the extension's
+// shards at most.
 func (f *flight) takes(fields []string) bool {
 	for _, field := range fields {
 		shard, is := extensionShard(field)
@@ -622,8 +612,7 @@ func (f *flight) after(earliest, now time.Time) time.Time {
 	return earliest.Add(f.interval)
 }
 
-// wait is what an event waits for: that its fields are shown as of a time that is no earlier than its write. Where
-// nobody knows one it is zero.
+// wait is what an event waits for: that its fields are shown as of a time or later; zero where nobody knows one.
 type wait struct {
 	fields []string // sorted
 	at     time.Time

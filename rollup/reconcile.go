@@ -62,8 +62,8 @@ type reconciling struct {
 	remade bool // the app has made its document again
 }
 
-// run reconciles the counter, and removes the remains of one that is over. It reports whether the counter is to be
-// reconciled again: it is back, or events that came while it was being deleted were acknowledged for its note.
+// run reconciles the counter, and removes the remains of one that is over. It reports whether to reconcile it again: it
+// is back, or events that came while it was being deleted were acknowledged for its note.
 func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 	c, counter := r.client, r.report.Counter
 	for more, early := true, 0; more && err == nil && ctx.Err() == nil; {
@@ -160,9 +160,8 @@ func (r *reconciling) find(ctx context.Context) (*book.Book, error) {
 	return b, b.Unusable
 }
 
-// answers are those that the document must show. These are the answers that differ from what it shows, those of fields
-// that it shows as of an unknown time, and all counts of documents, because each walk would ask again for one whose
-// time stays old. For a note, and if there is no base, the document must show all of them.
+// answers are those that the document must show: those that differ from what it shows, or of which nobody knows as of
+// when it shows them; all counts of documents, or each walk would ask again; and for a note, or without a base, all.
 func (r *reconciling) answers(ctx context.Context, moved extension.Moved) (map[string]book.Answer, error) {
 	b := moved.Book
 	answers, err := r.sums(ctx, b)
@@ -186,8 +185,8 @@ func (r *reconciling) answers(ctx context.Context, moved extension.Moved) (map[s
 	return answers, nil
 }
 
-// sums asks for the sums of the shards, as of the time of the book. If a shard holds no whole number, or if each shard
-// is to be looked at, it reads the shards, and names what is wrong with them.
+// sums asks for the sums of the shards, as of the time of the book. If one holds no whole number, or each is to be looked
+// at, it reads the shards, and names what is wrong with them.
 func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.Answer, error) {
 	db, collection := r.client.db, r.client.db.Layout.ShardsOf(b.Counter)
 	answers := map[string]book.Answer{}
@@ -244,9 +243,8 @@ func (r *reconciling) foreign(ctx context.Context, b *book.Book, others error) e
 	return others
 }
 
-// endHolds ends holds that are over. It costs a read per field with a limit. If each shard is looked at, it looks at
-// all fields, because a restore may have lost the entries of holds. This reconcile looks at the shards as they were
-// before.
+// endHolds ends holds that are over, for a read per field with a limit. If each shard is looked at, so are all fields: a
+// restore may have lost the entries of holds.
 func (r *reconciling) endHolds(ctx context.Context, b *book.Book) error {
 	if r.held || r.opts.DryRun {
 		return nil
@@ -264,8 +262,7 @@ func (r *reconciling) endHolds(ctx context.Context, b *book.Book) error {
 	return nil
 }
 
-// ask asks all queries of a counter that was named. A walk asks those that nothing has asked for long, within the
-// budget.
+// ask asks all queries of a counter that was named; a walk those that nothing has asked for long, within its budget.
 func (r *reconciling) ask(ctx context.Context, b *book.Book) error {
 	var due layout.Fields
 	for _, field := range r.client.db.Layout.Counted {
@@ -303,8 +300,8 @@ func (r *reconciling) unfinished(b *book.Book) error {
 	return nil
 }
 
-// gone is for a counter whose document is missing. If it has shards and no base, it was never rolled up: gone makes its
-// document, unless the app makes documents. If the app's own document has been gone for long, the counter is over.
+// gone is for a counter whose document is missing. If it was never rolled up, and has shards, gone makes its document,
+// unless the app makes documents. If the app's own document has been gone for long, the counter is over.
 func (r *reconciling) gone(ctx context.Context, b *book.Book) (made bool, err error) {
 	if r.report.Gone = true; !b.HasBase() {
 		if !r.opts.DryRun {

@@ -68,8 +68,8 @@ type Summary struct {
 	Failed   int   `json:"failed"`   // counters that could not be checked or repaired
 	Problems int   `json:"problems"` // counters with a problem that a reconcile can't repair
 	Reads    int64 `json:"reads"`    // that counting documents took
-	// Noted is how many counters, of up to 1,000, have events that were acknowledged and can't be
-	// counted yet, since NotedSince the first: a reconcile of all looks at them first.
+	// Noted is how many counters, of up to 1,000, have events that were acknowledged and can't be counted yet, the first
+	// since NotedSince.
 	Noted      int       `json:"noted"`
 	NotedSince time.Time `json:"noted_since,omitzero"`
 	Done       bool      `json:"done"` // whether the last counter was reached
@@ -101,8 +101,8 @@ func (s *Summary) add(r Report, err error) {
 // pageSize is how many counters one page lists.
 const pageSize = 100
 
-// counterLimit is how long one counter may take. The largest ones take seconds. One that waits for a
-// killed process's locks takes a minute, and is left to the next walk.
+// counterLimit is how long one counter may take. The largest take seconds. One that waits for a killed process's locks
+// is left to the next walk.
 const counterLimit = 30 * time.Second
 
 // reconcileNotes reconciles what is noted, in half of the time at most.
@@ -140,9 +140,8 @@ func (c *Client) afford(ctx context.Context) {
 	}
 }
 
-// ReconcileAll reconciles all counters, noted ones first (see [Roller.Add]), until the context ends. A
-// counter's failure is reported and passed over. If time runs out, that is no error, and the summary
-// isn't done. Errors are those of listing.
+// ReconcileAll reconciles all counters, noted ones first (see [Roller.Add]). It reports a counter's failure, and goes on.
+// If the context ends, the summary isn't done. Errors are those of listing.
 func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summary, error) {
 	opts = opts.withDefaults(ctx)
 	if !opts.DryRun {
@@ -220,9 +219,8 @@ func (o ReconcileOptions) withDefaults(ctx context.Context) ReconcileOptions {
 	return o
 }
 
-// reconcilePage returns how many counters are done, from the first on: the next walk goes on behind
-// them. The first ones of a walk have their whole limit, so every walk gets further than the one
-// before.
+// reconcilePage returns how many counters are done, from the first on: the next walk goes on behind them. A walk's first
+// ones have their whole limit, so every walk gets further than the one before.
 func (c *Client) reconcilePage(ctx context.Context, ids []string, opts ReconcileOptions, sum *Summary) int {
 	var mu sync.Mutex
 	var group errgroup.Group

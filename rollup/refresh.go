@@ -16,16 +16,14 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Each lost condition means that another writer was faster. A refresh leaves the rest to the next one; a reconcile has
-// no next one.
+// If others are faster, a refresh leaves the rest to the next one; a reconcile has no next one.
 var (
 	patience = store.Patience{Conflicts: 6, Doubts: 12, Yield: true}
 	thorough = store.Patience{Conflicts: 18, Doubts: 12}
 )
 
 // refresh asks what a counter's fields hold, and has its document show that, in one commit on condition of the
-// document's version. Doing it again is always safe. Errors: [ErrContention], [ErrDamagedBase], or the client
-// library's.
+// document's version. It may be repeated. Errors: [ErrContention], [ErrDamagedBase], or the client library's.
 func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
 	r := refreshing{client: c, flight: f, memory: c.take(f.counter), answers: map[string]book.Answer{}}
 	maps.Copy(r.answers, f.answers)
@@ -63,12 +61,9 @@ func (r *refreshing) run(ctx context.Context) error {
 // noticeGone is how often it is noted that something was counted below a missing document.
 const noticeGone = time.Minute
 
-// memory is what a client remembers of a counter. A refresh takes it out of the cache while it uses it, so that no
-// other call does.
+// memory is what a client remembers of a counter. A refresh takes it out of the cache while it uses it.
 type memory struct {
-	// document and base as this client wrote them last; nil if another writer is known to have written since: a commit
-	// on their condition would fail
-	book    *book.Book
+	book    *book.Book // as this client wrote it last; nil if somebody has written since, as far as is known
 	bound   bound
 	problem string // that was logged last
 }
@@ -107,8 +102,7 @@ type refreshing struct {
 }
 
 // plan is the commit that shows what the flight asks for. It is empty if all of that is shown already, or if another
-// instance will show it. If the remembered document says that nothing can be shown, the document is read: somebody may
-// have set it right.
+// instance will show it. If the remembered document can show nothing, it is read: somebody may have set it right.
 func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
 	remembered := r.known != nil
 	shown, err := r.planned(ctx)
@@ -223,9 +217,9 @@ func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 // the index.
 const waitingTimeout = 2 * time.Second
 
-// takeOver reads shards of the extension's that events name, and says what can be taken off them, as of when, and how
-// many reads that took. With looks it also looks for other shards that hold something, because events may be lost. If
-// that look fails, this is one of the problems, and those shards wait for the next time.
+// takeOver says what can be taken off shards of the extension's that events name, as of when, and how many reads that
+// took. With looks it looks for others that hold something, too, because events may be lost. If that fails, it is one of
+// the problems, and those shards wait for the next time.
 func (c *Client) takeOver(ctx context.Context, b *book.Book, named []string, looks bool) (m extension.Moved, at time.Time, reads int, err error) {
 	if !c.db.Layout.Extension {
 		return extension.Moved{Read: b, Book: b}, at, 0, nil
@@ -253,16 +247,20 @@ func (c *Client) takeOver(ctx context.Context, b *book.Book, named []string, loo
 	return m, at, reads + idle, err
 }
 
-// see notes as of when the document shows its fields, and whether another instance has refreshed it.
+// see notes what the document shows, and whether another instance has refreshed it.
 func (r *refreshing) see(b *book.Book) {
 	r.asOf, r.next = map[string]time.Time{}, b.Next()
-	changed := false
-	for _, field := range r.client.db.Layout.Shown() {
-		r.asOf[field.Name] = b.AsOf(field)
-		changed = changed || !r.asOf[field.Name].Equal(r.last[field.Name])
-	}
+	r.shows(b)
+	changed := slices.ContainsFunc(r.client.db.Layout.Shown(), func(f layout.Field) bool { return !r.asOf[f.Name].Equal(r.last[f.Name]) })
 	if r.last != nil && changed && b.At.Sub(b.Refreshed()) < r.flight.interval {
 		r.others++
+	}
+}
+
+// shows notes as of when a document shows its fields.
+func (r *refreshing) shows(b *book.Book) {
+	for _, field := range r.client.db.Layout.Shown() {
+		r.asOf[field.Name] = b.AsOf(field)
 	}
 	r.unknown = notShown(b)
 }
@@ -272,9 +270,8 @@ func notShown(b *book.Book) layout.Fields {
 	return slices.DeleteFunc(b.Unknown(), func(f layout.Field) bool { return f.Counted == nil })
 }
 
-// leaves reports whether what isn't shown yet is left for a moment to whoever refreshed the counter last, and will
-// again: less than an interval ago, or the document may not be written again yet. A commit that only waits for the
-// document would keep the other's next one waiting, too.
+// leaves reports whether what isn't shown yet is left to the instance that refreshed the counter less than an interval
+// ago, and will again; or the document may not be written yet. A commit now would keep that one's next waiting, too.
 func (r *refreshing) leaves(b *book.Book) bool {
 	if r.flight.hurries || len(r.flight.answers)+len(r.flight.shards) > 0 || !r.waits() { // nobody else knows of these shards
 		return false
@@ -290,8 +287,8 @@ func (r *refreshing) leaves(b *book.Book) bool {
 	return false
 }
 
-// ask asks for the sums of events that aren't shown as of their write, unless they were asked for since, and of what
-// was taken over. Beside them it asks for those of which nobody knows as of when they are shown, or for all.
+// ask asks for the sums that events wait for, unless an earlier attempt has, and of what was taken over. Beside them it
+// asks for those of which nobody knows as of when they are shown, or for all.
 func (r *refreshing) ask(ctx context.Context, b *book.Book) error {
 	var wanted, others layout.Fields
 	for _, field := range r.client.db.Layout.Fields {
@@ -328,10 +325,8 @@ func (r *refreshing) name(ctx context.Context, b *book.Book) {
 // committed is what follows from the commit.
 func (r *refreshing) committed(ctx context.Context, done book.Committed) {
 	if after := done.After; after != nil {
-		r.memory.book, r.unknown = after, notShown(after)
-		for _, field := range r.client.db.Layout.Shown() {
-			r.asOf[field.Name] = after.AsOf(field)
-		}
+		r.memory.book = after
+		r.shows(after)
 	}
 	log := r.client.log.With("counter", r.flight.counter)
 	if done.Full {

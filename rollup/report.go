@@ -20,13 +20,13 @@ import (
 type ReconcileOptions struct {
 	DryRun bool // only report what would be done
 
-	// Remove removes what is left of a counter whose document is missing, if nothing was written into its shards
-	// after that time, or whose deletion was cut short: shards.Client.Remove. It reports false if the counter is back,
-	// or time was too short. Without it such a counter is only reported.
+	// Remove removes what is left of a counter whose deletion was cut short, or whose document is missing, if nothing was
+	// written into its shards after that time: shards.Client.Remove. It reports false if the counter is back, or time was
+	// too short. Without it such a counter is only reported.
 	Remove func(ctx context.Context, counter string, since time.Time) (removed bool, err error)
 
-	// CleanupAfter is how long a document of the app's own has to be missing, since a reconcile found that, with
-	// nothing counted, before what is below it is removed; default 24h.
+	// CleanupAfter is how long a reconcile must have found a document of the app's own missing, with nothing counted,
+	// before what is below it is removed; default 24h.
 	CleanupAfter time.Duration
 
 	// The rest is for several counters.
@@ -35,13 +35,11 @@ type ReconcileOptions struct {
 	Parallel int
 	// Resume goes on where the last ReconcileAll ran out of time. A dry run doesn't.
 	Resume bool
-	// RecountAge is when ReconcileAll asks queries again that nothing has asked since, because events
-	// may be lost: default 24h. RecountReads is how many reads that, and queries never asked, may take:
-	// about 10,000 by default; none if negative. Counters that are named are always asked.
+	// RecountAge is when ReconcileAll asks queries again, because events may be lost: default 24h. RecountReads is how many
+	// reads that, and queries never asked, may take: about 10,000 by default; none if negative.
 	RecountAge   time.Duration
 	RecountReads int64
-	// Report is called for every counter, one call at a time, with the error if it failed; for named
-	// ones also if there is none.
+	// Report is called for every counter, one call at a time, with its error; if named, also for one that isn't there.
 	Report func(Report, error)
 
 	limit  time.Duration // for one counter
@@ -51,12 +49,8 @@ type ReconcileOptions struct {
 	noted bool
 }
 
-// defaultCleanupAfter is how long a document has to be gone.
-const defaultCleanupAfter = 24 * time.Hour
-
 const (
-	// defaultRecountAge and defaultRecountReads bound what ReconcileAll spends on counting again
-	// what no event has brought.
+	defaultCleanupAfter = 24 * time.Hour
 	defaultRecountAge   = 24 * time.Hour
 	defaultRecountReads = 10_000
 )
@@ -74,14 +68,10 @@ type Report struct {
 	Reads int64 `json:"reads,omitempty"` // that counting documents took
 
 	Adopted bool `json:"adopted,omitempty"` // it was never rolled up before
-	// Deleted says that what was left of it is removed, or would be: its deletion was cut short, or the
-	// app's document has been missing for long.
-	Deleted bool `json:"deleted,omitempty"`
-	Gone    bool `json:"gone,omitempty"` // there is no such counter
+	Deleted bool `json:"deleted,omitempty"` // what was left of it is removed, or would be
+	Gone    bool `json:"gone,omitempty"`    // there is no such counter
 
-	// Problem is what keeps the total from being right, and what to do about it; empty
-	// when nothing does.
-	Problem string `json:"problem,omitempty"`
+	Problem string `json:"problem,omitempty"` // what keeps the total from being right, and what to do about it
 }
 
 // FieldReport is what a reconcile found of one counted field.
@@ -89,11 +79,8 @@ type FieldReport struct {
 	Before int64 `json:"before"` // its total before
 	After  int64 `json:"after"`  // its total now, or what it would be
 
-	// Of the difference, what the document was behind: of events that are lost or on their way, and all of a field that
-	// is new.
-	Late int64 `json:"late"`
-	// What something else had added to the total; it was taken off.
-	Drift int64 `json:"drift"`
+	Late  int64 `json:"late"`  // of the difference, what the document was behind
+	Drift int64 `json:"drift"` // what something else had added to the total; it was taken off
 }
 
 // DoubleReport is what a reconcile found in a field that holds a double, such as an average. Before and After are null

@@ -23,14 +23,13 @@ type RollerOptions struct {
 	Burst      int
 	MaxPending int // events that may wait, default 5000
 	MaxFlushes int // counters refreshed side by side, default 64
-	// Patience is how long a counter's refreshes may fail in a row before its events stop waiting, default 15s. If other
-	// writers were always faster, or no commit had an answer, the counter is noted. Otherwise Add returns an error, and
-	// that is dear: Pub/Sub delivers again after 10 s at the earliest, and sends less of everything. Patience should be
-	// less than the time that events' contexts have.
+	// Patience is how long a counter's refreshes may fail in a row before its events stop waiting, default 15s; less than
+	// the time that events' contexts have. If other writers were always faster, or no commit had an answer, the counter is
+	// noted. Otherwise Add returns an error, and Pub/Sub sends less of everything.
 	Patience time.Duration
 
-	// RecountMax is how late a field that counts documents may be, default 60s. If an event's context has a deadline,
-	// its recount begins by three quarters of the time until then.
+	// RecountMax is how late a field that counts documents may be, default 60s. A recount begins by three quarters of the
+	// time that an event's context has.
 	RecountMax time.Duration
 }
 
@@ -73,14 +72,13 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 	return r
 }
 
-// Add returns once the fields of a change are shown as of its write or later, or were asked for since Add was called;
-// or once a later change of these fields waits, which comes again if this process dies. If only this counter can't be
-// rolled up, because of [ErrDamagedBase] or [ErrContention] for too long, Add notes the counter and returns: within
-// minutes a Roller that refreshes anything, or [Client.ReconcileAll], reconciles it.
+// Add returns once the fields of all changes of an event are shown as of its write or later, or were asked for since Add
+// was called; or once a later change of these fields waits, which comes again if this process dies. If only one counter
+// can't be rolled up, because of [ErrDamagedBase] or [ErrContention] for too long, Add notes it, and a Roller or
+// [Client.ReconcileAll] reconciles it within minutes.
 //
 // Errors: [ErrBusy]; [ErrClosed]; the context's, after which the change may have been counted; the client library's;
-// and if nothing could be noted, the reason for the note. Pass all changes of one event together: Add returns once all
-// are done.
+// and if nothing could be noted, the reason for the note.
 func (r *Roller) Add(ctx context.Context, changes ...Change) error {
 	if len(changes) == 1 {
 		return r.addOne(ctx, changes[0])
