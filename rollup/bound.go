@@ -78,22 +78,24 @@ func (b *bound) took(d time.Duration) {
 }
 
 // see notes what all shards hold.
-func (b *bound) see(fields layout.Fields, shards book.Shards) {
+func (b *bound) see(fields layout.Fields, docs book.Shards) {
 	b.since, b.least = 0, map[string]int64{}
 	for _, field := range fields {
-		least, all, of := int64(0), true, 0
-		for _, doc := range shards {
+		least, shards, numbers := int64(0), 0, 0
+		for _, doc := range docs {
 			if !field.CountedIn(store.IDOf(doc.GetName())) {
 				continue
 			}
-			of++
-			n, ok := store.Integer(doc.GetFields()[field.Shard])
-			_, has := doc.GetFields()[field.Shard]
-			if all = all && ok && has; of == 1 || n < least {
+			value, has := doc.GetFields()[field.Shard]
+			n, ok := store.Integer(value)
+			if shards++; shards == 1 || n < least {
 				least = n
 			}
+			if has && ok {
+				numbers++
+			}
 		}
-		if all && of > 0 {
+		if numbers == shards && shards > 0 {
 			b.least[field.Shard] = store.Sub(least, below)
 		}
 	}

@@ -114,12 +114,12 @@ func (b *backlog[W]) due() time.Time {
 func (p *pacer[W]) ahead() time.Duration { return p.least * time.Duration(p.burst-1) }
 
 // backlog is a source's, made if there is none.
-func (p *pacer[W]) backlog(now time.Time, of source) *backlog[W] {
-	b := p.backlogs[of]
+func (p *pacer[W]) backlog(now time.Time, src source) *backlog[W] {
+	b := p.backlogs[src]
 	if b == nil {
-		b = &backlog[W]{source: of, interval: p.least, earliest: now.Add(-p.ahead()), latest: now, all: now}
-		p.backlogs[of] = b
-		heap.Push(p.queue(of), b)
+		b = &backlog[W]{source: src, interval: p.least, earliest: now.Add(-p.ahead()), latest: now, all: now}
+		p.backlogs[src] = b
+		heap.Push(p.queue(src), b)
 	}
 	return b
 }
@@ -132,8 +132,8 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 	if e.timed = !change.At.IsZero() && !e.gone; e.timed { // of deletions alone no counter is made: they stand for nothing else
 		e.at = change.At
 	}
-	of, waited := source{change.Counter, change.Collection}, false
-	if b := p.backlogs[of]; b != nil {
+	src, waited := source{change.Counter, change.Collection}, false
+	if b := p.backlogs[src]; b != nil {
 		if e.shown(b.asOf) {
 			b.counts(e)
 			return []W{event}, true
@@ -161,7 +161,7 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 	if p.waiting >= p.maxWaiting {
 		return done, false
 	}
-	b := p.backlog(now, of)
+	b := p.backlog(now, src)
 	if change.moves() {
 		b.moves++
 	}
@@ -177,12 +177,12 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 
 // want has a recount ask for a field without an event, because nobody knows as of when the document shows it.
 func (p *pacer[W]) want(now time.Time, counter string, field layout.Field) {
-	of := source{counter, field.Counted.Documents()}
+	src := source{counter, field.Counted.Documents()}
 	_, brings := p.backlog(now, source{counter: counter}).answers[field.Name]
-	if b := p.backlogs[of]; brings || p.draining || b != nil && (!b.empty() || b.place < 0 || b.hopeless) {
+	if b := p.backlogs[src]; brings || p.draining || b != nil && (!b.empty() || b.place < 0 || b.hopeless) {
 		return
 	}
-	b := p.backlog(now, of)
+	b := p.backlog(now, src)
 	b.wanted, b.latest = true, now.Add(p.recountMax)
 	b.events++
 	p.moved(b)
@@ -451,8 +451,8 @@ type queue[W any] struct {
 }
 
 // queue is that of a source. Recounts have their own: they may take a minute.
-func (p *pacer[W]) queue(of source) *queue[W] {
-	if of.documents == "" {
+func (p *pacer[W]) queue(src source) *queue[W] {
+	if src.documents == "" {
 		return &p.refreshes
 	}
 	return &p.recounts

@@ -231,9 +231,9 @@ func (c *Client) reconcilePage(ctx context.Context, ids []string, opts Reconcile
 			if c.afford(ctx); ctx.Err() != nil {
 				return nil
 			}
-			one, cancel := context.WithTimeout(ctx, opts.limit)
+			soon, cancel := context.WithTimeout(ctx, opts.limit)
 			defer cancel()
-			r, err := c.Reconcile(one, id, opts)
+			r, err := c.Reconcile(soon, id, opts)
 			if err != nil && ctx.Err() != nil {
 				return nil // out of time, and seen again by the next walk
 			}

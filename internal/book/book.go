@@ -146,23 +146,23 @@ func (books Books) Get(ctx context.Context, from Reader, counters []string, othe
 func (books Books) CheckSettings(ctx context.Context, counters []string, docs Shards) ([]error, error) {
 	names := books.db.Layout
 	var unclear []int
-	var bases []string
+	var paths []string
 	for i, doc := range docs {
 		hosted, known := whose(names, nil, doc)
 		if doc != nil && (names.Path.Whole() || known && hosted != names.Hosted || !known && names.Hosted) {
-			unclear, bases = append(unclear, i), append(bases, names.BaseOf(counters[i]))
+			unclear, paths = append(unclear, i), append(paths, names.BaseOf(counters[i]))
 		}
 	}
 	others := make([]error, len(docs))
 	if len(unclear) == 0 {
 		return others, nil
 	}
-	found, _, err := books.db.GetPaths(ctx, []string{baseHosted, baseCounters}, bases...)
+	bases, _, err := books.db.GetPaths(ctx, []string{baseHosted, baseCounters}, paths...)
 	if err != nil {
 		return nil, fmt.Errorf("read bases: %w", err)
 	}
-	for i, doc := range found {
-		others[unclear[i]] = checkSettings(names, doc, docs[unclear[i]])
+	for i, base := range bases {
+		others[unclear[i]] = checkSettings(names, base, docs[unclear[i]])
 	}
 	return others, nil
 }

@@ -20,7 +20,7 @@ type Edit struct {
 	// Applied is called once this edit is known to be the one that was committed; may be nil.
 	Applied func()
 
-	again  layout.Fields     // whose totals change
+	totals layout.Fields     // that change
 	sums   map[string]Answer // :: field → what the shards hold of it
 	beside []*firestorepb.Write
 }
@@ -51,11 +51,11 @@ func (books Books) Edit(ctx context.Context, counter string, decide func(context
 	var life Life // that the command is about
 	_, err := books.db.CommitIf(ctx, editPatience, func(ctx context.Context) ([]*firestorepb.Write, error) {
 		last = nil
-		found, docs, err := books.Get(ctx, books.db, []string{counter}, marker)
+		list, docs, err := books.Get(ctx, books.db, []string{counter}, marker)
 		if err != nil {
 			return nil, fmt.Errorf("read counter: %w", err)
 		}
-		e := &Edit{Book: found[0].copy()}
+		e := &Edit{Book: list[0].copy()}
 		switch {
 		case docs[0] != nil: // also where the counter is gone, or being deleted, by now
 			last = tries[docs[0].GetFields()[markerTry].GetIntegerValue()]
@@ -138,7 +138,7 @@ func (e *Edit) SetBase(field layout.Field, n int64) {
 
 func (e *Edit) add(field layout.Field, n int64) {
 	put(&e.Base.Counts, field.Shard, n)
-	e.again = append(e.again, field)
+	e.totals = append(e.totals, field)
 }
 
 // SetTotal sets a field's total: its base is what that is beyond its shards. If the base would be beyond an int64,
@@ -179,7 +179,7 @@ func (e *Edit) Beside(writes ...*firestorepb.Write) { e.beside = append(e.beside
 // asked before, with the old base, is not shown any more.
 func (e *Edit) writes(ctx context.Context) ([]*firestorepb.Write, error) {
 	answers := map[string]Answer{}
-	for _, field := range e.again {
+	for _, field := range e.totals {
 		if !e.MayShow(field) { // the base changes, though nothing shows the total
 			continue
 		}

@@ -158,35 +158,35 @@ func (b *Book) Miss() Shown {
 // document of one that has shards: a snippet, or a client that writes shards itself, has made them. Where the app makes
 // documents, and where only documents are counted, it makes the base alone, by which walks find what is below.
 // It reports whether there is a document now. Errors are those of [Book.Make] and [store.DB.Transact].
-func (books Books) Appear(ctx context.Context, counter string, documents bool) (there bool, err error) {
+func (books Books) Appear(ctx context.Context, counter string, documents bool) (exists bool, err error) {
 	names := books.db.Layout
 	// Late events of a deleted counter come here. They look without a transaction, which would wait for the locks of
 	// a killed process, for up to a minute.
-	any := store.Query{Collection: names.ShardsOf(counter), Limit: 1, Names: true}
-	shards, err := books.db.Documents(ctx, any)
+	one := store.Query{Collection: names.ShardsOf(counter), Limit: 1, Names: true}
+	shards, err := books.db.Documents(ctx, one)
 	if err != nil || len(shards) == 0 && !documents {
 		return false, err
 	}
 	err = books.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		found, _, err := books.Get(ctx, tx, []string{counter})
+		list, _, err := books.Get(ctx, tx, []string{counter})
 		if err != nil {
 			return err
 		}
-		b := found[0]
-		if there = b.Doc != nil; there || b.HasBase() { // somebody was faster, or this was, and its answer is lost
+		b := list[0]
+		if exists = b.Doc != nil; exists || b.HasBase() { // somebody was faster, or this was, and its answer is lost
 			return nil
 		}
-		shards, err := tx.Documents(ctx, any)
+		shards, err := tx.Documents(ctx, one)
 		switch {
 		case err != nil:
 			return err
 		case len(shards) > 0 && !names.Hosted:
-			there = true
+			exists = true
 			return b.Make(ctx, tx, 0, 0)
 		case len(shards) > 0 || documents:
 			tx.Write(b.writeBase(nil, store.ServerTime(baseGone)))
 		}
 		return nil
 	})
-	return there, err
+	return exists, err
 }
