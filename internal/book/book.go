@@ -81,9 +81,6 @@ func (s Shards) Of(field layout.Field) Shards {
 	return slices.DeleteFunc(slices.Clone(s), func(doc *firestorepb.Document) bool { return !field.CountedIn(store.IDOf(doc.GetName())) })
 }
 
-// Sum is the whole part of [Shards.Add]. It reports false of what isn't finite, or is beyond ±2⁶³.
-func (s Shards) Sum(field layout.Field) (int64, bool) { return Whole(s.Add(field)) }
-
 // unset is the limit that FIELDS declares, for the field that shows a limit, as long as no shard has a share of it:
 // whoever takes first, or sets a limit, makes the shards.
 func unset(field layout.Field, shares int64) (limit *firestorepb.Value, is bool) {

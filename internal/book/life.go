@@ -64,7 +64,7 @@ func (b *Book) begin(ctx context.Context, tx *store.Tx, total int64) (map[string
 	fields := map[string]*firestorepb.Value{}
 	for i, field := range b.names().Fields {
 		base := b.Base.Counts[field.Shard]
-		sum, ok := shards.Sum(field)
+		sum, ok := Whole(shards.Add(field))
 		if !ok {
 			return nil, fmt.Errorf("%w: the shards' sum of %s: set right what they hold", store.ErrNotInteger, field.Shard)
 		}

@@ -383,7 +383,7 @@ func (books Books) Commit(ctx context.Context, p store.Patience, plan func(conte
 		if len(last.Beside) > 0 { // whoever reads would see a number fall
 			return nil
 		}
-		return BaseAlone(writes)
+		return writes[1:]
 	}
 	var sent time.Time
 	resp, err := books.db.CommitIf(ctx, p, func(ctx context.Context) ([]*firestorepb.Write, error) {
@@ -399,9 +399,6 @@ func (books Books) Commit(ctx context.Context, p store.Patience, plan func(conte
 	c.After, _ = last.Committed(resp)
 	return c, nil
 }
-
-// BaseAlone are the writes of [Shown] without the first, the document's, which has no room for it.
-func BaseAlone(writes []*firestorepb.Write) []*firestorepb.Write { return writes[1:] }
 
 // Committed is the book after its commit of [Shown.Writes], whose answer says of which versions document and base
 // are now. It reports false if only a read can tell.
