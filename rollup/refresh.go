@@ -104,34 +104,31 @@ type refreshing struct {
 // plan is the commit that shows what the flight asks for. It is empty if all of that is shown already, or if another
 // instance will show it. If the remembered document can show nothing, it is read: somebody may have set it right.
 func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
-	remembered := r.known != nil
-	shown, err := r.planned(ctx)
-	if err == nil && remembered && len(shown.Writes) == 0 && r.memory.book == nil {
-		shown, err = r.planned(ctx)
+	if b := r.known; b != nil {
+		r.known = nil
+		if shown, err := r.show(ctx, b, false); err != nil || len(shown.Writes) > 0 || r.memory.book != nil {
+			return shown, err
+		}
 	}
-	return shown, err
+	r.shown = book.Shown{}
+	b, err := r.read(ctx)
+	switch {
+	case err != nil:
+		return book.Shown{}, err
+	case b.Doc == nil && b.HasBase() && b.Unusable == nil && !b.Deleting() && r.flight.makes && b.At.Sub(b.Base.Gone) > noticeGone:
+		return b.Miss(), nil // something was counted, so what is below the document stays for its whole time again
+	case b.Doc != nil && b.Deleting(): // the app made it again: its events come again after the deletion
+		return book.Shown{}, fmt.Errorf("%w: what was below the counter is being deleted", ErrContention)
+	case b.Doc == nil: // no document shows anything: counts stay in the shards, or end with them
+		return book.Shown{}, nil
+	case b.Unusable != nil:
+		return book.Shown{}, b.Unusable
+	}
+	return r.show(ctx, b, true)
 }
 
-// planned plans with the remembered document, or else reads it.
-func (r *refreshing) planned(ctx context.Context) (book.Shown, error) {
-	b, looked := r.known, r.known == nil
-	r.known, r.shown = nil, book.Shown{}
-	if looked {
-		var err error
-		if b, err = r.read(ctx); err != nil {
-			return book.Shown{}, err
-		}
-		switch {
-		case b.Doc == nil && b.HasBase() && b.Unusable == nil && !b.Deleting() && r.flight.makes && b.At.Sub(b.Base.Gone) > noticeGone:
-			return b.Miss(), nil // something was counted, so what is below the document stays for its whole time again
-		case b.Doc != nil && b.Deleting(): // the app made it again: its events come again after the deletion
-			return book.Shown{}, fmt.Errorf("%w: what was below the counter is being deleted", ErrContention)
-		case b.Doc == nil: // no document shows anything: counts stay in the shards, or end with them
-			return book.Shown{}, nil
-		case b.Unusable != nil:
-			return book.Shown{}, b.Unusable
-		}
-	}
+// show plans with a document that was just looked at, or is remembered.
+func (r *refreshing) show(ctx context.Context, b *book.Book, looked bool) (book.Shown, error) {
 	r.see(b)
 	if len(r.flight.waits) > 0 && !r.waits() { // others were faster: what was asked for is shown, and newer answers need no commit
 		clear(r.answers)
