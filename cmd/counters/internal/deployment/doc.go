@@ -4,7 +4,10 @@
 //	destroy.go  its removal: what the list names, and what its prefix does
 //	plan.go     what is said before and afterwards
 //	graph.go    work side by side, as far as it doesn't depend on other work
-//	list.go     the list of resources: what each needs, what is wanted of it, its commands
+//	list.go     the list of resources: what each needs, what is wanted of it, its commands; APIs, accounts and their roles
+//	functions.go  the functions, who calls them and what calls them
+//	database.go   the database, TTL policy and indexes
+//	monitoring.go metrics, alerts, a dashboard, a budget
 //	rules.go    security rules, for which gcloud has no command
 //	wanted.go   what a deployer may ask for, and what is refused
 //	ceiling.go  what a day may cost, and what that leaves to each function
