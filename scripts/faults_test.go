@@ -434,6 +434,49 @@ var faults = []fault{
 	}},
 }
 
+// The faults of a web app's deployment that takes the extension's place.
+var faultsOfASuccessor = []fault{
+	{how: "somebody has taken the ceiling away", finding: "ceiling-missing", put: func(t *testing.T, d *damage) {
+		for _, name := range []string{"increment", "rollup", "reconcile"} {
+			delete(d.function(t, name, "labels"), "counters-most-per-day")
+			delete(d.env(t, name), "CEILING")
+		}
+	}},
+	{how: "somebody has raised the instances by hand", finding: "ceiling-exceeded", put: func(t *testing.T, d *damage) {
+		d.function(t, "increment", "serviceConfig")["maxInstanceCount"] = 900
+	}},
+	{how: "no index finds a member", finding: "members-not-indexed", put: func(t *testing.T, d *damage) {
+		d.index(t, "likes_members", "member", map[string]any{"queryScope": "COLLECTION", "state": "READY", "fields": []any{map[string]any{"fieldPath": "member", "order": "ASCENDING"}}})
+	}},
+	{how: "nobody hears what the extension's clients count", finding: "watch-missing", put: func(t *testing.T, d *damage) {
+		delete(d.Resources, d.key(t, "eventarc ", "/counters-watch-"))
+		delete(d.Resources, d.key(t, "pubsub ", "-counters-watch-"))
+	}},
+	{how: "rules keep the extension's clients out", finding: "rules-extension", shows: true, put: func(t *testing.T, d *damage) {
+		d.rules("service cloud.firestore { match /databases/{d}/documents { match /posts/{post} { allow read: if true; } } }")
+	}},
+	// Its document stays when this was shown: it is the last.
+	{how: "the extension still runs", finding: "extension-runs", shows: true, put: func(t *testing.T, d *damage) {
+		d.set(t, "_firebase_ext_/sharded_counter", map[string]any{"workers": []any{}})
+	}},
+}
+
+// The same of a deployment for a web app that takes the extension's place.
+func TestFaultsOfASuccessorAreNamedAndMended(t *testing.T) {
+	if !*allFaults {
+		t.Skip("all faults take a quarter of an hour: -faults.all")
+	}
+	t.Parallel()
+	p := startProject(t, "--active=firestore", "--database=us-central1")
+	i := install(t, p)
+	i.must(t, "counters deploy --project a-project --location us-central1 --web-app https://app.example --extension --budget 100 --set 'COUNTERS=posts/{post}' --set FIELDS=likes")
+	if text, code := i.doctor(t); code != 0 || len(findings(text)) > 0 || strings.Contains(text, "NOT CHECKED") {
+		t.Fatalf("of a deployment in which nothing is wrong doctor says, with exit code %d:\n%s", code, text)
+	}
+	i.tryFaults(t, faultsOfASuccessor)
+	p.checkViolations(t)
+}
+
 // An installed program, alone in an empty folder, names each fault of a deployment, and its commands, as
 // they are printed, mend it. The deployment is one that the real gcloud has made. A few of the faults are
 // put into TestDeployForAWebApp's deployment, too.

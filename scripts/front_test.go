@@ -11,10 +11,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"math/big"
@@ -29,25 +27,18 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
-	"cloud.google.com/go/functions/apiv2/functionspb"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 )
 
 // front is the internet to a program that goes to Google's addresses: a proxy behind which a project
-// that fakegcp.py plays answers for googleapis.com, by REST and by gRPC, with an embedded Firestore. So
+// that fakegcp.py plays answers for googleapis.com, with an embedded Firestore. So
 // a program is tried as it is installed, with nothing in it that knows of tests.
 type front struct {
 	project   project
 	firestore *httputil.ReverseProxy // REST
 	documents *grpc.Server           // gRPC, handed on to the embedded Firestore
-	console   *grpc.Server           // gRPC of what fakegcp.py has by REST
 	rest      *httputil.ReverseProxy
 	tls       string // address
 }
@@ -62,12 +53,9 @@ func startFront(t *testing.T, p project, firestore string) (environment []string
 	t.Cleanup(func() { _ = conn.Close() })
 	f := &front{
 		project: p, firestore: proxyTo(t, "http://"+firestore, "owner"), rest: proxyTo(t, p.address, p.token),
-		documents: grpc.NewServer(grpc.ForceServerCodec(frames{}), grpc.UnknownServiceHandler(handOn(conn))), console: grpc.NewServer(),
+		documents: grpc.NewServer(grpc.ForceServerCodec(frames{}), grpc.UnknownServiceHandler(handOn(conn))),
 	}
-	functionspb.RegisterFunctionServiceServer(f.console, functions{project: p})
-	adminpb.RegisterFirestoreAdminServer(f.console, databases{project: p})
 	t.Cleanup(f.documents.Stop)
-	t.Cleanup(f.console.Stop)
 
 	certificate, authority := certificate(t)
 	google := httptest.NewUnstartedServer(http.HandlerFunc(f.answer))
@@ -165,8 +153,6 @@ func (f *front) answer(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"access_token":"fake","expires_in":3600,"token_type":"Bearer"}`)
 	case strings.HasPrefix(r.URL.Path, "/google.firestore.v1.Firestore/"):
 		f.documents.ServeHTTP(w, r)
-	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc"):
-		f.console.ServeHTTP(w, r)
 	case strings.Contains(r.URL.Path, "/documents"):
 		f.firestore.ServeHTTP(w, r)
 	default:
@@ -223,59 +209,4 @@ func handOn(to *grpc.ClientConn) grpc.StreamHandler {
 			}
 		}
 	}
-}
-
-// functions and databases are the two APIs that doctor asks by gRPC.
-type functions struct {
-	functionspb.UnimplementedFunctionServiceServer
-	project project
-}
-
-func (f functions) ListFunctions(ctx context.Context, r *functionspb.ListFunctionsRequest) (*functionspb.ListFunctionsResponse, error) {
-	return ask(ctx, f.project, "cloudfunctions/v2/"+r.GetParent()+"/functions", &functionspb.ListFunctionsResponse{})
-}
-
-func (f functions) ListRuntimes(ctx context.Context, r *functionspb.ListRuntimesRequest) (*functionspb.ListRuntimesResponse, error) {
-	return ask(ctx, f.project, "cloudfunctions/v2/"+r.GetParent()+"/runtimes", &functionspb.ListRuntimesResponse{})
-}
-
-type databases struct {
-	adminpb.UnimplementedFirestoreAdminServer
-	project project
-}
-
-func (d databases) GetDatabase(ctx context.Context, r *adminpb.GetDatabaseRequest) (*adminpb.Database, error) {
-	return ask(ctx, d.project, "firestore/v1/"+r.GetName(), &adminpb.Database{})
-}
-
-func (d databases) GetField(ctx context.Context, r *adminpb.GetFieldRequest) (*adminpb.Field, error) {
-	return ask(ctx, d.project, "firestore/v1/"+r.GetName(), &adminpb.Field{})
-}
-
-func (d databases) ListIndexes(ctx context.Context, r *adminpb.ListIndexesRequest) (*adminpb.ListIndexesResponse, error) {
-	return ask(ctx, d.project, "firestore/v1/"+r.GetParent()+"/indexes", &adminpb.ListIndexesResponse{})
-}
-
-// ask asks a project by REST. Of its answer, gRPC's is the same in another form.
-func ask[M proto.Message](ctx context.Context, p project, path string, answer M) (M, error) {
-	resp, err := p.ask(ctx, http.MethodGet, "/"+path, "")
-	if err != nil {
-		return answer, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return answer, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		var refusal struct {
-			Error struct{ Message, Status string }
-		}
-		code := codes.Unknown
-		if err := json.Unmarshal(text, &refusal); err == nil {
-			_ = code.UnmarshalJSON(fmt.Appendf(nil, "%q", refusal.Error.Status))
-		}
-		return answer, status.Error(code, refusal.Error.Message)
-	}
-	return answer, protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, answer)
 }

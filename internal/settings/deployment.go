@@ -26,6 +26,7 @@ type Deployment struct {
 	Watched          []string `json:"watched"`           // the path patterns of these triggers, in the same order
 	Indexes          []string `json:"indexes"`           // what queries need: collection group, scope and fields, with spaces between
 	Scanned          []string `json:"scanned"`           // the same in a database of the Enterprise edition, where a query without its index scans
+	Summed           []string `json:"summed"`            // fields that a sum() works on by their own indexes, each as collection group and field path
 	Hosted           bool     `json:"hosted"`            // the counters' documents are the app's
 	Auth             string   `json:"auth"`              // who may call Increment
 	MakesForAnybody  bool     `json:"makes_for_anybody"` // increments make counters without bound, where IAM lets everybody in
@@ -99,7 +100,13 @@ func ForDeployment(given []string) (Deployment, error) {
 		ReconcileTimeout: int(math.Ceil((s.ReconcileDeadline + reconcileGrace).Seconds())),
 	}
 	sums, counted := s.Fields.Split()
+	for _, field := range sums {
+		d.Summed = append(d.Summed, s.Shards+" "+layout.FieldPath(field.Shard))
+	}
 	for _, field := range counted {
+		if sum := field.Counted.Collection + " " + layout.FieldPath(strings.Split(field.Counted.Sum, ".")...); field.Counted.Sum != "" && !slices.Contains(d.Summed, sum) {
+			d.Summed = append(d.Summed, sum)
+		}
 		if index := IndexOf(field.Counted, false); index != "" && !slices.Contains(d.Indexes, index) {
 			d.Indexes = append(d.Indexes, index)
 		}

@@ -66,7 +66,7 @@ func TestDeployment(t *testing.T) {
 	}
 	environment := d.Environment
 	d.Environment = nil
-	if want := (settings.Deployment{Database: "social", Counters: "teams/{team}/posts/{post}", Collection: "posts", Shards: "parts", ShardFields: []string{"likes", "count"},
+	if want := (settings.Deployment{Database: "social", Counters: "teams/{team}/posts/{post}", Collection: "posts", Shards: "parts", ShardFields: []string{"likes", "count"}, Summed: []string{"parts likes", "parts count", "ratings a.b"},
 		Collections: []string{"comments", "ratings"}, Watched: []string{"teams/{team}/posts/{post}/comments/{document}", "teams/{team}/posts/{post}/ratings/{document}"}, Scanned: []string{"comments COLLECTION kind", "ratings COLLECTION a.b", "counter_requests COLLECTION until", "counter_requests COLLECTION due"}, Auth: "appcheck", ReconcileTimeout: 121}); !reflect.DeepEqual(d, want) {
 		t.Errorf("%+v\nwant %+v", d, want)
 	}

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Cloud is a project on Google Cloud. What is there is read by its APIs, with gcloud's own token; what changes is
-// changed by gcloud.
+// Cloud is a project on Google Cloud. What is there is read by its APIs, with gcloud's own token, or with what [Reading]
+// is given; what changes is changed by gcloud.
 type Cloud struct {
 	Said io.Writer // for whoever waits
 	Me   string    // how this program is called in what it says
@@ -27,11 +27,15 @@ type Cloud struct {
 	Gcloud func(ctx context.Context, words ...string) (string, error)
 	HTTP   http.RoundTripper
 
+	reads          bool       // and changes nothing: HTTP has credentials of its own
 	saying         sync.Mutex // what is done side by side speaks of itself
 	project, token string
 	mu             sync.Mutex
 	read           map[string]*answer // :: address
 }
+
+// Reading reads by something that has credentials.
+func Reading(by http.RoundTripper) *Cloud { return &Cloud{HTTP: by, reads: true, Said: io.Discard} }
 
 func (c *Cloud) say(format string, args ...any) {
 	c.saying.Lock()
@@ -59,8 +63,8 @@ func refusedWith(err error, code int) bool {
 	return ok && r.Code == code
 }
 
-// off reports whether an API refuses because it isn't turned on, as far as it knows by now.
-func off(err error) bool {
+// Off reports whether an API refuses because it isn't turned on, as far as it knows by now.
+func Off(err error) bool {
 	r, ok := errors.AsType[*Refused](err)
 	return ok && r.Reason == "SERVICE_DISABLED"
 }
@@ -77,6 +81,16 @@ func (c *Cloud) login(ctx context.Context) error {
 	c.token = strings.TrimSpace(token)
 	return nil
 }
+
+// Unread is that an address can't be read.
+type Unread struct {
+	Address string
+	Err     error
+}
+
+func (u *Unread) Error() string { return u.Err.Error() }
+
+func (u *Unread) Unwrap() error { return u.Err }
 
 // addressOf is where an API is: at Google's, or where gcloud goes instead.
 func addressOf(api string) string {
@@ -99,13 +113,19 @@ func (c *Cloud) Call(ctx context.Context, method, address string, body any) (Obj
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, addressOf(api)+path, sent)
+	server := "https://" + api + ".googleapis.com/"
+	if !c.reads {
+		server = addressOf(api)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, server+path, sent)
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
 	request.Header.Set("Content-Type", "application/json")
-	if api != "serviceusage" { // which alone is on in every project
+	if !c.reads {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if !c.reads && api != "serviceusage" { // which alone is on in every project
 		request.Header.Set("X-Goog-User-Project", c.project)
 	}
 	response, err := (&http.Client{Transport: c.HTTP}).Do(request)
@@ -156,8 +176,9 @@ func refusal(code int, text []byte) error {
 	return r
 }
 
-// get reads an address, once until it is forgotten. Of a list it reads all pages.
-func (c *Cloud) get(ctx context.Context, address string) (Object, error) {
+// Get reads an address, once until it is forgotten; nil is that nothing is there. Of a list it reads all pages. Its error
+// is an [Unread], and of a refusal a [Refused] too.
+func (c *Cloud) Get(ctx context.Context, address string) (Object, error) {
 	c.mu.Lock()
 	if c.read == nil {
 		c.read = map[string]*answer{}
@@ -169,7 +190,15 @@ func (c *Cloud) get(ctx context.Context, address string) (Object, error) {
 	}
 	c.mu.Unlock()
 	a.Do(func() { a.object, a.err = c.pages(ctx, address) })
-	return a.object, a.err
+	if a.err == nil {
+		return a.object, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.read[address] == a { // whoever tries again asks again
+		delete(c.read, address)
+	}
+	return nil, &Unread{address, a.err}
 }
 
 // forget has what is read from now on be read anew.
@@ -302,4 +331,18 @@ func (c *Cloud) patiently(ctx context.Context, what string, do func() error) err
 		}
 		pause = min(2*pause, 10*time.Second)
 	}
+}
+
+// Read reads a place; nil is that nothing is there. It is patient with a platform that is busy, and not with an API that
+// is off, which may be so for good.
+func (c *Cloud) Read(ctx context.Context, what string, place Place) (object Object, err error) {
+	var offErr error
+	err = c.patiently(ctx, what, func() (err error) {
+		object, err = place.read(ctx, c)
+		if Off(err) {
+			offErr, err = err, nil
+		}
+		return err
+	})
+	return object, errors.Join(err, offErr)
 }

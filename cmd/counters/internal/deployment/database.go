@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -21,7 +22,7 @@ func (b *Builder) inDatabase(group string) []string {
 func (b *Builder) field(name, group, field string, words ...string) Resource {
 	return Resource{
 		Name: name, Needs: []string{"APIs", "database"}, Alone: "the database's fields", Shared: name,
-		Place: Place{Address: "firestore/v1/" + b.in() + "/databases/" + b.Settings.Database + "/collectionGroups/" + group + "/fields/" + field},
+		Place: Place{Address: "firestore/v1/" + b.in() + "/databases/" + b.Settings.Database + "/collectionGroups/" + url.PathEscape(group) + "/fields/" + url.PathEscape(field)},
 		Make:  []Command{gcloud(words...)}, Change: []Command{gcloud(words...)},
 		Remove: []Command{gcloud(b.clear(group, field)...)},
 	}
@@ -31,7 +32,7 @@ func (b *Builder) field(name, group, field string, words ...string) Resource {
 func (r Resource) asWanted() Resource {
 	of := r
 	r.Ours = func(there Object) bool {
-		_, lines := of.differences(there)
+		_, lines := of.Differences(there)
 		return len(lines) == 0
 	}
 	return r
@@ -62,20 +63,20 @@ func (b *Builder) kept(group, field string) Resource {
 	return r
 }
 
-// indexed is a field's index that an earlier deployment turned off.
-func (b *Builder) indexed(group, field string) Resource {
+// indexed is a field's index that somebody turned off, such as an earlier deployment.
+func (b *Builder) indexed(group, field, why string) Resource {
 	r := b.field("the index of "+group+"."+field, group, field, b.clear(group, field)...)
 	r.Make, r.Remove, r.Differs = nil, nil, func(there Object) []string {
 		if !isExempt(there) {
 			return nil
 		}
-		return []string{"is turned on again: the documents are the app's now"}
+		return []string{"is turned on again: " + why}
 	}
 	return r
 }
 
 func isExempt(field Object) bool {
-	return field != nil && len(objects(field.At("indexConfig.indexes"))) == 0
+	return field != nil && len(Objects(field.At("indexConfig.indexes"))) == 0
 }
 
 // Exempt are the fields whose indexes are turned off unless they are to be kept, as collection group and field.
@@ -133,6 +134,10 @@ func (b *Builder) database() (all []Resource) {
 	if b.enterprise() {
 		return all // where no field has an index by itself
 	}
+	for _, summed := range b.Settings.Summed {
+		group, field, _ := strings.Cut(summed, " ")
+		all = append(all, b.indexed(group, field, "sum() works on it"))
+	}
 	exempt := b.Exempt()
 	for _, f := range exempt {
 		all = append(all, b.exempt(f[0], f[1]))
@@ -144,7 +149,7 @@ func (b *Builder) database() (all []Resource) {
 		switch {
 		case slices.Contains(exempt, [2]string{group, name}):
 		case b.Settings.Hosted && before != nil && !wasHosted && name != layout.Rollup:
-			all = append(all, b.indexed(group, name))
+			all = append(all, b.indexed(group, name, "the documents are the app's now"))
 		case !b.Settings.Hosted || before == nil || name == layout.Rollup:
 			all = append(all, b.kept(group, name))
 		}
@@ -187,17 +192,23 @@ func (b *Builder) index(words []string) Resource {
 	return Resource{
 		Name: name, Needs: []string{"APIs", "database"}, Alone: "the database's fields", Shared: name,
 		Place: Place{Address: "firestore/v1/" + b.in() + "/databases/" + b.Settings.Database + "/collectionGroups/" + group + "/indexes", List: "indexes", Is: func(index Object) bool {
-			var has []string
-			for _, field := range objects(index["fields"]) {
-				if field.Text("fieldPath") != "__name__" {
-					has = append(has, field.Text("fieldPath"))
-				}
-			}
-			return strings.Contains(index.Text("name"), "/collectionGroups/"+group+"/") && index.Text("queryScope") == scope && slices.Equal(has, fields)
+			return strings.Contains(index.Text("name"), "/collectionGroups/"+group+"/") && index.Text("queryScope") == scope && serves(index, fields)
 		}},
 		Make:   []Command{gcloud(append(create, "--async", "--format=none")...)},
 		Remove: []Command{gcloud("firestore", "indexes", "composite", "delete", path.Base(b.Look(name).Text("name")), b.project(), "--database="+b.Settings.Database)},
 	}
+}
+
+// serves reports whether an index is of these fields: those that are compared with one value each may come in any
+// order, and the last one is last.
+func serves(index Object, fields []string) bool {
+	var has []string
+	for _, field := range Objects(index["fields"]) {
+		if path := field.Text("fieldPath"); path != "__name__" {
+			has = append(has, path)
+		}
+	}
+	return len(has) == len(fields) && has[len(has)-1] == fields[len(fields)-1] && slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(fields)))
 }
 
 // groupIndex is the index of one field in a collection group, beside those that every field has.
@@ -216,7 +227,7 @@ func (b *Builder) groupIndex(group, field string) Resource {
 	}}}
 	r.Make = r.Change
 	r.Differs = func(there Object) []string {
-		if slices.ContainsFunc(objects(there.At("indexConfig.indexes")), named("queryScope", "COLLECTION_GROUP")) {
+		if slices.ContainsFunc(Objects(there.At("indexConfig.indexes")), named("queryScope", "COLLECTION_GROUP")) {
 			return nil
 		}
 		return []string{"is made"}

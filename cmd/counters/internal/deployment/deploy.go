@@ -96,7 +96,7 @@ func (d *Deployer) Deploy(ctx context.Context) (err error) {
 	if err := d.write(); err != nil {
 		return err
 	}
-	if apis := d.resource("APIs"); len(apis.commands(d.lookAt("APIs"))) > 0 {
+	if apis := d.resource("APIs"); len(apis.Commands(d.lookAt("APIs"))) > 0 {
 		if err := d.turnOn(ctx, apis); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (d *Deployer) Deploy(ctx context.Context) (err error) {
 // turnOn turns APIs on, without which nothing else can be read, and reads it.
 func (d *Deployer) turnOn(ctx context.Context, apis Resource) error {
 	d.say("[%s] turns on APIs of %s\n", d.took(), d.Project)
-	for _, command := range apis.commands(d.lookAt("APIs")) {
+	for _, command := range apis.Commands(d.lookAt("APIs")) {
 		if err := d.patiently(ctx, "APIs", func() error { return d.run(ctx, command) }); err != nil {
 			return fmt.Errorf("can't turn APIs on in project %s: %w", d.Project, err)
 		}
@@ -257,36 +257,18 @@ func (d *Deployer) look(ctx context.Context) {
 
 // readOne reads a resource or a fact.
 func (d *Deployer) readOne(ctx context.Context, name string, place Place) {
-	var object Object
-	err := d.patientlyBusy(ctx, name, func() (err error) {
-		object, err = place.read(ctx, &d.Cloud)
-		return err
-	})
+	object, err := d.Read(ctx, name, place)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case err == nil:
 		d.there[name], d.seen[name] = object, true
 		delete(d.blind, name)
-	case off(err): // so there is nothing behind it, as far as anybody knows
+	case Off(err): // so there is nothing behind it, as far as anybody knows
 		d.off, d.seen[name], d.there[name] = true, true, nil
 	default:
 		d.blind[name] = err
 	}
-}
-
-// patientlyBusy is patience with a platform that is busy alone: an API that is off may be so for good.
-func (d *Deployer) patientlyBusy(ctx context.Context, name string, do func() error) error {
-	var offErr error
-	err := d.patiently(ctx, name, func() error {
-		err := do()
-		if off(err) {
-			offErr = err
-			return nil
-		}
-		return err
-	})
-	return errors.Join(err, offErr)
 }
 
 // refuse says what can't be deployed, before anything is made.
@@ -301,7 +283,7 @@ func (d *Deployer) refuse() error {
 	}
 	id := d.Settings.Database
 	database := d.lookAt("database")
-	on := !slices.Contains(d.resource("APIs").missingAPIs(d.lookAt("APIs")), "firestore.googleapis.com is turned on")
+	on := !slices.Contains(d.resource("APIs").MissingAPIs(d.lookAt("APIs")), "firestore.googleapis.com")
 	switch {
 	case database == nil && !d.CreateDatabase && !on:
 		return fmt.Errorf("there is no database, because Firestore is turned off in %[1]s. Add --create-database, or turn it on: gcloud services enable firestore.googleapis.com --project=%[1]s", d.Project)
@@ -320,11 +302,6 @@ func (d *Deployer) refuse() error {
 	return nil
 }
 
-func (r Resource) missingAPIs(there Object) []string {
-	_, lines := r.differences(there)
-	return lines
-}
-
 // change is a resource that differs from what is wanted.
 type change struct {
 	Resource
@@ -338,8 +315,8 @@ func (d *Deployer) changes() (all []change) {
 	list, _ := d.list()
 	for _, r := range list {
 		there := d.lookAt(r.Name)
-		_, lines := r.differences(there)
-		if commands := r.commands(there); len(commands) > 0 {
+		_, lines := r.Differences(there)
+		if commands := r.Commands(there); len(commands) > 0 {
 			all = append(all, change{r, there, lines, commands})
 		}
 	}
@@ -404,7 +381,7 @@ func (d *Deployer) bring(ctx context.Context, steps int) map[string]error {
 				return err
 			}
 			r := d.resource(r.Name)
-			commands := r.commands(d.lookAt(r.Name))
+			commands := r.Commands(d.lookAt(r.Name))
 			if len(commands) == 0 {
 				return nil
 			}

@@ -820,3 +820,34 @@ func TestProjectWithADomain(t *testing.T) {
 		t.Errorf("its builder is %s", got)
 	}
 }
+
+// busy answers that it is busy, and the second time what is there.
+type busy struct {
+	http.RoundTripper
+	asked int
+}
+
+func (b *busy) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.asked++; b.asked == 1 {
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: io.NopCloser(strings.NewReader("later"))}, nil
+	}
+	return b.RoundTripper.RoundTrip(r)
+}
+
+// An answer is remembered, and an error is not: who is patient with it would read it again and again.
+func TestABusyPlatformIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		by := &busy{RoundTripper: newPlatform()}
+		c := Reading(by)
+		for range 2 {
+			object, err := c.Read(t.Context(), "the database", Place{Address: inDatabase})
+			if err != nil || object.Text("locationId") != "us-central1" {
+				t.Errorf("%v, %v", object, err)
+			}
+		}
+		if by.asked != 2 {
+			t.Errorf("asked %d times, want 2", by.asked)
+		}
+	})
+}

@@ -121,17 +121,14 @@ func joined(commands []Command) string {
 // it is known what database is theirs. By the defaults, what is removed could be another deployment's.
 func (d *Deployer) knownSettings(ctx context.Context, r Removal) (known bool, err error) {
 	place := facts(&d.Wanted)["functions"]
-	var there Object
-	if err := d.patientlyBusy(ctx, "functions", func() (err error) {
-		there, err = place.read(ctx, &d.Cloud)
-		return err
-	}); err != nil && !off(err) {
+	there, err := d.Read(ctx, "functions", place)
+	if err != nil && !Off(err) {
 		return false, fmt.Errorf("can't read the functions of project %s: %w", d.Project, err)
 	}
 	said := false
 	for _, name := range []string{"rollup", "reconcile", "increment"} {
 		var regions []string
-		for _, function := range objects(there["functions"]) {
+		for _, function := range Objects(there["functions"]) {
 			parts := strings.Split(function.Text("name"), "/") // projects/p/locations/r/functions/f
 			if len(parts) != 6 || parts[5] != d.Prefix+"-"+name {
 				continue
@@ -204,7 +201,7 @@ func (d *Deployer) removals(ctx context.Context, asked Removal, known bool) (goe
 // othersTriggers reports whether there are triggers of others.
 func (d *Deployer) othersTriggers() bool {
 	own := regexp.MustCompile("^" + d.Prefix + "-(watch-[0-9a-f]{8}|rollup-[0-9]+)$")
-	return slices.ContainsFunc(objects(d.lookAt("triggers")["triggers"]), func(t Object) bool { return !own.MatchString(path.Base(t.Text("name"))) })
+	return slices.ContainsFunc(Objects(d.lookAt("triggers")["triggers"]), func(t Object) bool { return !own.MatchString(path.Base(t.Text("name"))) })
 }
 
 // byPattern is what the list doesn't name, and the prefix does: triggers of collections that were counted, all roles of
@@ -216,7 +213,7 @@ func (d *Deployer) byPattern(ctx context.Context, b *Builder) (all []removing) {
 	for _, job := range jobs {
 		member := "serviceAccount:" + d.Account(job)
 		var roles []string
-		for _, binding := range objects(d.lookAt("grants")["bindings"]) {
+		for _, binding := range Objects(d.lookAt("grants")["bindings"]) {
 			of, _ := binding["members"].([]any)
 			if role := binding.Text("role"); slices.Contains(of, any(member)) && !slices.Contains(roles, role) {
 				roles = append(roles, role)
@@ -230,7 +227,7 @@ func (d *Deployer) byPattern(ctx context.Context, b *Builder) (all []removing) {
 		}
 	}
 	first := d.lookAt("dashboard").Text("name")
-	for _, board := range objects(d.lookAt("dashboards")["dashboards"]) {
+	for _, board := range Objects(d.lookAt("dashboards")["dashboards"]) {
 		if id := board.Text("name"); board.Text("displayName") == d.Prefix && id != first {
 			add("dashboard "+id, nil, gcloud("monitoring", "dashboards", "delete", id, b.project()))
 		}

@@ -32,7 +32,7 @@ var goRuntime = regexp.MustCompile(`^go1[0-9]{2}$`)
 
 // runtimesOf are Go's runtimes that are generally available, sorted.
 func runtimesOf(known Object) (names []string) {
-	for _, runtime := range objects(known["runtimes"]) {
+	for _, runtime := range Objects(known["runtimes"]) {
 		if name := runtime.Text("name"); goRuntime.MatchString(name) && runtime.Text("stage") == "GA" && runtime.Text("environment") != "GEN_1" {
 			names = append(names, name)
 		}
@@ -223,7 +223,7 @@ func (b *Builder) triggers() (all []Resource) {
 			b.waits("subscription of "+name, Asked("eventarc", "triggers", "describe", name, b.project(), "--location="+b.TriggerLocation, "--format=value(transport.pubsub.subscription)"),
 				"trigger "+name, Place{Address: "eventarc/v1/" + at + "/triggers/" + name}, 70))
 	}
-	for _, there := range objects(b.Look("triggers")["triggers"]) {
+	for _, there := range Objects(b.Look("triggers")["triggers"]) {
 		name := path.Base(there.Text("name"))
 		if resource := "trigger " + name; b.isWatch(name) && !slices.Contains(watching, resource) {
 			all = append(all, Resource{

@@ -103,6 +103,9 @@ func (b *Builder) number() string {
 	return Asked("projects", "describe", b.Project, "--format=value(projectNumber)")
 }
 
+// turnedOn ends what is said of an API that is turned off.
+const turnedOn = " is turned on"
+
 func (b *Builder) apis() Resource {
 	wanted := APIs()
 	if len(b.WebApps) > 0 {
@@ -113,7 +116,7 @@ func (b *Builder) apis() Resource {
 	}
 	missing := func(there Object) (off []string) {
 		on := map[string]bool{}
-		for _, service := range objects(there["services"]) {
+		for _, service := range Objects(there["services"]) {
 			on[service.Text("config.name")] = true
 		}
 		for _, api := range wanted {
@@ -128,12 +131,23 @@ func (b *Builder) apis() Resource {
 		Name: "APIs", Place: Place{Address: "serviceusage/v1/" + b.in() + "/services?filter=state:ENABLED&pageSize=200"},
 		Differs: func(there Object) (lines []string) {
 			for _, api := range missing(there) {
-				lines = append(lines, api+" is turned on")
+				lines = append(lines, api+turnedOn)
 			}
 			return lines
 		},
 		Make: []Command{enable}, Change: []Command{enable}, Shared: "the APIs of the project",
 	}
+}
+
+// MissingAPIs are those that the resource of the APIs would turn on; none where it is another resource.
+func (r Resource) MissingAPIs(there Object) (off []string) {
+	_, lines := r.Differences(there)
+	for _, line := range lines {
+		if api, is := strings.CutSuffix(line, turnedOn); is {
+			off = append(off, api)
+		}
+	}
+	return off
 }
 
 // binding is a role that somebody has by a policy.

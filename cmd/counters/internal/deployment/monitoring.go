@@ -112,7 +112,7 @@ func (b *Builder) exclusion() Resource {
 }
 
 func (b *Builder) alerts() (all []Resource) {
-	there := objects(b.Look("alerts")["alertPolicies"])
+	there := Objects(b.Look("alerts")["alertPolicies"])
 	for i, policy := range b.documents("alerts") {
 		name := policy.Text("displayName")
 		resource := "alert " + name

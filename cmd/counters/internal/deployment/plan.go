@@ -131,7 +131,7 @@ Firebase SDK, put this into them, and see that no wider rule lets clients write 
 
 // extension are the functions of Firebase's Distributed Counter that keep the same fields.
 func (d *Deployer) extension() (names []string) {
-	for _, function := range objects(d.lookAt("functions")["functions"]) {
+	for _, function := range Objects(d.lookAt("functions")["functions"]) {
 		name := path.Base(function.Text("name"))
 		if is := strings.HasPrefix(name, "ext-") && (strings.HasSuffix(name, "-controllerCore") || strings.HasSuffix(name, "-worker")); is {
 			names = append(names, name)
@@ -142,7 +142,7 @@ func (d *Deployer) extension() (names []string) {
 
 // members are who may call Increment by a policy.
 func members(policy Object) (all []string) {
-	for _, binding := range objects(policy["bindings"]) {
+	for _, binding := range Objects(policy["bindings"]) {
 		of, _ := binding["members"].([]any)
 		for _, member := range of {
 			if binding.Text("role") == invokerRole && binding.Text("condition.expression") == "" {

@@ -37,8 +37,8 @@ func (o Object) Text(path string) string {
 	return ""
 }
 
-// objects are those in a list.
-func objects(list any) (all []Object) {
+// Objects are those in a list.
+func Objects(list any) (all []Object) {
 	items, _ := list.([]any)
 	for _, item := range items {
 		if object, ok := item.(map[string]any); ok {
@@ -62,12 +62,12 @@ type Place struct {
 func (p *Place) read(ctx context.Context, c *Cloud) (Object, error) {
 	address := p.Address
 	for {
-		object, err := c.get(ctx, address)
+		object, err := c.Get(ctx, address)
 		if err != nil || object == nil {
 			return nil, err
 		}
 		if p.List != "" {
-			items := objects(object[p.List])
+			items := Objects(object[p.List])
 			i := slices.IndexFunc(items, p.Is)
 			if i < 0 {
 				return nil, nil
@@ -115,9 +115,9 @@ type Resource struct {
 	Slow string
 }
 
-// differences are how something differs from what is wanted, a line each; none where it is as it should be. Where it
+// Differences are how something differs from what is wanted, a line each; none where it is as it should be. Where it
 // isn't there it is called missing.
-func (r *Resource) differences(there Object) (missing bool, lines []string) {
+func (r *Resource) Differences(there Object) (missing bool, lines []string) {
 	switch {
 	case there == nil:
 		return !r.Absent && len(r.Make) > 0, nil
@@ -125,13 +125,15 @@ func (r *Resource) differences(there Object) (missing bool, lines []string) {
 		return false, []string{"is taken away"}
 	case r.Differs != nil:
 		return false, r.Differs(there)
+	case r.Want == nil: // only that it is there
+		return false, nil
 	}
 	return false, differences(r.Want, there)
 }
 
-// commands are those that bring it to what is wanted.
-func (r *Resource) commands(there Object) []Command {
-	missing, lines := r.differences(there)
+// Commands are those that bring it to what is wanted.
+func (r *Resource) Commands(there Object) []Command {
+	missing, lines := r.Differences(there)
 	switch {
 	case missing:
 		return r.Make

@@ -1,7 +1,5 @@
 package doctor
 
-import "slices"
-
 // Budget is what the project's billing account is told of its costs.
 type Budget struct {
 	Off     bool   // the project has no billing
@@ -24,10 +22,4 @@ func (f *findings) budget(d *Deployment) {
 	case b.Names != nil && len(b.Names) == 0:
 		f.add("budget-missing", d.Target.Project, "no budget of "+b.Account+" is for it", d.deploy("--budget", "100"))
 	}
-}
-
-// covers reports whether a budget of these projects, all where there are none, is for one of two
-// names of a project.
-func covers(projects []string, names ...string) bool {
-	return len(projects) == 0 || slices.ContainsFunc(projects, func(p string) bool { return slices.Contains(names, p) })
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
@@ -20,6 +21,9 @@ var (
 		"roles/cloudbuild.builds.builder", "roles/editor", "roles/owner",
 	}
 )
+
+// repositoryName takes apart where images go.
+var repositoryName = regexp.MustCompile(`^projects/([^/]+)/locations/([^/]+)/repositories/([^/]+)$`)
 
 // builds looks at who builds the functions, and where the images go: each command that deploys
 // one builds it.

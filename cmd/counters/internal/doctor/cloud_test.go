@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +21,7 @@ import (
 	"google.golang.org/api/artifactregistry/v1"
 	"google.golang.org/api/billingbudgets/v1"
 	"google.golang.org/api/cloudbilling/v1"
-	"google.golang.org/api/cloudresourcemanager/v3"
+	"google.golang.org/api/cloudresourcemanager/v1"
 	"google.golang.org/api/cloudscheduler/v1"
 	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/firebaserules/v1"
@@ -33,17 +32,18 @@ import (
 	"google.golang.org/api/pubsub/v1"
 	"google.golang.org/api/run/v2"
 	"google.golang.org/api/serviceusage/v1"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
 // cloud is a project on a platform: it serves what it holds through the platform's own protocols.
 type cloud struct {
-	functionspb.UnimplementedFunctionServiceServer
-	adminpb.UnimplementedFirestoreAdminServer
 	firestorepb.UnimplementedFirestoreServer
 
 	functions   []*functionspb.Function
@@ -82,48 +82,57 @@ func (c *cloud) serve(t *testing.T) Reader {
 		t.Fatal(err)
 	}
 	s := grpc.NewServer()
-	functionspb.RegisterFunctionServiceServer(s, c)
-	adminpb.RegisterFirestoreAdminServer(s, c)
 	firestorepb.RegisterFirestoreServer(s, c)
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
-	overGRPC := []option.ClientOption{
-		option.WithEndpoint(l.Addr().String()), option.WithoutAuthentication(),
-		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
-	}
 
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v2/projects/{project}/locations/{region}/services/{service}", c.service)
-	mux.HandleFunc("GET /v1/projects/{project}/serviceAccounts/{account}", c.account)
-	mux.HandleFunc("POST /v3/projects/{project}", c.projectPolicy)
-	mux.HandleFunc("GET /v3/projects/{project}", func(w http.ResponseWriter, _ *http.Request) {
-		c.answer(w, "resourcemanager.projects.get", "cloudresourcemanager.googleapis.com", &cloudresourcemanager.Project{Name: "projects/1234", CreateTime: c.since.Format(time.RFC3339Nano)})
+	mux.HandleFunc("GET /cloudfunctions/v2/projects/{project}/locations/{region}/functions", c.listFunctions)
+	mux.HandleFunc("GET /cloudfunctions/v2/projects/{project}/locations/{region}/runtimes", c.listRuntimes)
+	mux.HandleFunc("GET /firestore/v1/projects/{project}/databases/{database}", c.database)
+	mux.HandleFunc("GET /firestore/v1/projects/{project}/databases/{database}/collectionGroups/{group}/fields/{field}", c.field)
+	mux.HandleFunc("GET /firestore/v1/projects/{project}/databases/{database}/collectionGroups/{group}/indexes", c.listIndexes)
+	mux.HandleFunc("GET /run/v2/projects/{project}/locations/{region}/services/{service}", c.service)
+	mux.HandleFunc("GET /iam/v1/projects/{project}/serviceAccounts/{account}", c.account)
+	mux.HandleFunc("POST /cloudresourcemanager/v1/projects/{project}", c.projectPolicy)
+	mux.HandleFunc("GET /cloudresourcemanager/v1/projects/{project}", func(w http.ResponseWriter, _ *http.Request) {
+		c.answer(w, "resourcemanager.projects.get", "cloudresourcemanager.googleapis.com", &cloudresourcemanager.Project{ProjectNumber: 1234, CreateTime: c.since.Format(time.RFC3339Nano)})
 	})
-	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/jobs", c.listJobs)
-	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/triggers/{trigger}", c.trigger)
-	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/triggers", c.listTriggers)
-	mux.HandleFunc("GET /v1/projects/{project}/subscriptions/{subscription}", c.subscription)
-	mux.HandleFunc("GET /v3/projects/{project}/timeSeries", c.timeSeries)
-	mux.HandleFunc("GET /v3/projects/{project}/alertPolicies", c.listAlerts)
-	mux.HandleFunc("GET /v2/projects/{project}/metrics", c.listMetrics)
-	mux.HandleFunc("GET /v1/projects/{project}/services:batchGet", c.apis)
-	mux.HandleFunc("GET /v1/projects/{project}/locations/{region}/repositories/{repository}", c.repositoryPolicy)
-	mux.HandleFunc("GET /v1/projects/{project}/releases/{release...}", c.release)
-	mux.HandleFunc("GET /v1/projects/{project}/rulesets/{ruleset}", c.rules)
-	mux.HandleFunc("GET /v1/projects/{project}/billingInfo", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /cloudscheduler/v1/projects/{project}/locations/{region}/jobs", c.listJobs)
+	mux.HandleFunc("GET /eventarc/v1/projects/{project}/locations/{region}/triggers/{trigger}", c.trigger)
+	mux.HandleFunc("GET /eventarc/v1/projects/{project}/locations/{region}/triggers", c.listTriggers)
+	mux.HandleFunc("GET /pubsub/v1/projects/{project}/subscriptions/{subscription}", c.subscription)
+	mux.HandleFunc("GET /monitoring/v3/projects/{project}/timeSeries", c.timeSeries)
+	mux.HandleFunc("GET /monitoring/v3/projects/{project}/alertPolicies", c.listAlerts)
+	mux.HandleFunc("GET /logging/v2/projects/{project}/metrics/{metric}", c.metric)
+	mux.HandleFunc("GET /serviceusage/v1/projects/{project}/services", c.apis)
+	mux.HandleFunc("GET /artifactregistry/v1/projects/{project}/locations/{region}/repositories/{repository}", c.repositoryPolicy)
+	mux.HandleFunc("GET /firebaserules/v1/projects/{project}/releases/{release...}", c.release)
+	mux.HandleFunc("GET /firebaserules/v1/projects/{project}/rulesets/{ruleset}", c.rules)
+	mux.HandleFunc("GET /cloudbilling/v1/projects/{project}/billingInfo", func(w http.ResponseWriter, _ *http.Request) {
 		c.answer(w, "resourcemanager.projects.get", "cloudbilling.googleapis.com", &cloudbilling.ProjectBillingInfo{BillingAccountName: "billingAccounts/0-1-2", BillingEnabled: !c.unbilled})
 	})
-	mux.HandleFunc("GET /v1/billingAccounts/{account}/budgets", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /billingbudgets/v1/billingAccounts/{account}/budgets", func(w http.ResponseWriter, _ *http.Request) {
 		c.answer(w, "billing.budgets.list", "billingbudgets.googleapis.com", &billingbudgets.GoogleCloudBillingBudgetsV1ListBudgetsResponse{Budgets: c.budgets})
 	})
-	web := httptest.NewServer(mux)
-	t.Cleanup(web.Close)
-	overREST := []option.ClientOption{option.WithEndpoint(web.URL + "/"), option.WithHTTPClient(web.Client())}
+	return Reader{APIs: answers{mux}, Firestore: []option.ClientOption{
+		option.WithEndpoint(l.Addr().String()), option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
+	}}
+}
 
-	return Reader{
-		Functions: overGRPC, Admin: overGRPC, Firestore: overGRPC, Run: overREST, Monitoring: overREST, Projects: overREST, Eventarc: overREST, PubSub: overREST, Scheduler: overREST,
-		Services: overREST, Artifacts: overREST, Accounts: overREST, Rules: overREST, Logging: overREST, Billing: overREST, Budgets: overREST,
+// answers are those of all APIs, each of which is at an address that begins with its name.
+type answers struct{ http.Handler }
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	api, google := strings.CutSuffix(r.URL.Host, ".googleapis.com")
+	if !google {
+		return nil, fmt.Errorf("%s is not Google's", r.URL)
 	}
+	r.URL.Path = "/" + api + r.URL.Path
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, r)
+	return w.Result(), nil
 }
 
 // refusal is how the platform answers a call that needs a permission of an API.
@@ -135,106 +144,81 @@ func (c *cloud) refusal(permission, api string) (codes.Code, string, bool) {
 	return code, fmt.Sprintf("Permission '%s' denied on resource (or it may not exist).", permission), ok
 }
 
+// check is a refusal by gRPC.
 func (c *cloud) check(permission, api string) error {
-	code, message, refused := c.refusal(permission, api)
-	if !refused {
-		return nil
+	if code, message, refused := c.refusal(permission, api); refused {
+		return status.Error(code, message)
 	}
-	s := status.New(code, message)
-	if c.disabled[api] {
-		s, _ = s.WithDetails(&errdetails.ErrorInfo{Reason: "SERVICE_DISABLED", Domain: "googleapis.com"})
-	}
-	return s.Err()
+	return nil
 }
 
-func (c *cloud) ListFunctions(_ context.Context, req *functionspb.ListFunctionsRequest) (*functionspb.ListFunctionsResponse, error) {
-	if err := c.check("cloudfunctions.functions.list", "cloudfunctions.googleapis.com"); err != nil {
-		return nil, err
-	}
+// listFunctions sends a function a page: a reader that stops at the first page misses the rest.
+func (c *cloud) listFunctions(w http.ResponseWriter, r *http.Request) {
 	var there []*functionspb.Function
 	for _, f := range c.functions {
-		if region, all := strings.CutSuffix(req.GetParent(), "/locations/-"); all && strings.HasPrefix(f.GetName(), region+"/") ||
-			strings.HasPrefix(f.GetName(), req.GetParent()+"/") {
+		in := "projects/" + r.PathValue("project") + "/locations/" + strings.TrimSuffix(r.PathValue("region")+"/", "-/")
+		if strings.HasPrefix(f.GetName(), in) {
 			there = append(there, f)
 		}
 	}
-	// A function a page: a reader that stops at the first page misses the rest.
-	var at int
-	if req.GetPageToken() != "" {
-		if _, err := fmt.Sscan(req.GetPageToken(), &at); err != nil {
-			return nil, status.Error(codes.InvalidArgument, "bad page token")
-		}
-	}
 	resp := &functionspb.ListFunctionsResponse{Unreachable: c.unreachable}
-	if at < len(there) {
-		resp.Functions = there[at : at+1]
-	}
-	if at+1 < len(there) {
-		resp.NextPageToken = fmt.Sprint(at + 1)
-	}
-	return resp, nil
+	resp.Functions, resp.NextPageToken = onePage(there, r)
+	c.answer(w, "cloudfunctions.functions.list", "cloudfunctions.googleapis.com", resp)
 }
 
-func (c *cloud) ListRuntimes(_ context.Context, req *functionspb.ListRuntimesRequest) (*functionspb.ListRuntimesResponse, error) {
-	if err := c.check("cloudfunctions.runtimes.list", "cloudfunctions.googleapis.com"); err != nil {
-		return nil, err
+// onePage is the page that a request asks for, with one item.
+func onePage[T any](all []T, r *http.Request) (page []T, next string) {
+	at, _ := strconv.Atoi(r.URL.Query().Get("pageToken"))
+	if at < len(all) {
+		page = all[at : at+1]
 	}
-	if strings.HasSuffix(req.GetParent(), "/-") {
-		return nil, status.Error(codes.InvalidArgument, "want a location")
+	if at+1 < len(all) {
+		next = strconv.Itoa(at + 1)
 	}
-	return &functionspb.ListRuntimesResponse{Runtimes: c.runtimes}, nil
+	return page, next
 }
 
-func (c *cloud) GetDatabase(_ context.Context, req *adminpb.GetDatabaseRequest) (*adminpb.Database, error) {
-	if err := c.check("datastore.databases.getMetadata", "firestore.googleapis.com"); err != nil {
-		return nil, err
+func (c *cloud) listRuntimes(w http.ResponseWriter, r *http.Request) {
+	if r.PathValue("region") == "-" {
+		http.Error(w, "want a location", http.StatusBadRequest)
+		return
 	}
+	c.answer(w, "cloudfunctions.runtimes.list", "cloudfunctions.googleapis.com", &functionspb.ListRuntimesResponse{Runtimes: c.runtimes})
+}
+
+func (c *cloud) database(w http.ResponseWriter, r *http.Request) {
 	for _, db := range c.databases {
-		if db.GetName() == req.GetName() {
-			return db, nil
+		if db.GetName() == "projects/"+r.PathValue("project")+"/databases/"+r.PathValue("database") {
+			c.answer(w, "datastore.databases.getMetadata", "firestore.googleapis.com", db)
+			return
 		}
 	}
-	return nil, status.Errorf(codes.NotFound, "The database %s does not exist", req.GetName())
+	c.missing(w)
 }
 
-func (c *cloud) GetField(_ context.Context, req *adminpb.GetFieldRequest) (*adminpb.Field, error) {
-	if err := c.check("datastore.indexes.get", "firestore.googleapis.com"); err != nil {
-		return nil, err
+func (c *cloud) field(w http.ResponseWriter, r *http.Request) {
+	field := c.fields[r.PathValue("group")+"."+r.PathValue("field")]
+	if field == nil {
+		config := indexed()
+		if r.PathValue("field") == "member" { // as it is deployed
+			config.Indexes = append(config.Indexes, &adminpb.Index{QueryScope: adminpb.Index_COLLECTION_GROUP, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{{FieldPath: "member"}}})
+		}
+		field = &adminpb.Field{IndexConfig: config}
 	}
-	p := strings.Split(req.GetName(), "/")
-	if len(p) != 8 || p[4] != "collectionGroups" || p[6] != "fields" {
-		return nil, status.Errorf(codes.InvalidArgument, "bad field %s", req.GetName())
-	}
-	if field := c.fields[p[5]+"."+p[7]]; field != nil {
-		return field, nil
-	}
-	config := indexed()
-	if p[7] == "member" { // as it is deployed
-		config.Indexes = append(config.Indexes, &adminpb.Index{QueryScope: adminpb.Index_COLLECTION_GROUP, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{{FieldPath: "member"}}})
-	}
-	return &adminpb.Field{Name: req.GetName(), IndexConfig: config}, nil
+	c.answer(w, "datastore.indexes.get", "firestore.googleapis.com", field)
 }
 
-// ListIndexes sends an index a page: a reader that stops at the first page misses the rest.
-func (c *cloud) ListIndexes(_ context.Context, req *adminpb.ListIndexesRequest) (*adminpb.ListIndexesResponse, error) {
-	if err := c.check("datastore.indexes.list", "firestore.googleapis.com"); err != nil {
-		return nil, err
-	}
+// listIndexes sends an index a page: a reader that stops at the first page misses the rest.
+func (c *cloud) listIndexes(w http.ResponseWriter, r *http.Request) {
 	var there []*adminpb.Index
 	for _, index := range c.indexes {
-		if strings.HasPrefix(index.GetName(), req.GetParent()+"/indexes/") {
+		if strings.Contains(index.GetName(), "/databases/"+r.PathValue("database")+"/collectionGroups/"+r.PathValue("group")+"/indexes/") {
 			there = append(there, index)
 		}
 	}
-	at, _ := strconv.Atoi(req.GetPageToken())
 	resp := &adminpb.ListIndexesResponse{}
-	if at < len(there) {
-		resp.Indexes = there[at : at+1]
-	}
-	if at+1 < len(there) {
-		resp.NextPageToken = strconv.Itoa(at + 1)
-	}
-	return resp, nil
+	resp.Indexes, resp.NextPageToken = onePage(there, r)
+	c.answer(w, "datastore.indexes.list", "firestore.googleapis.com", resp)
 }
 
 // indexed is the configuration of a field that nobody has configured.
@@ -295,14 +279,10 @@ func (c *cloud) listTriggers(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the triggers may be anywhere", http.StatusBadRequest)
 		return
 	}
-	names := slices.Sorted(maps.Keys(c.triggers))
-	page := &eventarc.ListTriggersResponse{}
-	at, _ := strconv.Atoi(r.URL.Query().Get("pageToken"))
-	if at < len(names) {
-		page.Triggers = []*eventarc.Trigger{c.triggers[names[at]]}
-	}
-	if at+1 < len(names) {
-		page.NextPageToken = strconv.Itoa(at + 1)
+	names, next := onePage(slices.Sorted(maps.Keys(c.triggers)), r)
+	page := &eventarc.ListTriggersResponse{NextPageToken: next}
+	for _, name := range names {
+		page.Triggers = append(page.Triggers, c.triggers[name])
 	}
 	c.answer(w, "eventarc.triggers.list", "eventarc.googleapis.com", page)
 }
@@ -409,29 +389,27 @@ func (c *cloud) listAlerts(w http.ResponseWriter, _ *http.Request) {
 	c.answer(w, "monitoring.alertPolicies.list", "monitoring.googleapis.com", list)
 }
 
-// listMetrics sends a metric a page: a reader that stops at the first page misses the rest.
-func (c *cloud) listMetrics(w http.ResponseWriter, r *http.Request) {
-	list := &logging.ListLogMetricsResponse{}
-	at, _ := strconv.Atoi(r.URL.Query().Get("pageToken"))
-	if at < len(c.metrics) {
-		list.Metrics = []*logging.LogMetric{{Name: c.metrics[at]}}
+func (c *cloud) metric(w http.ResponseWriter, r *http.Request) {
+	if !slices.Contains(c.metrics, r.PathValue("metric")) {
+		c.missing(w)
+		return
 	}
-	if at+1 < len(c.metrics) {
-		list.NextPageToken = strconv.Itoa(at + 1)
-	}
-	c.answer(w, "logging.logMetrics.list", "logging.googleapis.com", list)
+	c.answer(w, "logging.logMetrics.get", "logging.googleapis.com", &logging.LogMetric{Name: r.PathValue("metric")})
 }
 
+// apis sends an API a page: a reader that stops at the first page misses the rest.
 func (c *cloud) apis(w http.ResponseWriter, r *http.Request) {
-	answer := &serviceusage.BatchGetServicesResponse{}
-	for _, name := range r.URL.Query()["names"] {
-		state := "ENABLED"
-		if c.disabled[path.Base(name)] {
-			state = "DISABLED"
-		}
-		answer.Services = append(answer.Services, &serviceusage.GoogleApiServiceusageV1Service{Name: strings.Replace(name, testProject, "1234", 1), State: state})
+	page := &serviceusage.ListServicesResponse{}
+	on := slices.DeleteFunc(resources.APIs(), func(api string) bool { return c.disabled[api] })
+	names, next := onePage(on, r)
+	if r.URL.Query().Get("filter") != "state:ENABLED" {
+		http.Error(w, "of all that there are?", http.StatusBadRequest)
 	}
-	c.answer(w, "serviceusage.services.get", "serviceusage.googleapis.com", answer)
+	for _, name := range names {
+		page.Services = append(page.Services, &serviceusage.GoogleApiServiceusageV1Service{Name: "projects/1234/services/" + name, State: "ENABLED", Config: &serviceusage.GoogleApiServiceusageV1ServiceConfig{Name: name}})
+	}
+	page.NextPageToken = next
+	c.answer(w, "serviceusage.services.list", "serviceusage.googleapis.com", page)
 }
 
 func (c *cloud) repositoryPolicy(w http.ResponseWriter, r *http.Request) {
@@ -488,6 +466,11 @@ func (c *cloud) answer(w http.ResponseWriter, permission, api string, body any) 
 		}
 		w.WriteHeader(httpCode)
 		body = map[string]any{"error": refusal}
+	}
+	if message, is := body.(proto.Message); is {
+		text, _ := protojson.Marshal(message)
+		_, _ = w.Write(text)
+		return
 	}
 	_ = json.NewEncoder(w).Encode(body)
 }

@@ -31,19 +31,19 @@ func (d *Deployment) deployed() (w resources.Wanted, err error) {
 	return w, err
 }
 
-// part is a part of the deployment as the list of resources has it: what deploy would do about it is what mends it.
-func (d *Deployment) part(name string) resources.Resource {
+// list is the list of resources of a deployment like the one that is there; nil where its settings aren't ones.
+func (d *Deployment) list() []resources.Resource {
 	w, err := d.deployed()
 	if err != nil {
-		return resources.Resource{}
+		return nil
 	}
-	b := resources.Builder{Wanted: &w, Look: func(string) resources.Object { return nil }}
-	for _, r := range b.List() {
-		if r.Name == name {
-			return r
+	b := resources.Builder{Wanted: &w, Look: func(name string) resources.Object {
+		if p := d.part(name); p != nil {
+			return p.There
 		}
-	}
-	return resources.Resource{}
+		return nil
+	}}
+	return b.List()
 }
 
 // asked is what the deployment's settings come to, as far as the database is concerned.
@@ -53,17 +53,21 @@ func (d *Deployment) asked() (settings.Deployment, error) {
 		fmt.Sprint("EXTENSION=", d.Target.Extension),
 	}
 	if there := d.Functions.all(); len(there) > 0 { // who may hold seats
-		given = append(given, "AUTH="+cmp.Or(there[0].Env["AUTH"], "none"), "MEMBERS="+there[0].Env["MEMBERS"])
+		if asked, err := settings.ForDeployment(append(given, "AUTH="+cmp.Or(there[0].Env["AUTH"], "none"), "MEMBERS="+there[0].Env["MEMBERS"])); err == nil {
+			return asked, nil
+		}
 	}
 	return settings.ForDeployment(given)
 }
 
-// made are the commands that make a part of the deployment, a line each.
+// made are the commands that make parts of the deployment, a line each.
 func (d *Deployment) made(names ...string) string {
 	var all []string
-	for _, name := range names {
-		for _, command := range d.part(name).Make {
-			all = append(all, command.String())
+	for _, r := range d.list() {
+		for _, command := range r.Make {
+			if slices.Contains(names, r.Name) {
+				all = append(all, command.String())
+			}
 		}
 	}
 	return lines(all...)

@@ -159,18 +159,17 @@ func (r Recount) because() string {
 // composite makes the index that an aggregation needs, as `counters deploy` does, or gives a field its
 // own back.
 func (d *Deployment) composite(a *layout.Aggregation) string {
-	if index := settings.IndexOf(a, d.enterprise()); index != "" {
-		words := strings.Fields(index)
-		if len(words) == 3 && !d.enterprise() {
-			return d.made("the index of " + words[0] + "." + words[2] + " in the collection group")
-		}
-		return d.made("the composite index of " + index)
+	if p := d.indexOf(a); p != nil {
+		return p.mend()
+	}
+	if index := settings.IndexOf(a, d.enterprise()); index != "" { // which could not be read
+		return d.made("the composite index of "+index, "the index of "+strings.Join(strings.Split(index, " COLLECTION_GROUP "), ".")+" in the collection group")
 	}
 	field := a.Sum // those that Firestore makes by itself do, so one of them is turned off
 	if len(a.Where) > 0 {
 		field = a.Where[0].Field
 	}
-	return d.turnOn(FieldName{a.Collection, field})
+	return line("gcloud", "firestore", "indexes", "fields", "update", field, "--project="+d.Target.Project, "--database="+d.Target.Database, "--collection-group="+a.Collection, "--clear-exemption")
 }
 
 func (h Held) integer() bool { return h.There && h.Bad == "" && !h.Double }

@@ -46,14 +46,11 @@ type Deployment struct {
 	Since     time.Time          // when the project was made; zero when it could not be read
 	Number    string             // projects/ and the project's number; empty when it could not be read
 	Database  *Database
-	Fields    map[FieldName]*Field // without those that could not be read
-	Indexes   map[string]string    // :: index that a query needs, as settings has it → its state; nil when they could not be read
+	Parts     []Part // of the list of resources, in its order, without those that could not be read
 	Rules     *Rules
 	Watches   []*Trigger // that call Rollup's service beside its own; only with Watched
 	Watched   bool       // whether Watches could be read
 	Scheduler *Scheduler
-	Metrics   []string         // the project's log-based metrics; nil when they could not be read
-	Alerts    map[string]Alert // :: displayed name; nil when they could not be read
 	Budget    *Budget
 	Counters  *Counters
 
@@ -198,22 +195,6 @@ type Database struct {
 	Backup     string // the backup that it was restored from; empty where it was not
 	Location   string // a region, or a multi-region such as nam5
 	Enterprise bool   // of the Enterprise edition
-}
-
-// Alert is an alert policy.
-type Alert struct {
-	Name     string // its resource name
-	On       bool
-	Channels []string // that it is sent to
-}
-
-// FieldName is a field of a collection group, by its path.
-type FieldName struct{ Group, Field string }
-
-// Field is how Firestore treats a field.
-type Field struct {
-	TTL     string // state of its TTL policy: ACTIVE, CREATING or NEEDS_REPAIR; empty when it has none
-	Indexed bool   // whether it has a single-field index
 }
 
 // Scheduler are the Cloud Scheduler jobs of one region.

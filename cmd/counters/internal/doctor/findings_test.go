@@ -168,15 +168,15 @@ var brokenDeployments = []broken{
 		d.count(t)
 		d.indexes = d.indexes[:1]
 		d.aggregation = status.Error(codes.FailedPrecondition, "The query requires an index.")
-	}, "composite-missing", "shown", "gcloud firestore indexes composite create --project=my-project '--database=(default)' --collection-group=ratings --query-scope=collection --field-config=field-path=public,order=ascending --field-config=field-path=of.stars,order=ascending"},
+	}, "composite-missing", "ratings COLLECTION public of.stars", "gcloud firestore indexes composite create --project=my-project '--database=(default)' --collection-group=ratings --query-scope=collection --field-config=field-path=public,order=ascending --field-config=field-path=of.stars,order=ascending"},
 	{"a composite index that is broken", func(t *testing.T, d *deployment) {
 		d.count(t)
 		d.indexes[1].State = adminpb.Index_NEEDS_REPAIR
-	}, "composite-missing", "shown", "gcloud firestore indexes composite create"},
+	}, "composite-missing", "ratings COLLECTION public of.stars", "gcloud firestore indexes composite create"},
 	{"a composite index in the making", func(t *testing.T, d *deployment) {
 		d.count(t)
 		d.indexes[1].State = adminpb.Index_CREATING
-	}, "composite-building", "shown", "gcloud firestore indexes composite list"},
+	}, "composite-building", "ratings COLLECTION public of.stars", "gcloud firestore indexes composite list"},
 	{"rules in test mode", func(t *testing.T, d *deployment) {
 		d.ruleset = "rules_version = '2';\nservice cloud.firestore {\n  match /databases/{database}/documents {\n    match /{document=**} {\n      // for now\n      allow read, write: if request.time < timestamp.date(2026, 12, 1);\n    }\n  }\n}\n"
 	}, "rules-open", "(default)", "https://firebaserules.googleapis.com/v1/projects/my-project/rulesets/r1"},

@@ -14,7 +14,7 @@ import (
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"google.golang.org/api/artifactregistry/v1"
 	"google.golang.org/api/billingbudgets/v1"
-	"google.golang.org/api/cloudresourcemanager/v3"
+	"google.golang.org/api/cloudresourcemanager/v1"
 	"google.golang.org/api/cloudscheduler/v1"
 	"google.golang.org/api/eventarc/v1"
 	"google.golang.org/api/option"

@@ -32,26 +32,23 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 	if d.Database != nil && d.Database.Missing || d.Target.Most <= 0 {
 		return nil
 	}
-	denied := func(err error) error {
-		return &unread{part: "counters", service: firestoreAPI, permission: "datastore.entities.list", role: "roles/datastore.viewer", err: err}
-	}
 	db, err := store.Open(ctx, d.Target.Place, r.Firestore...)
 	if err != nil {
-		return denied(err)
+		return err
 	}
 	defer db.Close()
 	ids, more, err := firstIDs(ctx, db, d.Target.Most)
 	if err != nil {
-		return denied(err)
+		return err
 	}
 	noted, err := db.Notes(ctx, time.Time{}, 10)
 	if err != nil {
-		return denied(err)
+		return err
 	}
 	var runs error
 	if db.Layout.Extension {
 		if runs = extension.Stopped(ctx, db); runs != nil && !errors.Is(runs, extension.ErrRuns) {
-			return denied(runs)
+			return runs
 		}
 	}
 	read := make([]*Counter, len(ids))
@@ -66,7 +63,7 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return denied(err)
+		return err
 	}
 	d.Counters = &Counters{More: more, Noted: noted, Extension: runs}
 	for _, c := range read {

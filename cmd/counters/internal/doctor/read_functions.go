@@ -2,157 +2,220 @@ package doctor
 
 import (
 	"context"
-	"errors"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	apiv2 "cloud.google.com/go/functions/apiv2"
-	"cloud.google.com/go/functions/apiv2/functionspb"
-	"google.golang.org/api/iterator"
-	"google.golang.org/genproto/googleapis/type/date"
-
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
+	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
-const functionsAPI = "cloudfunctions.googleapis.com"
-
-// functions reads the functions, and when their runtimes end.
-func (r *Reader) functions(ctx context.Context, d *Deployment) error {
-	denied := func(part, permission string, err error) error {
-		return &unread{part: part, service: functionsAPI, permission: permission, role: "roles/cloudfunctions.viewer", err: err}
-	}
-	client, err := apiv2.NewFunctionClient(ctx, r.Functions...)
-	if err != nil {
-		return denied("functions", "cloudfunctions.functions.list", err)
-	}
-	defer client.Close()
-	all, unreachable, err := list(ctx, client, d.Target)
-	if err != nil {
-		return denied("functions", "cloudfunctions.functions.list", err)
-	}
-	d.Functions = pick(d.Target, all)
-	d.Functions.Unreachable = unreachable
-	if err := r.runtimes(ctx, client, d); err != nil {
-		return denied("when the runtimes end", "cloudfunctions.runtimes.list", err)
-	}
-	if len(unreachable) > 0 {
-		return &unread{part: "functions in " + strings.Join(unreachable, ", "), err: errors.New("the platform could not list them; run doctor again later")}
-	}
-	return nil
-}
-
-// list lists the functions of the 2nd generation: those of the 1st take one request at a time, and
+// functions reads the functions. It lists those of the 2nd generation: those of the 1st take one request at a time, and
 // no such trigger.
-func list(ctx context.Context, client *apiv2.FunctionClient, t Target) (all []*Function, unreachable []string, err error) {
+func (r *Reader) functions(ctx context.Context, d *Deployment) error {
 	regions := []string{"-"} // all
-	if t.Location != "" {
-		regions = resources.Near(t.Location)
+	if d.Target.Location != "" {
+		regions = resources.Near(d.Target.Location)
 	}
+	var all []*Function
+	var unreachable []string
 	for _, region := range regions {
-		it := client.ListFunctions(ctx, &functionspb.ListFunctionsRequest{Parent: "projects/" + t.Project + "/locations/" + region})
-		for {
-			f, err := it.Next()
-			if page, ok := it.Response.(*functionspb.ListFunctionsResponse); ok {
-				for _, name := range page.GetUnreachable() {
-					if !slices.Contains(unreachable, name) {
-						unreachable = append(unreachable, name)
-					}
-				}
-			}
-			if errors.Is(err, iterator.Done) {
-				break
-			}
-			if err != nil {
-				return nil, nil, err
-			}
-			if f.GetEnvironment() != functionspb.Environment_GEN_1 {
+		list, err := r.get(ctx, "cloudfunctions/v2/projects/"+d.Target.Project+"/locations/"+region+"/functions")
+		if err != nil {
+			return err
+		}
+		unreachable = append(unreachable, texts(list["unreachable"])...)
+		for _, f := range resources.Objects(list["functions"]) {
+			if f.Text("environment") != "GEN_1" {
 				all = append(all, decode(f))
 			}
 		}
 	}
-	return all, unreachable, nil
+	slices.Sort(unreachable)
+	d.Functions = pick(d.Target, all)
+	if d.Functions.Unreachable = slices.Compact(unreachable); len(unreachable) > 0 {
+		d.notChecked(NotChecked{Part: "functions in " + strings.Join(d.Functions.Unreachable, ", "), Why: "the platform could not list them; run doctor again later"})
+	}
+	return nil
 }
 
-func decode(pb *functionspb.Function) *Function {
-	build, service := pb.GetBuildConfig(), pb.GetServiceConfig()
-	name := strings.Split(pb.GetName(), "/") // projects/p/locations/r/functions/f
+// texts are those in a list.
+func texts(list any) (all []string) {
+	items, _ := list.([]any)
+	for _, item := range items {
+		if text, ok := item.(string); ok {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// textsBy are those of an object.
+func textsBy(object any) map[string]string {
+	by, _ := object.(map[string]any)
+	all := map[string]string{}
+	for key, value := range by {
+		all[key], _ = value.(string)
+	}
+	return all
+}
+
+// number is what an API says in a path; 0 where it says nothing.
+func number(o resources.Object, path string) float64 {
+	n, _ := strconv.ParseFloat(o.Text(path), 64) // large ones are texts in JSON
+	return n
+}
+
+// moment is a time that an API says in a path; zero, which is not compared, where it says none.
+func moment(o resources.Object, path string) time.Time {
+	t, _ := time.Parse(time.RFC3339Nano, o.Text(path))
+	return t
+}
+
+// lasting is how long something lasts that an API says in a path; 0, which is not compared, where it says nothing.
+func lasting(o resources.Object, path string) time.Duration {
+	d, _ := time.ParseDuration(o.Text(path))
+	return d
+}
+
+func decode(o resources.Object) *Function {
+	name := strings.Split(o.Text("name"), "/") // projects/p/locations/r/functions/f
 	f := &Function{
 		Name:           name[len(name)-1],
-		EntryPoint:     build.GetEntryPoint(),
-		State:          pb.GetState().String(),
-		Runtime:        build.GetRuntime(),
-		Version:        pb.GetLabels()["counters-source"],
-		Concurrency:    service.GetMaxInstanceRequestConcurrency(),
-		MinInstances:   service.GetMinInstanceCount(),
-		MaxInstances:   service.GetMaxInstanceCount(),
-		TimeoutSeconds: service.GetTimeoutSeconds(),
-		CPU:            service.GetAvailableCpu(),
-		Memory:         service.GetAvailableMemory(),
-		Account:        service.GetServiceAccountEmail(),
-		BuildAccount:   build.GetServiceAccount(),
-		Env:            service.GetEnvironmentVariables(),
-		Service:        service.GetService(),
-		Ingress:        service.GetIngressSettings().String(),
-		Updated:        pb.GetUpdateTime().AsTime(),
-		Labels:         pb.GetLabels(),
-		Key:            pb.GetKmsKeyName(),
-		Repository:     build.GetDockerRepository(),
+		EntryPoint:     o.Text("buildConfig.entryPoint"),
+		State:          o.Text("state"),
+		Runtime:        o.Text("buildConfig.runtime"),
+		Version:        o.Text("labels.counters-source"),
+		Concurrency:    int32(number(o, "serviceConfig.maxInstanceRequestConcurrency")),
+		MinInstances:   int32(number(o, "serviceConfig.minInstanceCount")),
+		MaxInstances:   int32(number(o, "serviceConfig.maxInstanceCount")),
+		TimeoutSeconds: int32(number(o, "serviceConfig.timeoutSeconds")),
+		CPU:            o.Text("serviceConfig.availableCpu"),
+		Memory:         o.Text("serviceConfig.availableMemory"),
+		Account:        o.Text("serviceConfig.serviceAccountEmail"),
+		BuildAccount:   o.Text("buildConfig.serviceAccount"),
+		Env:            textsBy(o.At("serviceConfig.environmentVariables")),
+		Service:        o.Text("serviceConfig.service"),
+		Ingress:        o.Text("serviceConfig.ingressSettings"),
+		Updated:        moment(o, "updateTime"),
+		Labels:         textsBy(o["labels"]),
+		Key:            o.Text("kmsKeyName"),
+		Repository:     o.Text("buildConfig.dockerRepository"),
 	}
 	if len(name) > 3 {
 		f.Region = name[3]
 	}
-	for _, message := range pb.GetStateMessages() {
-		f.Messages = append(f.Messages, message.GetMessage())
+	for _, message := range resources.Objects(o["stateMessages"]) {
+		f.Messages = append(f.Messages, message.Text("message"))
 	}
-	if source := build.GetSource().GetStorageSource(); source.GetObject() != "" {
-		f.Source = "gs://" + source.GetBucket() + "/" + source.GetObject()
+	if object := o.Text("buildConfig.source.storageSource.object"); object != "" {
+		f.Source = "gs://" + o.Text("buildConfig.source.storageSource.bucket") + "/" + object
 	}
-	for _, url := range []string{service.GetUri(), pb.GetUrl()} {
-		if url != "" {
+	for _, key := range []string{"serviceConfig.uri", "url"} {
+		if url := o.Text(key); url != "" {
 			f.URLs = append(f.URLs, url)
 		}
 	}
-	if t := pb.GetEventTrigger(); t != nil {
+	if o["eventTrigger"] != nil {
 		f.Trigger = &Trigger{
-			Name:      t.GetTrigger(),
-			Region:    t.GetTriggerRegion(),
-			EventType: t.GetEventType(),
-			Retry:     t.GetRetryPolicy() == functionspb.EventTrigger_RETRY_POLICY_RETRY,
-			Account:   t.GetServiceAccountEmail(),
-		}
-		for _, filter := range t.GetEventFilters() {
-			f.Trigger.Filters = append(f.Trigger.Filters, Filter{filter.GetAttribute(), filter.GetValue(), filter.GetOperator()})
+			Name:      o.Text("eventTrigger.trigger"),
+			Region:    o.Text("eventTrigger.triggerRegion"),
+			EventType: o.Text("eventTrigger.eventType"),
+			Filters:   filters(o.At("eventTrigger.eventFilters")),
+			Retry:     o.Text("eventTrigger.retryPolicy") == "RETRY_POLICY_RETRY",
+			Account:   o.Text("eventTrigger.serviceAccountEmail"),
 		}
 	}
 	return f
 }
 
+func filters(list any) (all []Filter) {
+	for _, f := range resources.Objects(list) {
+		all = append(all, Filter{f.Text("attribute"), f.Text("value"), f.Text("operator")})
+	}
+	return all
+}
+
 // runtimes asks the platform when its runtimes end.
-func (r *Reader) runtimes(ctx context.Context, client *apiv2.FunctionClient, d *Deployment) error {
+func (r *Reader) runtimes(ctx context.Context, d *Deployment) error {
 	region := d.region()
-	if region == "" {
+	if region == "" || d.Functions == nil {
 		return nil // no function, no runtime
 	}
-	resp, err := client.ListRuntimes(ctx, &functionspb.ListRuntimesRequest{Parent: "projects/" + d.Target.Project + "/locations/" + region})
+	list, err := r.must(ctx, "cloudfunctions/v2/projects/"+d.Target.Project+"/locations/"+region+"/runtimes")
 	if err != nil {
 		return err
 	}
+	day := func(o resources.Object, path string) time.Time {
+		if number(o, path+".year") == 0 {
+			return time.Time{}
+		}
+		return time.Date(int(number(o, path+".year")), time.Month(number(o, path+".month")), int(number(o, path+".day")), 0, 0, 0, 0, time.UTC)
+	}
 	d.Runtimes = map[string]Runtime{}
-	for _, runtime := range resp.GetRuntimes() {
-		if runtime.GetEnvironment() != functionspb.Environment_GEN_1 {
-			d.Runtimes[runtime.GetName()] = Runtime{
-				Stable:     runtime.GetStage() == functionspb.ListRuntimesResponse_GA,
-				Deprecated: day(runtime.GetDeprecationDate()), Decommissioned: day(runtime.GetDecommissionDate()),
+	for _, runtime := range resources.Objects(list["runtimes"]) {
+		if runtime.Text("environment") != "GEN_1" {
+			d.Runtimes[runtime.Text("name")] = Runtime{
+				Stable: runtime.Text("stage") == "GA", Deprecated: day(runtime, "deprecationDate"), Decommissioned: day(runtime, "decommissionDate"),
 			}
 		}
 	}
 	return nil
 }
 
-func day(d *date.Date) time.Time {
-	if d.GetYear() == 0 {
-		return time.Time{}
+// withConditions asks a policy for conditions as well.
+const withConditions = ":getIamPolicy?options.requestedPolicyVersion=3"
+
+// invokers reads who may call each function, and how it is billed.
+func (r *Reader) invokers(ctx context.Context, d *Deployment) error {
+	for _, f := range d.Functions.all() {
+		policy, err := r.must(ctx, "run/v2/"+f.Service+withConditions)
+		if err != nil {
+			return err
+		}
+		service, err := r.must(ctx, "run/v2/"+f.Service)
+		if err != nil {
+			return err
+		}
+		f.Open = service.Text("invokerIamDisabled") == "true"
+		if o, says := service.At("template.containers.0.resources").(map[string]any); says {
+			f.Billing = cost.ByInstance
+			if o["cpuIdle"] == true {
+				f.Billing = cost.ByRequest
+			}
+		}
+		for _, to := range resources.Objects(service["traffic"]) {
+			if to.Text("revision") != "" && number(to, "percent") > 0 {
+				f.Pinned = path.Base(to.Text("revision"))
+			}
+		}
+		f.Invokers = policyOf(policy)
 	}
-	return time.Date(int(d.GetYear()), time.Month(d.GetMonth()), int(d.GetDay()), 0, 0, 0, 0, time.UTC)
+	return nil
+}
+
+func policyOf(o resources.Object) *Policy {
+	p := &Policy{}
+	for _, b := range resources.Objects(o["bindings"]) {
+		p.Bindings = append(p.Bindings, Binding{Role: b.Text("role"), Members: texts(b["members"]), Condition: b.Text("condition.expression")})
+	}
+	return p
+}
+
+// images reads who may write the functions' images.
+func (r *Reader) images(ctx context.Context, d *Deployment) error {
+	for _, f := range d.Functions.all() {
+		if !repositoryName.MatchString(f.Repository) {
+			continue // the platform's own, or of another kind
+		}
+		policy, err := r.get(ctx, "artifactregistry/v1/"+f.Repository+withConditions)
+		if err != nil {
+			return err
+		}
+		f.Images = policyOf(policy)
+		f.Images.Missing = policy == nil
+	}
+	return nil
 }

@@ -3,63 +3,63 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
-	"google.golang.org/api/eventarc/v1"
-	"google.golang.org/api/pubsub/v1"
-	"google.golang.org/grpc/codes"
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
-// watches reads the triggers that call Rollup's service beside its own, and how long their events
-// may wait.
+// trigger reads what Eventarc knows of Rollup's trigger.
+func (r *Reader) trigger(ctx context.Context, d *Deployment) error {
+	if d.Functions == nil || d.Functions.Rollup == nil || d.Functions.Rollup.Trigger == nil || d.Functions.Rollup.Trigger.Name == "" {
+		return nil
+	}
+	t := d.Functions.Rollup.Trigger
+	there, err := r.get(ctx, "eventarc/v1/"+t.Name)
+	if err != nil {
+		return err
+	}
+	t.Missing, t.Created, t.Subscription = there == nil, moment(there, "createTime"), there.Text("transport.pubsub.subscription")
+	return nil
+}
+
+// watches reads the triggers that call Rollup's service beside its own.
 func (r *Reader) watches(ctx context.Context, d *Deployment) error {
 	if d.Functions == nil || d.Functions.Rollup == nil {
 		return nil
 	}
-	denied := func(err error) error {
-		return &unread{part: "the triggers of counted collections", service: "eventarc.googleapis.com", permission: "eventarc.triggers.list", role: "roles/eventarc.viewer", err: err}
-	}
-	client, err := eventarc.NewService(ctx, r.Eventarc...)
-	if err != nil {
-		return denied(err)
-	}
 	rollup := d.Functions.Rollup
-	list := client.Projects.Locations.Triggers.List("projects/" + d.Target.Project + "/locations/-")
-	if err := list.Pages(ctx, func(page *eventarc.ListTriggersResponse) error {
-		for _, t := range page.Triggers {
-			if t.Destination == nil || t.Destination.CloudRun == nil || t.Destination.CloudRun.Service != rollup.service() ||
-				t.Destination.CloudRun.Region != rollup.Region || rollup.Trigger != nil && t.Name == rollup.Trigger.Name {
-				continue
-			}
-			d.Watches = append(d.Watches, watch(t))
+	list, err := r.get(ctx, "eventarc/v1/projects/"+d.Target.Project+"/locations/-/triggers")
+	if err != nil {
+		return err
+	}
+	for _, t := range resources.Objects(list["triggers"]) {
+		if t.Text("destination.cloudRun.service") != rollup.service() || t.Text("destination.cloudRun.region") != rollup.Region || rollup.Trigger != nil && t.Text("name") == rollup.Trigger.Name {
+			continue
 		}
-		return nil
-	}); err != nil {
-		return denied(err)
+		w := &Trigger{
+			Name: t.Text("name"), Created: moment(t, "createTime"), Account: path.Base(t.Text("serviceAccount")), Retry: number(t, "retryPolicy.maxAttempts") != 1,
+			Filters: filters(t["eventFilters"]), Subscription: t.Text("transport.pubsub.subscription"),
+		}
+		w.EventType = w.filter("type").Value
+		if parts := strings.Split(w.Name, "/"); len(parts) > 3 { // projects/p/locations/l/triggers/t
+			w.Region = parts[3]
+		}
+		d.Watches = append(d.Watches, w)
 	}
 	d.Watched = true
 	return nil
 }
 
-func watch(t *eventarc.Trigger) *Trigger {
-	w := &Trigger{Name: t.Name, Account: path.Base(t.ServiceAccount), Retry: t.RetryPolicy == nil || t.RetryPolicy.MaxAttempts != 1}
-	if parts := strings.Split(t.Name, "/"); len(parts) > 3 { // projects/p/locations/l/triggers/t
-		w.Region = parts[3]
+// triggers are all that call Rollup.
+func (d *Deployment) triggers() []*Trigger {
+	all := append([]*Trigger{}, d.Watches...)
+	if d.Functions != nil && d.Functions.Rollup != nil && d.Functions.Rollup.Trigger != nil {
+		all = append(all, d.Functions.Rollup.Trigger)
 	}
-	w.Created, _ = time.Parse(time.RFC3339Nano, t.CreateTime) // zero, which is not compared, where it can't be read
-	for _, f := range t.EventFilters {
-		if f.Attribute == "type" {
-			w.EventType = f.Value
-		}
-		w.Filters = append(w.Filters, Filter{f.Attribute, f.Value, f.Operator})
-	}
-	if t.Transport != nil && t.Transport.Pubsub != nil {
-		w.Subscription = t.Transport.Pubsub.Subscription
-	}
-	return w
+	return all
 }
 
 // deletedTopic is what Pub/Sub names in the place of a topic that was deleted.
@@ -68,71 +68,64 @@ const deletedTopic = "_deleted-topic_"
 // subscriptions reads how long events of all triggers may wait for their answer, and how long the
 // subscriptions outlive a quiet time.
 func (r *Reader) subscriptions(ctx context.Context, d *Deployment) error {
-	denied := func(err error) error {
-		return &unread{part: "how long events may wait", service: "pubsub.googleapis.com", permission: "pubsub.subscriptions.get", role: "roles/pubsub.viewer", err: err}
-	}
-	all := slices.DeleteFunc(d.triggers(), func(t *Trigger) bool { return t.Subscription == "" })
-	if len(all) == 0 {
-		return nil
-	}
-	client, err := pubsub.NewService(ctx, r.PubSub...)
-	if err != nil {
-		return denied(err)
-	}
-	for _, t := range all {
-		subscription, err := client.Projects.Subscriptions.Get(t.Subscription).Context(ctx).Do()
+	for _, t := range d.triggers() {
+		if t.Subscription == "" {
+			continue
+		}
+		there, err := r.get(ctx, "pubsub/v1/"+t.Subscription)
+		if err != nil {
+			return err
+		}
 		switch {
-		case err != nil && isCode(err, codes.NotFound, 404):
+		case there == nil:
 			t.Lost = "its subscription is gone"
 			continue
-		case err != nil:
-			return denied(err)
-		case subscription.Topic == deletedTopic:
+		case there.Text("topic") == deletedTopic:
 			t.Lost = "the topic of its subscription is gone"
-		case subscription.Detached:
+		case there.Text("detached") == "true":
 			t.Lost = "its subscription was detached from its topic"
-		case subscription.PushConfig == nil || subscription.PushConfig.PushEndpoint == "":
+		case there.Text("pushConfig.pushEndpoint") == "":
 			t.Lost = "its subscription pushes to nobody"
 		}
-		t.Keeps, _ = time.ParseDuration(subscription.MessageRetentionDuration) // 0, which is not compared, where it says nothing
-		if policy := subscription.RetryPolicy; policy != nil {
-			t.Backoff, _ = time.ParseDuration(policy.MinimumBackoff)
+		t.Keeps, t.Backoff = lasting(there, "messageRetentionDuration"), lasting(there, "retryPolicy.minimumBackoff")
+		t.AckDeadline = time.Duration(number(there, "ackDeadlineSeconds")) * time.Second
+		if t.DeadLetters = there.Text("deadLetterPolicy.deadLetterTopic"); there["deadLetterPolicy"] != nil {
+			t.Attempts = cmp.Or(int64(number(there, "deadLetterPolicy.maxDeliveryAttempts")), 5)
 		}
-		t.AckDeadline = time.Duration(subscription.AckDeadlineSeconds) * time.Second
-		if policy := subscription.DeadLetterPolicy; policy != nil {
-			t.DeadLetters, t.Attempts = policy.DeadLetterTopic, cmp.Or(policy.MaxDeliveryAttempts, 5)
-		}
-		if policy := subscription.ExpirationPolicy; policy != nil {
-			t.Expires, _ = time.ParseDuration(policy.Ttl) // empty for one that never expires
-		}
+		t.Expires = lasting(there, "expirationPolicy.ttl") // empty for one that never expires
 	}
 	return nil
 }
 
-// trigger reads what Eventarc knows of Rollup's trigger.
-func (r *Reader) trigger(ctx context.Context, d *Deployment) error {
-	if d.Functions == nil || d.Functions.Rollup == nil || d.Functions.Rollup.Trigger == nil || d.Functions.Rollup.Trigger.Name == "" {
+// lately is how far back the last point of a metric is looked for: they come minutes late.
+const lately = 10 * time.Minute
+
+// backlog reads for how long the oldest event of each trigger has been waiting.
+func (r *Reader) backlog(ctx context.Context, d *Deployment) error {
+	of := map[string]*Trigger{} // :: subscription's id
+	var ids []string
+	for _, t := range d.triggers() {
+		if t.Subscription != "" {
+			ids = append(ids, path.Base(t.Subscription))
+			of[path.Base(t.Subscription)] = t
+		}
+	}
+	if len(of) == 0 {
 		return nil
 	}
-	denied := func(err error) error {
-		return &unread{part: "the trigger", service: "eventarc.googleapis.com", permission: "eventarc.triggers.get", role: "roles/eventarc.viewer", err: err}
-	}
-	client, err := eventarc.NewService(ctx, r.Eventarc...)
-	if err != nil {
-		return denied(err)
-	}
-	t := d.Functions.Rollup.Trigger
-	trigger, err := client.Projects.Locations.Triggers.Get(t.Name).Context(ctx).Do()
-	switch {
-	case err != nil && isCode(err, codes.NotFound, 404):
-		t.Missing = true
-		return nil
-	case err != nil:
-		return denied(err)
-	}
-	t.Created, _ = time.Parse(time.RFC3339Nano, trigger.CreateTime) // zero, which is not compared, where it can't be read
-	if trigger.Transport != nil && trigger.Transport.Pubsub != nil {
-		t.Subscription = trigger.Transport.Pubsub.Subscription
+	for metric, set := range map[string]func(*Trigger, float64){
+		"oldest_unacked_message_age": func(t *Trigger, n float64) { t.Oldest = time.Duration(n) * time.Second },
+		"num_undelivered_messages":   func(t *Trigger, n float64) { t.Waiting = int64(n) },
+	} {
+		all, err := r.series(ctx, d, lately, fmt.Sprintf(`metric.type="pubsub.googleapis.com/subscription/%s" AND resource.type="pubsub_subscription" AND resource.labels.subscription_id=%s`, metric, oneOf(ids)), nil)
+		if err != nil {
+			return err
+		}
+		for _, series := range all {
+			if t := of[series.Text("resource.labels.subscription_id")]; t != nil {
+				set(t, number(series, "points.0.value.int64Value")) // the newest is the first
+			}
+		}
 	}
 	return nil
 }

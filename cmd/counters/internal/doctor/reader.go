@@ -4,40 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
 	"google.golang.org/api/option"
+	transport "google.golang.org/api/transport/http"
 
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Reader reads deployments. Its fields are options for the clients of the APIs that it reads; none
-// are needed where the default credentials are those to read with.
+// Reader reads deployments. Nothing has to be set where the default credentials are those to read with.
 type Reader struct {
-	Functions  []option.ClientOption // Cloud Functions, gRPC
-	Run        []option.ClientOption // Cloud Run, REST
-	Monitoring []option.ClientOption // REST
-	Projects   []option.ClientOption // Resource Manager, REST
-	Admin      []option.ClientOption // Firestore's administration, gRPC
-	Eventarc   []option.ClientOption // REST
-	PubSub     []option.ClientOption // REST
-	Scheduler  []option.ClientOption // Cloud Scheduler, REST
-	Services   []option.ClientOption // Service Usage, REST
-	Artifacts  []option.ClientOption // Artifact Registry, REST
-	Accounts   []option.ClientOption // IAM, REST
-	Rules      []option.ClientOption // Firebase Rules, REST
-	Logging    []option.ClientOption // REST
-	Billing    []option.ClientOption // Cloud Billing, REST
-	Budgets    []option.ClientOption // REST
-	Firestore  []option.ClientOption // gRPC; FIRESTORE_EMULATOR_HOST is respected when there are none
+	APIs      http.RoundTripper     // by which the platform's APIs are read
+	Firestore []option.ClientOption // gRPC; FIRESTORE_EMULATOR_HOST is respected when there are none
 
 	// Progress is called with what is being read, when it is set.
 	Progress func(what string)
+
+	cloud *resources.Cloud
 }
 
-// patience is how long one API may take to answer.
+// patience is how long one part may take to be read.
 const patience = 30 * time.Second
 
 // Read reads a deployment. What can't be read is in NotChecked of the result. Errors: no project is
@@ -50,10 +40,11 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 		}
 		t.Project = project
 	}
-	d := &Deployment{Target: t, Fields: map[FieldName]*Field{}}
+	d := &Deployment{Target: t}
 	if t.Emulator == "" {
-		r.read(ctx, d, "which APIs are turned on", r.apis)
+		r.cloud = resources.Reading(r.transport(ctx))
 		r.read(ctx, d, "functions", r.functions)
+		r.read(ctx, d, "when the runtimes end", r.runtimes)
 		r.read(ctx, d, "the trigger", r.trigger)
 		r.read(ctx, d, "the triggers of counted collections", r.watches)
 		r.read(ctx, d, "how long events may wait", r.subscriptions)
@@ -61,6 +52,7 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 		r.read(ctx, d, "who may call the functions", r.invokers)
 		r.read(ctx, d, "what the functions have had in the last week", r.usage)
 		r.read(ctx, d, "who may do what in the project", r.access)
+		r.read(ctx, d, "when the project was made", r.project)
 		r.read(ctx, d, "who may write the functions' images", r.images)
 	}
 	d.Target = t.resolve(d.Functions)
@@ -69,8 +61,10 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 		r.read(ctx, d, "security rules", r.rules)
 		r.read(ctx, d, "Scheduler jobs", r.jobs)
 		r.read(ctx, d, "accounts", r.accounts)
-		r.read(ctx, d, "log-based metrics", r.metrics)
-		r.read(ctx, d, "alert policies", r.alerts)
+		list := d.list()
+		for _, part := range parts() {
+			r.read(ctx, d, part, func(ctx context.Context, d *Deployment) error { return r.parts(ctx, d, part, list) })
+		}
 		r.read(ctx, d, "budget", r.budget)
 	}
 	r.read(ctx, d, "counters", r.counters)
@@ -94,15 +88,41 @@ func (r *Reader) read(ctx context.Context, d *Deployment, what string, read func
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := read(ctx, d); err != nil {
-		var u *unread
-		if !errors.As(err, &u) {
-			u = &unread{part: what, err: err}
-		}
-		if disabled(u.err) {
-			d.off(u.service)
-		}
-		d.notChecked(u.notChecked(d.Target.Project))
+		n, off := notChecked(d.Target.Project, what, err)
+		d.off(off)
+		d.notChecked(n)
 	}
+}
+
+// get reads an address of one of the platform's APIs; nil is that nothing is there.
+func (r *Reader) get(ctx context.Context, address string) (resources.Object, error) {
+	return r.cloud.Read(ctx, address, resources.Place{Address: address})
+}
+
+// must is get of something that has to be there.
+func (r *Reader) must(ctx context.Context, address string) (resources.Object, error) {
+	object, err := r.get(ctx, address)
+	if err == nil && object == nil {
+		err = &resources.Unread{Address: address, Err: &resources.Refused{Code: http.StatusNotFound, Message: address + " was not found"}}
+	}
+	return object, err
+}
+
+// none is a transport without credentials.
+type none struct{ err error }
+
+func (n none) RoundTrip(*http.Request) (*http.Response, error) { return nil, n.err }
+
+// transport sends requests with the default credentials, unless the reader has one.
+func (r *Reader) transport(ctx context.Context) http.RoundTripper {
+	if r.APIs != nil {
+		return r.APIs
+	}
+	by, err := transport.NewTransport(ctx, http.DefaultTransport, option.WithScopes("https://www.googleapis.com/auth/cloud-platform"))
+	if err != nil {
+		return none{err} // which each part says that isn't read
+	}
+	return by
 }
 
 // detect finds the project that the credentials are of.

@@ -1,0 +1,183 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
+)
+
+// access reads who may do what in the project.
+func (r *Reader) access(ctx context.Context, d *Deployment) error {
+	policy, err := r.must(ctx, "cloudresourcemanager/v1/projects/"+d.Target.Project+":getIamPolicy")
+	if err == nil {
+		d.Access = policyOf(policy)
+	}
+	return err
+}
+
+// project reads when the project was made, and its number.
+func (r *Reader) project(ctx context.Context, d *Deployment) error {
+	project, err := r.must(ctx, "cloudresourcemanager/v1/projects/"+d.Target.Project)
+	if err == nil {
+		d.Number, d.Since = "projects/"+project.Text("projectNumber"), moment(project, "createTime")
+	}
+	return err
+}
+
+// What an account is that nothing can act as.
+const (
+	deletedAccount  = "deleted"
+	disabledAccount = "disabled"
+)
+
+// accounts reads whether the deployment's accounts are there.
+func (r *Reader) accounts(ctx context.Context, d *Deployment) error {
+	gone := map[string]string{}
+	for _, account := range d.accounts() {
+		there, err := r.get(ctx, "iam/v1/projects/"+d.Target.Project+"/serviceAccounts/"+account)
+		switch {
+		case err != nil:
+			return err
+		case there == nil:
+			gone[account] = deletedAccount
+		case there.Text("disabled") == "true":
+			gone[account] = disabledAccount
+		}
+	}
+	d.Gone = gone
+	return nil
+}
+
+// database reads where the database is.
+func (r *Reader) database(ctx context.Context, d *Deployment) error {
+	there, err := r.get(ctx, "firestore/v1/"+d.layout().Database)
+	if err == nil {
+		d.Database = &Database{
+			Missing: there == nil, Location: there.Text("locationId"), Enterprise: there.Text("databaseEdition") == "ENTERPRISE",
+			Created: moment(there, "createTime"), Backup: there.Text("sourceInfo.backup.backup"),
+		}
+	}
+	return err
+}
+
+// parts reads the parts of the list of resources that are called so.
+func (r *Reader) parts(ctx context.Context, d *Deployment, called string, list []resources.Resource) error {
+	var mu sync.Mutex
+	var read errgroup.Group
+	read.SetLimit(parallel)
+	there := map[string]resources.Object{}
+	for _, resource := range list {
+		if k, _ := kindOf(resource.Name); k.part == called {
+			read.Go(func() error {
+				object, err := r.cloud.Read(ctx, resource.Name, resource.Place)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					there[resource.Name] = object
+				}
+				return err
+			})
+		}
+	}
+	err := read.Wait()
+	for _, resource := range list {
+		if object, is := there[resource.Name]; is {
+			d.Parts = append(d.Parts, Part{resource, object})
+			for _, api := range resource.MissingAPIs(object) {
+				d.off(api)
+			}
+		}
+	}
+	return err
+}
+
+// rules reads the security rules that hold for the database.
+func (r *Reader) rules(ctx context.Context, d *Deployment) error {
+	name := "projects/" + d.Target.Project + "/releases/cloud.firestore"
+	if d.Target.Database != defaultDatabase {
+		name += "/" + d.Target.Database
+	}
+	release, err := r.get(ctx, "firebaserules/v1/"+name)
+	switch {
+	case err != nil && !disabled(err):
+		return err
+	case release == nil: // without the API none can have been released
+		d.Rules = &Rules{Missing: true}
+		return nil
+	}
+	set, err := r.must(ctx, "firebaserules/v1/"+release.Text("rulesetName"))
+	if err != nil {
+		return err
+	}
+	d.Rules = &Rules{Name: release.Text("rulesetName"), Released: moment(release, "updateTime"), File: set.Text("source.files.0.name")}
+	for _, file := range resources.Objects(set.At("source.files")) {
+		d.Rules.Text += file.Text("content")
+	}
+	return nil
+}
+
+// jobs reads the Scheduler jobs of the functions' region.
+func (r *Reader) jobs(ctx context.Context, d *Deployment) error {
+	region := d.region()
+	if region == "" {
+		return errors.New("their region is not known: there is no function to go by. Name it with --location")
+	}
+	list, err := r.get(ctx, "cloudscheduler/v1/projects/"+d.Target.Project+"/locations/"+region+"/jobs")
+	if err != nil {
+		return err
+	}
+	d.Scheduler = &Scheduler{Region: region}
+	for _, o := range resources.Objects(list["jobs"]) {
+		job := Job{
+			Name: path.Base(o.Text("name")), State: o.Text("state"), Schedule: o.Text("schedule"), URI: o.Text("httpTarget.uri"), Method: o.Text("httpTarget.httpMethod"),
+			Account: o.Text("httpTarget.oidcToken.serviceAccountEmail"), Audience: o.Text("httpTarget.oidcToken.audience"),
+		}
+		if code := number(o, "status.code"); code != 0 {
+			job.Failure = strings.TrimSuffix(fmt.Sprintf("%s: %s", codes.Code(code), o.Text("status.message")), ": ")
+		}
+		d.Scheduler.Jobs = append(d.Scheduler.Jobs, job)
+	}
+	return nil
+}
+
+// budget reads whether somebody is told of the project's costs. Budgets are the billing account's,
+// and so is who may read them.
+func (r *Reader) budget(ctx context.Context, d *Deployment) error {
+	project := "projects/" + d.Target.Project
+	info, err := r.must(ctx, "cloudbilling/v1/"+project+"/billingInfo")
+	switch {
+	case err != nil && disabled(err): // a deployment turns it on for a budget
+		d.Budget = &Budget{Unasked: "cloudbilling.googleapis.com"}
+		return nil
+	case err != nil:
+		return err
+	case info.Text("billingEnabled") != "true":
+		d.Budget = &Budget{Off: true}
+		return nil
+	}
+	d.Budget = &Budget{Account: info.Text("billingAccountName")}
+	list, err := r.get(ctx, "billingbudgets/v1/"+d.Budget.Account+"/budgets")
+	if err != nil && disabled(err) {
+		d.Budget.Unasked = "billingbudgets.googleapis.com"
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d.Budget.Names = []string{} // of budgets that may be for it, where its number is not known
+	for _, b := range resources.Objects(list["budgets"]) {
+		if of := texts(b.At("budgetFilter.projects")); len(of) == 0 || d.Number == "" || slices.Contains(of, project) || slices.Contains(of, d.Number) {
+			d.Budget.Names = append(d.Budget.Names, b.Text("name"))
+		}
+	}
+	return nil
+}
