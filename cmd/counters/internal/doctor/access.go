@@ -94,48 +94,39 @@ func (f *findings) access(d *Deployment) {
 
 // documents looks at a function's own account: it reads and writes documents.
 func (f *findings) documents(d *Deployment, function *Function) {
-	if d.Access == nil || function.Account == "" || d.Gone[function.Account] != "" {
-		return
-	}
-	member := "serviceAccount:" + function.Account
-	if d.Access.has(documentRoles, is(member), d.onDatabase) {
-		return
-	}
 	condition := fmt.Sprintf(`expression=resource.name == "projects/%s/databases/%s",title=%s-database`, d.Target.Project, d.Target.Database, d.Target.Prefix)
-	f.add(roleFinding(d.Access.custom(member)), function.Account,
-		fmt.Sprintf("it runs %s, and has no %s on database %s", function.Name, documentRoles[0], d.Target.Database),
-		d.grant(member, documentRoles[0], condition))
+	f.role(d, "account-role-missing", function.Account, fmt.Sprintf("it runs %s, and has no %s on database %s", function.Name, documentRoles[0], d.Target.Database),
+		documentRoles, nil, d.onDatabase, d.grant("serviceAccount:"+function.Account, documentRoles[0], condition))
 }
 
 // receiver looks at the trigger's account: it takes events.
 func (f *findings) receiver(d *Deployment, account string) {
-	member := "serviceAccount:" + account
-	if d.Access == nil || account == "" || d.Gone[account] != "" || d.Access.has(receiverRoles, is(member), always) {
-		return
-	}
-	f.add(roleFinding(d.Access.custom(member)), account, "it carries events to Rollup, and has no "+receiverRoles[0], d.grant(member, receiverRoles[0], ""))
+	f.role(d, "account-role-missing", account, "it carries events to Rollup, and has no "+receiverRoles[0], receiverRoles, nil, always, d.grant("serviceAccount:"+account, receiverRoles[0], ""))
 }
 
-// invoker looks at an account that calls a function. The role may be given on the function or on
-// the project.
+// invoker looks at an account that calls a function.
 func (f *findings) invoker(d *Deployment, function *Function, account string) {
-	member := "serviceAccount:" + account
-	if function.Invokers == nil || account == "" || d.Gone[account] != "" || function.Open {
+	everybodyMay := function.Invokers.has(invokerRoles, is(everybody...), always) || d.Access.has(invokerRoles, is(everybody...), always)
+	if function.Invokers == nil || function.Open || everybodyMay {
 		return
 	}
-	may := is(append([]string{member}, everybody...)...)
-	if function.Invokers.has(invokerRoles, may, always) || d.Access.has(invokerRoles, may, always) {
-		return
-	}
-	f.add(roleFinding(d.Access == nil || d.Access.custom(member) || function.Invokers.custom(member)), account,
-		fmt.Sprintf("it calls %s, and has no %s on it", function.Name, invokerRoles[0]), d.allow(function, member))
+	f.role(d, "account-role-missing", account, fmt.Sprintf("it calls %s, and has no %s on it", function.Name, invokerRoles[0]), invokerRoles, function.Invokers, always,
+		d.allow(function, "serviceAccount:"+account))
 }
 
-func roleFinding(unclear bool) string {
-	if unclear {
-		return "account-role-unclear"
+// role looks at whether an account has one of the roles that are enough, in the project or by the policy of what it is
+// about, where that has one.
+func (f *findings) role(d *Deployment, finding, account, seen string, enough []string, on *Policy, holds func(condition string) bool, grant string) {
+	member := "serviceAccount:" + account
+	switch {
+	case account == "", d.Gone[account] != "", on == nil && d.Access == nil:
+		return
+	case on.has(enough, is(member), holds), d.Access.has(enough, is(member), holds):
+		return
+	case d.Access == nil, d.Access.custom(member), on.custom(member):
+		finding = "account-role-unclear"
 	}
-	return "account-role-missing"
+	f.add(finding, account, seen, grant)
 }
 
 // open looks at whether the internet can call a function.

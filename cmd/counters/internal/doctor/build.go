@@ -44,14 +44,10 @@ func (f *findings) builds(d *Deployment) {
 
 // builder looks at one of the roles that an account needs in the project.
 func (f *findings) builder(d *Deployment, account, does string, roles []string, condition string) {
-	member := "serviceAccount:" + account
-	if d.Access == nil || d.Gone[account] != "" || d.Access.has(roles, is(member), always) {
-		return
-	}
 	if condition != "" {
 		condition = "expression=" + condition + ",title=" + d.Target.Prefix + "-source"
 	}
-	f.add(buildFinding(d.Access.custom(member)), account, fmt.Sprintf("it %s each build, and has no %s", does, roles[0]), d.grant(member, roles[0], condition))
+	f.role(d, "build-role-missing", account, fmt.Sprintf("it %s each build, and has no %s", does, roles[0]), roles, nil, always, d.grant("serviceAccount:"+account, roles[0], condition))
 }
 
 // images looks at the repository that a function's image goes to. The role may be given there or on
@@ -72,16 +68,7 @@ func (f *findings) images(d *Deployment, function *Function) {
 		f.add("repository-missing", parts[3], fmt.Sprintf("there is no repository %s for the image of %s", function.Repository, function.Name), fix)
 		return
 	}
-	if function.BuildAccount == "" || d.Gone[path.Base(function.BuildAccount)] != "" || function.Images.has(imageRoles, is(member), always) || d.Access.has(imageRoles, is(member), always) {
-		return
+	if account := path.Base(function.BuildAccount); function.BuildAccount != "" {
+		f.role(d, "build-role-missing", account, fmt.Sprintf("it writes the image of each build, and has no %s on %s", imageRoles[0], parts[3]), imageRoles, function.Images, always, allow)
 	}
-	f.add(buildFinding(d.Access == nil || d.Access.custom(member) || function.Images.custom(member)), path.Base(function.BuildAccount),
-		fmt.Sprintf("it writes the image of each build, and has no %s on %s", imageRoles[0], parts[3]), allow)
-}
-
-func buildFinding(unclear bool) string {
-	if unclear {
-		return "account-role-unclear"
-	}
-	return "build-role-missing"
 }

@@ -93,91 +93,9 @@ func (d *Deployment) setEnv(f *Function, name, value string) string {
 	return d.redeploy(f, "--update-env-vars=^|^"+name+"="+value)
 }
 
-// triggerFlags are the flags of a trigger as it should be.
-func (d *Deployment) triggerFlags(account string) []string {
-	return []string{
-		"--trigger-location=" + d.location(),
-		"--trigger-event-filters=type=" + eventType,
-		"--trigger-event-filters=database=" + d.Target.Database,
-		"--trigger-event-filters-path-pattern=document=" + d.pattern(),
-		"--retry",
-		"--trigger-service-account=" + cmp.Or(account, d.account("eventarc")),
-	}
-}
-
-// retrigger gives Rollup the right trigger. Where that is another one, its subscription is as Pub/Sub makes them, and
-// is deleted after a month in which nothing comes.
-func (d *Deployment) retrigger(f *Function, account string) string {
-	return then(d.redeploy(f, d.triggerFlags(account)...), d.keepOwn(f))
-}
-
-// keepOwn has the subscription of Rollup's own trigger stay, whose name the platform makes up.
-func (d *Deployment) keepOwn(f *Function) string {
-	return d.keep("$(" + line("gcloud", "functions", "describe", f.Name, "--gen2", "--project="+d.Target.Project, "--region="+f.Region, "--format=value(eventTrigger.trigger)") + ")")
-}
-
-// recreate makes Rollup anew with the right trigger: a trigger can't move to another location. Its
-// source is fetched before the function goes, and with it what the platform keeps of that. Writes in
-// between are counted by the next reconcile.
-func (d *Deployment) recreate(f *Function) string {
-	if f.Source == "" { // is not known
-		return then(d.remove(f), d.again(f))
-	}
-	var env []string
-	for _, name := range slices.Sorted(maps.Keys(f.Env)) {
-		env = append(env, name+"="+f.Env[name])
-	}
-	args := []string{
-		"gcloud", "functions", "deploy", f.Name, "--gen2", "--project=" + d.Target.Project, "--region=" + f.Region,
-		"--runtime=" + f.Runtime, "--entry-point=" + f.EntryPoint, "--source=" + f.Name + "-source",
-		"--run-service-account=" + f.Account, "--cpu=" + f.CPU, "--memory=" + f.Memory,
-		fmt.Sprintf("--concurrency=%d", f.Concurrency), fmt.Sprintf("--max-instances=%d", f.MaxInstances),
-		fmt.Sprintf("--min-instances=%d", f.MinInstances), fmt.Sprintf("--timeout=%ds", f.TimeoutSeconds),
-		"--set-env-vars=^|^" + strings.Join(env, "|"), "--no-allow-unauthenticated", "--ingress-settings=internal-only",
-	}
-	if f.BuildAccount != "" {
-		args = append(args, "--build-service-account="+f.BuildAccount)
-	}
-	if f.Key != "" {
-		args = append(args, "--kms-key="+f.Key)
-	}
-	if f.Repository != "" {
-		args = append(args, "--docker-repository="+f.Repository)
-	}
-	if labels := f.labels(); labels != "" {
-		args = append(args, "--update-labels="+labels)
-	}
-	caller := cmp.Or(f.Trigger.Account, d.account("eventarc"))
-	archive, folder := f.Name+".zip", f.Name+"-source"
-	all := []string{
-		line("gcloud", "storage", "cp", f.Source, archive), line("unzip", "-q", "-o", archive, "-d", folder), d.remove(f),
-		line(append(args, d.triggerFlags(caller)...)...), d.allow(f, "serviceAccount:"+caller), d.keepOwn(f),
-	}
-	if f.Invokers != nil { // they are the service's, which goes too
-		for _, b := range f.Invokers.Bindings {
-			for _, member := range b.Members {
-				if b.Role == invokerRoles[0] && b.Condition == "" && member != "serviceAccount:"+caller && !slices.Contains(everybody, member) {
-					all = append(all, d.allow(f, member))
-				}
-			}
-		}
-	}
-	if f.Billing == cost.ByInstance {
-		all = append(all, line("gcloud", "run", "services", "update", f.service(), "--project="+d.Target.Project, "--region="+f.Region, "--no-cpu-throttling"))
-	}
-	return then(all...)
-}
-
-// labels are those that somebody gave the function, as gcloud takes them.
-func (f *Function) labels() string {
-	var all []string
-	for _, key := range slices.Sorted(maps.Keys(f.Labels)) {
-		if key != "deployment-tool" && !strings.HasPrefix(key, "goog-") {
-			all = append(all, key+"="+f.Labels[key])
-		}
-	}
-	return strings.Join(all, ",")
-}
+// recreate makes Rollup anew with the right trigger: a trigger can't move to another location. Writes in between are
+// counted by the next reconcile.
+func (d *Deployment) recreate(f *Function) string { return then(d.remove(f), d.again(f)) }
 
 // deploy runs what makes everything that isn't there, like what is there.
 func (d *Deployment) deploy(flags ...string) string {
@@ -234,6 +152,11 @@ func (d *Deployment) kept(sameRegion bool) (flags []string) {
 	}
 	if job := d.reconcileJob(); job != nil && resources.IsSchedule.MatchString(job.Schedule) {
 		add("--reconcile-schedule", job.Schedule, "7 * * * *")
+	}
+	if d.Functions != nil && d.Functions.Rollup != nil && d.Functions.Rollup.Trigger != nil {
+		if region := d.Functions.Rollup.Trigger.Region; sameRegion && slices.Contains(resources.Near(d.location()), region) {
+			add("--trigger-location", region, d.location()) // where it can't be moved from
+		}
 	}
 	for _, channel := range d.channels() {
 		add("--notification-channel", channel, "")

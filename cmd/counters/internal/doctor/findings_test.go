@@ -229,14 +229,15 @@ var brokenDeployments = []broken{
 		d.function("counters-increment").ServiceConfig.IngressSettings = functionspb.ServiceConfig_ALLOW_INTERNAL_AND_GCLB
 		d.jobs[0].Schedule = "*/5 * * * *"
 	}, "function-missing", "Rollup", "--invoker user:web@example.com --memory 1Gi --kms-key " + testKey + " --docker-repository projects/my-project/locations/us-central1/repositories/ours --increment-min-instances 1 --increment-ingress internal-and-gclb --reconcile-schedule '*/5 * * * *'"},
-	{"a trigger that was deleted, of a function with a key, labels and a repository", func(t *testing.T, d *deployment) {
+	{"a trigger that was deleted, of a function that is billed by the instance", func(t *testing.T, d *deployment) {
 		d.triggers = nil
-		f := d.function("counters-rollup")
-		f.KmsKeyName, f.Labels = testKey, map[string]string{"team": "web", "goog-managed-by": "cloudfunctions", "counters-source": "aaaa"}
 		d.billed("counters-rollup", false)
 		d.had["counters-rollup"] = had{requests: 60_480_000, mean: 20, billed: 604_800, counted: 10_080}
-		d.policies["counters-rollup"].Bindings[0].Members = append(d.policies["counters-rollup"].Bindings[0].Members, "user:me@example.com")
-	}, "trigger-missing", "counters-rollup", "gcloud storage cp gs://source/counters-rollup.zip counters-rollup.zip && unzip -q -o counters-rollup.zip -d counters-rollup-source && gcloud functions delete counters-rollup --gen2 --project=my-project --region=us-central1 --quiet && gcloud functions deploy counters-rollup"},
+	}, "trigger-missing", "counters-rollup", "gcloud functions delete counters-rollup --gen2 --project=my-project --region=us-central1 --quiet && counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com --rollup-billing instance"},
+	{"a metric that was deleted, beside a trigger in a region of nam5", func(t *testing.T, d *deployment) {
+		d.function("counters-rollup").EventTrigger.TriggerRegion = testRegion
+		d.metrics = nil
+	}, "metric-missing", "log-based metrics", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com --trigger-location us-central1"},
 	{"Rollup was never deployed", func(t *testing.T, d *deployment) {
 		d.functions = d.functions[:2]
 		for _, name := range []string{"counters-increment", "counters-reconcile"} {
@@ -356,41 +357,41 @@ var brokenDeployments = []broken{
 
 	{"a database that was deleted and made again", func(t *testing.T, d *deployment) {
 		d.databases[0].CreateTime = timestamppb.New(today.AddDate(0, -1, 0))
-	}, "trigger-older", "counters-rollup", "--docker-repository=projects/my-project/locations/us-central1/repositories/counters-functions"},
+	}, "trigger-older", "counters-rollup", "&& counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
 	{"a trigger that was deleted behind the function's back", func(t *testing.T, d *deployment) {
 		d.triggers = nil
 	}, "trigger-missing", "counters-rollup", "gcloud functions delete counters-rollup"},
 	{"Rollup is an HTTP function", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger = nil
-	}, "trigger-missing", "counters-rollup", "--trigger-location=nam5 --trigger-event-filters=type=google.cloud.firestore.document.v1.written '--trigger-event-filters=database=(default)' '--trigger-event-filters-path-pattern=document=counters/{counter}/shards/{shard}' --retry --trigger-service-account=" + account("eventarc") + " && gcloud pubsub subscriptions update \"$(gcloud eventarc triggers describe $(gcloud functions describe counters-rollup "},
+	}, "trigger-missing", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
 	{"only updates", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventType = "google.cloud.firestore.document.v1.updated"
-	}, "trigger-event-type", "counters-rollup", "--trigger-event-filters=type=google.cloud.firestore.document.v1.written"},
+	}, "trigger-event-type", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
 	{"events of another database", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[0].Value = "other"
-	}, "trigger-database", "counters-rollup", "'--trigger-event-filters=database=(default)'"},
+	}, "trigger-database", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
 	{"events of the counters themselves", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Value = "counters/{counter}"
-	}, "trigger-document", "counters-rollup", "document=counters/{counter}/shards/{shard}"},
+	}, "trigger-document", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
 	{"events of everything below a counter", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Value = "counters/{counter}/{below=**}"
-	}, "trigger-document", "counters-rollup", "document=counters/{counter}/shards/{shard}"},
+	}, "trigger-document", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
 	{"events of another collection", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Value = "likes/{counter}/shards/{shard}"
-	}, "trigger-document", "counters-rollup", "document=counters/{counter}/shards/{shard}"},
+	}, "trigger-document", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
 	{"a pattern that is taken literally", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Operator = ""
-	}, "trigger-operator", "counters-rollup", "--trigger-event-filters-path-pattern="},
+	}, "trigger-operator", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
 	{"no retries", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.RetryPolicy = functionspb.EventTrigger_RETRY_POLICY_DO_NOT_RETRY
-	}, "trigger-retry-off", "counters-rollup", "document=counters/{counter}/shards/{shard}' --retry"},
+	}, "trigger-retry-off", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
 	{"a trigger far from nam5", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.TriggerRegion = "europe-west1"
-	}, "trigger-region", "counters-rollup", "--trigger-location=nam5"},
+	}, "trigger-region", "counters-rollup", "&& counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
 	{"a trigger far from a plain region", func(t *testing.T, d *deployment) {
 		d.databases[0].LocationId = testRegion
 		d.function("counters-rollup").EventTrigger.TriggerRegion = "nam5"
-	}, "trigger-region", "counters-rollup", "--trigger-location=us-central1"},
+	}, "trigger-region", "counters-rollup", "&& counters deploy --project my-project --location us-central1 --prefix counters --invoker user:web@example.com"},
 	{"a function far from eur3", func(t *testing.T, d *deployment) {
 		d.databases[0].LocationId = "eur3"
 		d.function("counters-rollup").EventTrigger.TriggerRegion = "eur3"
@@ -952,35 +953,5 @@ func TestNearly(t *testing.T) {
 		if got := nearly(c.a, c.b); got != c.want {
 			t.Errorf("%s and %s: %t, want %t", numberText(c.a), numberText(c.b), got, c.want)
 		}
-	}
-}
-
-// A function that has to be made anew keeps what it had, and nothing is deleted before its source is
-// at hand.
-func TestRecreateKeepsWhatThereWas(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t)
-	d.triggers = nil
-	f := d.function("counters-rollup")
-	f.KmsKeyName, f.Labels = testKey, map[string]string{"team": "web", "goog-managed-by": "cloudfunctions", "counters-source": "aaaa"}
-	d.policies["counters-rollup"].Bindings[0].Members = append(d.policies["counters-rollup"].Bindings[0].Members, "user:me@example.com")
-	d.billed("counters-rollup", false)
-	d.had["counters-rollup"] = had{requests: 60_480_000, mean: 20, billed: 604_800, counted: 10_080}
-	_, found := d.read(t, Target{})
-	if len(found) != 1 || strings.Contains(found[0].Fix, "\n") {
-		t.Fatalf("found %+v, want one, with one line", found)
-	}
-	rest := found[0].Fix
-	for _, want := range []string{ // in this order, each if the one before has succeeded
-		"gcloud storage cp gs://source/counters-rollup.zip counters-rollup.zip && ", "unzip ", " -d counters-rollup-source && ", "gcloud functions delete counters-rollup ", " && gcloud functions deploy counters-rollup ",
-		"--source=counters-rollup-source ", "--build-service-account=projects/my-project/serviceAccounts/" + account("build"), "--kms-key=" + testKey,
-		"--docker-repository=projects/my-project/locations/us-central1/repositories/counters-functions", "--update-labels=counters-source=aaaa,team=web ", "--trigger-location=nam5",
-		"--member=" + member("eventarc"), "--expiration-period=never", "--member=user:me@example.com", "--no-cpu-throttling",
-	} {
-		_, after, ok := strings.Cut(rest, want)
-		if !ok {
-			t.Fatalf("no %q behind that, in:\n%s", want, found[0].Fix)
-		}
-		rest = after
 	}
 }

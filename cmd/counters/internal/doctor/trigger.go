@@ -35,14 +35,14 @@ func (f *findings) trigger(d *Deployment) {
 	rollup := d.Functions.Rollup
 	trigger := rollup.Trigger
 	if trigger == nil {
-		f.add("trigger-missing", rollup.Name, "it has no event trigger", d.retrigger(rollup, ""))
+		f.add("trigger-missing", rollup.Name, "it has no event trigger", d.again(rollup))
 		return
 	}
 	if trigger.Missing {
 		f.add("trigger-missing", rollup.Name, "Eventarc has no "+trigger.Name, d.recreate(rollup))
 		return
 	}
-	mend := d.retrigger(rollup, trigger.Account)
+	mend := d.again(rollup)
 	f.events(d, trigger, rollup.Name, mend, d.recreate(rollup))
 	if s, err := parse(rollup.Env); err == nil {
 		f.subscription(d, trigger, rollup.Name, "trigger-ack-deadline", s.RequestTimeout, d.recreate(rollup))
@@ -93,7 +93,7 @@ func (f *findings) subscription(d *Deployment, t *Trigger, name, slow string, le
 		return line(append([]string{"gcloud", "pubsub", "subscriptions", "update", t.Subscription, "--project=" + d.Target.Project}, flags...)...)
 	}
 	if t.AckDeadline > 0 && t.AckDeadline < least {
-		f.add(slow, name, fmt.Sprintf("its events may wait for %s, and an answer may take %s", t.AckDeadline, least), update(deadlineFlag()))
+		f.add(slow, name, fmt.Sprintf("its events may wait for %s, and an answer may take %s", t.AckDeadline, least), update(fmt.Sprintf("--ack-deadline=%.0f", watchDeadline.Seconds())))
 	}
 	if t.Keeps > 0 && t.Keeps < 24*time.Hour {
 		f.add("subscription-forgets", name, "its subscription keeps an event for "+t.Keeps.String(), update("--message-retention-duration=1d"))
@@ -102,7 +102,7 @@ func (f *findings) subscription(d *Deployment, t *Trigger, name, slow string, le
 		f.add("subscription-slow", name, "an event that failed comes again after "+t.Backoff.String()+" at the earliest", update("--min-retry-delay=10s", "--max-retry-delay=600s"))
 	}
 	if t.Expires > 0 {
-		f.add("subscription-expires", name, fmt.Sprintf("its subscription is deleted when nothing has come through it for %d days", t.Expires/(24*time.Hour)), update(expirationFlag))
+		f.add("subscription-expires", name, fmt.Sprintf("its subscription is deleted when nothing has come through it for %d days", t.Expires/(24*time.Hour)), update("--expiration-period=never"))
 	}
 }
 
@@ -166,24 +166,6 @@ func (d *Deployment) watch(collection string) string {
 	}
 	return made
 }
-
-// ofTrigger are the flags of a command about a trigger.
-func (d *Deployment) ofTrigger() []string {
-	return []string{"--project=" + d.Target.Project, "--location=" + d.location()}
-}
-
-// keep has the subscription of a trigger that was just made stay for good. The trigger is its name, or a word that a
-// shell makes one of.
-func (d *Deployment) keep(trigger string, flags ...string) string {
-	return `gcloud pubsub subscriptions update "$(gcloud eventarc triggers describe ` + trigger + " " +
-		line(append(d.ofTrigger(), "--format=value(transport.pubsub.subscription)")...) + `)" ` +
-		line(append(append([]string{"--project=" + d.Target.Project}, flags...), expirationFlag)...)
-}
-
-// expirationFlag keeps a subscription through which nothing comes for a month.
-const expirationFlag = "--expiration-period=never"
-
-func deadlineFlag() string { return fmt.Sprintf("--ack-deadline=%.0f", watchDeadline.Seconds()) }
 
 // unwatch deletes a trigger.
 func (d *Deployment) unwatch(t *Trigger) string {
