@@ -21,7 +21,7 @@ const noCeiling = "none"
 
 // What has no ceiling has these, unless it asks for others.
 const (
-	usualMost, usualRollupMost = 10, 2
+	UsualMost, UsualRollupMost = 10, 2
 	usualBilling               = string(cost.ByRequest)
 )
 
@@ -100,10 +100,10 @@ func (w *Wanted) Bound(edition cost.Edition) error {
 	dollars, err := strconv.ParseFloat(strings.TrimSuffix(w.MostPerDay, "USD"), 64)
 	if err != nil { // none
 		if w.Most == 0 {
-			w.Most = max(usualMost, w.Least)
+			w.Most = max(UsualMost, w.Least)
 		}
 		if w.RollupMost == 0 {
-			w.RollupMost = max(usualRollupMost, w.RollupLeast)
+			w.RollupMost = max(UsualRollupMost, w.RollupLeast)
 		}
 		for _, way := range []*string{&w.Billing, &w.RollupBilling} {
 			if *way == "" {

@@ -79,8 +79,8 @@ func isExempt(field Object) bool {
 	return field != nil && len(Objects(field.At("indexConfig.indexes"))) == 0
 }
 
-// Exempt are the fields whose indexes are turned off unless they are to be kept, as collection group and field.
-func (w *Wanted) Exempt() (fields [][2]string) {
+// exempted are the fields whose indexes are turned off unless they are to be kept, as collection group and field.
+func (w *Wanted) exempted() (fields [][2]string) {
 	fields = [][2]string{{layout.Requests, layout.ExpireAt}}
 	for _, name := range []string{book.BaseCounts, book.BaseReplaced, book.BaseImported} {
 		fields = append(fields, [2]string{layout.Rollup, name})
@@ -138,7 +138,7 @@ func (b *Builder) database() (all []Resource) {
 		group, field, _ := strings.Cut(summed, " ")
 		all = append(all, b.indexed(group, field, "sum() works on it"))
 	}
-	exempt := b.Exempt()
+	exempt := b.exempted()
 	for _, f := range exempt {
 		all = append(all, b.exempt(f[0], f[1]))
 	}

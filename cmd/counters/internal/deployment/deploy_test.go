@@ -851,3 +851,26 @@ func TestABusyPlatformIsAskedAgain(t *testing.T) {
 		}
 	})
 }
+
+// What is asked for again by its own arguments is the same; what is as it is by default takes none.
+func TestArgsAskForTheSame(t *testing.T) {
+	t.Parallel()
+	read := func(args ...string) (w Wanted) {
+		flags := pflag.NewFlagSet("deploy", pflag.ContinueOnError)
+		w.Flags(flags)
+		if err := flags.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	byDefault := read()
+	if args := byDefault.Args(); len(args) > 0 {
+		t.Errorf("by default it takes %q", args)
+	}
+	args := []string{"--project", "p-roject", "--location", "nam5", "--create-database", "--web-app", "https://a.example", "--web-app", "https://b.example", "--invoker", "user:me@example.com",
+		"--public", "--set", "FIELDS=a,b=count(c where d=='e,f')", "--set", "AUTH=firebase", "--most-per-day", "5USD", "--increment-max-instances", "3", "--lag-alert-seconds", "60"}
+	asked := read(args...)
+	if got := asked.Args(); !slices.Equal(got, args) {
+		t.Errorf("%q\nwant %q", got, args)
+	}
+}

@@ -11,19 +11,6 @@ import (
 	source "github.com/firestore-counters/counters"
 )
 
-// Watching are the metrics and the alert policies that every deployment makes, by the names that they have with a
-// prefix.
-func Watching(prefix string) (metrics, alerts []string) {
-	b := Builder{Wanted: &Wanted{Prefix: prefix}}
-	for _, of := range b.documents("metrics") {
-		metrics = append(metrics, of.Text("name"))
-	}
-	for _, of := range b.documents("alerts") {
-		alerts = append(alerts, of.Text("displayName"))
-	}
-	return metrics, alerts
-}
-
 // documents are the files of a folder of terraform/monitoring, filled in as terraform does.
 func (b *Builder) documents(pattern string) (all []Object) {
 	files, err := fs.Glob(source.Source, "terraform/monitoring/"+pattern+"/*.json")

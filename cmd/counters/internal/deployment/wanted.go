@@ -83,9 +83,9 @@ func (w *Wanted) Flags(f *pflag.FlagSet) {
 	f.StringVar(&w.MostPerDay, "most-per-day", "", "what the deployment may cost a day, whatever anybody sends: US `DOLLARS`, such as 5USD, or none, with which nothing bounds it. "+
 		"It works out instances, the way to pay, and what each function may write, read and answer (default: "+UsualCeiling+" with --web-app, --public or --no-invoker-check, none without)")
 	f.IntVar(&w.Concurrency, "increment-concurrency", 500, "requests an instance takes at a time, `N`")
-	f.IntVar(&w.Most, "increment-max-instances", 0, fmt.Sprintf("`N` at most (default %d, or as many as --most-per-day keeps busy)", usualMost))
+	f.IntVar(&w.Most, "increment-max-instances", 0, fmt.Sprintf("`N` at most (default %d, or as many as --most-per-day keeps busy)", UsualMost))
 	f.IntVar(&w.Least, "increment-min-instances", 0, "`N` at least (default 0)")
-	f.IntVar(&w.RollupMost, "rollup-max-instances", 0, fmt.Sprintf("`N`: shards that are busy at once / 1000, rounded up (default %d, or as many as --most-per-day keeps busy)", usualRollupMost))
+	f.IntVar(&w.RollupMost, "rollup-max-instances", 0, fmt.Sprintf("`N`: shards that are busy at once / 1000, rounded up (default %d, or as many as --most-per-day keeps busy)", UsualRollupMost))
 	f.IntVar(&w.RollupLeast, "rollup-min-instances", 0, "`N` at least (default 0)")
 	f.StringVar(&w.Billing, "increment-billing", "", "`WAY` to pay: request, or instance for all the time that an instance is there, and nothing for requests. "+
 		"That costs less from about ten requests a second on: counters cost (default: request, where --most-per-day can be kept so)")
@@ -99,6 +99,28 @@ func (w *Wanted) Flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&w.Channels, "notification-channel", nil, "`C`, projects/P/notificationChannels/N, that alerts are sent to; may be repeated. Who is not named any more is not told any more")
 	f.StringVar(&w.Budget, "budget", "", "tell the billing account's administrators when the project comes to half of this `AMOUNT` in a month, and to all of it, such as 100 or 100USD; "+
 		"it stops nothing (default: no budget)")
+}
+
+// Args are the arguments that ask for this: the flags that aren't as they are by default.
+func (w *Wanted) Args() (args []string) {
+	var of Wanted
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	of.Flags(flags)
+	of = *w // which the flags have their values from
+	flags.VisitAll(func(f *pflag.Flag) {
+		switch list, is := f.Value.(pflag.SliceValue); {
+		case is:
+			for _, item := range list.GetSlice() {
+				args = append(args, "--"+f.Name, item)
+			}
+		case f.Value.String() == f.DefValue:
+		case f.Value.Type() == "bool":
+			args = append(args, "--"+f.Name)
+		default:
+			args = append(args, "--"+f.Name, f.Value.String())
+		}
+	})
+	return args
 }
 
 // What the values of flags look like.

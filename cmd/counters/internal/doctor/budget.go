@@ -11,15 +11,16 @@ type Budget struct {
 }
 
 func (f *findings) budget(d *Deployment) {
-	b := d.Budget
+	b, w := d.Budget, d.same()
+	w.Budget = "100"
 	switch {
 	case b == nil || len(d.Functions.all()) == 0:
 	case b.Off:
 		f.add("billing-off", d.Target.Project, "it has no billing account", line("gcloud", "billing", "projects", "link", d.Target.Project)+
 			` --billing-account="$(gcloud billing accounts list --filter=open=true --format='value(name.basename())' | head -1)"`)
 	case b.Unasked != "":
-		f.add("budget-missing", d.Target.Project, "counters deploy has made none: "+b.Unasked+" is turned off", d.deploy("--budget", "100"))
+		f.add("budget-missing", d.Target.Project, "counters deploy has made none: "+b.Unasked+" is turned off", asking(w))
 	case b.Names != nil && len(b.Names) == 0:
-		f.add("budget-missing", d.Target.Project, "no budget of "+b.Account+" is for it", d.deploy("--budget", "100"))
+		f.add("budget-missing", d.Target.Project, "no budget of "+b.Account+" is for it", asking(w))
 	}
 }

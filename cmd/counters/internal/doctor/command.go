@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,160 +96,122 @@ func (d *Deployment) setEnv(f *Function, name, value string) string {
 // counted by the next reconcile.
 func (d *Deployment) recreate(f *Function) string { return then(d.remove(f), d.again(f)) }
 
-// deploy runs what makes everything that isn't there, like what is there.
-func (d *Deployment) deploy(flags ...string) string {
-	if there := d.Functions.all(); len(there) > 0 {
-		return d.again(there[0], flags...)
-	}
-	return d.script(map[string]string{
-		"DATABASE": d.Target.Database, "COUNTERS": d.Target.Counters, "FIELDS": d.Target.Fields, "SHARDS": d.Target.Shards, "HOSTED": strconv.FormatBool(d.Target.Hosted),
-		"EXTENSION": strconv.FormatBool(d.Target.Extension),
-	}, "", flags...)
+// asking is `counters deploy`, which every program of ours has with it, sources and all.
+func asking(w *resources.Wanted) string {
+	return line(append([]string{"counters", "deploy"}, w.Args()...)...)
 }
 
-// kept are the flags of `counters deploy` for what the deployment has beside its settings: without
-// them it takes that back, or puts it back to its default. A key and a repository are a region's.
-func (d *Deployment) kept(sameRegion bool) (flags []string) {
-	flags = append(d.callers(), d.billings()...)
-	flags = append(flags, d.most()...)
-	add := func(flag, value, byDefault string) {
-		if value != "" && value != byDefault {
-			flags = append(flags, flag, value)
-		}
+// deploy makes everything that isn't there, like what is there.
+func (d *Deployment) deploy() string { return asking(d.same()) }
+
+// again deploys everything with the settings of a function.
+func (d *Deployment) again(f *Function) string { return asking(d.like(f.Env, f.Region)) }
+
+// same is what is there, as far as anything is.
+func (d *Deployment) same() *resources.Wanted {
+	if there := d.Functions.all(); len(there) > 0 {
+		return d.like(there[0].Env, there[0].Region)
 	}
-	within := func(flag string, n, least, most, byDefault int32) {
-		if n >= least && n <= most {
-			add(flag, strconv.Itoa(int(n)), strconv.Itoa(int(byDefault)))
-		}
-	}
-	most, rollupMost := int32(10), int32(2) // by default, where no ceiling works them out
-	if slices.Contains(flags, "--most-per-day") && !slices.Contains(flags, "none") {
-		most, rollupMost = 0, 0
-	}
+	return d.like(map[string]string{
+		"DATABASE": d.Target.Database, "COUNTERS": d.Target.Counters, "FIELDS": d.Target.Fields, "SHARDS": d.Target.Shards, "HOSTED": strconv.FormatBool(d.Target.Hosted),
+		"EXTENSION": strconv.FormatBool(d.Target.Extension),
+	}, "")
+}
+
+// below is the same, below a ceiling that works out instances and ways to pay.
+func (d *Deployment) below(ceiling string) string {
+	w := d.like(d.Functions.Increment.Env, d.Functions.Increment.Region)
+	w.MostPerDay, w.Most, w.RollupMost, w.Billing, w.RollupBilling = ceiling, 0, 0, "", ""
+	w.Set = slices.DeleteFunc(w.Set, func(pair string) bool { return strings.HasPrefix(pair, "CEILING=") })
+	return asking(w)
+}
+
+// like is what somebody asks for who deploys what is there with the settings of an environment: what isn't asked for
+// deploy takes back, or puts back to its default. A key, a repository and a trigger's location are a region's; without a
+// region it goes to the one next to the database.
+func (d *Deployment) like(env map[string]string, region string) *resources.Wanted {
+	w := resources.Usual(d.location())
+	w.Project, w.Prefix, w.Region = d.Target.Project, d.Target.Prefix, d.elsewhere(region)
+	d.callers(w)
 	for i, f := range d.Functions.all() {
-		if i == 0 { // the three have this alike
-			if resources.IsMemory.MatchString(f.Memory) {
-				add("--memory", f.Memory, "512Mi")
-			}
-			if sameRegion {
-				add("--kms-key", f.Key, "")
-				if repository := repositoryName.FindStringSubmatch(f.Repository); repository != nil && repository[3] != "gcf-artifacts" && repository[3] != d.Target.Prefix+"-functions" {
-					add("--docker-repository", f.Repository, "")
-				}
+		least, most, billing := &w.Least, &w.Most, &w.Billing
+		usual := resources.UsualMost
+		if i == 0 && resources.IsMemory.MatchString(f.Memory) { // the three have this alike
+			w.Memory = f.Memory
+		}
+		if i == 0 && region != "" {
+			w.Key = f.Key
+			if parts := repositoryName.FindStringSubmatch(f.Repository); parts != nil && parts[3] != "gcf-artifacts" && parts[3] != d.Target.Prefix+"-functions" {
+				w.Images = f.Repository
 			}
 		}
 		switch f.EntryPoint {
 		case "Increment":
-			within("--increment-concurrency", f.Concurrency, 100, 1000, 500)
-			within("--increment-max-instances", f.MaxInstances, 1, 1000, most)
-			within("--increment-min-instances", f.MinInstances, 0, f.MaxInstances, 0)
-			add("--increment-ingress", map[string]string{"ALLOW_INTERNAL_ONLY": "internal-only", "ALLOW_INTERNAL_AND_GCLB": "internal-and-gclb"}[f.Ingress], "")
+			if f.Concurrency >= 100 && f.Concurrency <= 1000 {
+				w.Concurrency = int(f.Concurrency)
+			}
+			w.Ingress = cmp.Or(map[string]string{"ALLOW_INTERNAL_ONLY": "internal-only", "ALLOW_INTERNAL_AND_GCLB": "internal-and-gclb"}[f.Ingress], w.Ingress)
 		case "Rollup":
-			within("--rollup-max-instances", f.MaxInstances, 1, 1000, rollupMost)
-			within("--rollup-min-instances", f.MinInstances, 0, f.MaxInstances, 0)
+			least, most, billing, usual = &w.RollupLeast, &w.RollupMost, &w.RollupBilling, resources.UsualRollupMost
+			if t := f.Trigger; t != nil && region != "" && t.Region != d.location() && slices.Contains(resources.Near(d.location()), t.Region) {
+				w.TriggerLocation = t.Region // where it can't be moved from
+			}
+		default:
+			continue
+		}
+		if f.MaxInstances >= 1 && f.MaxInstances <= 1000 && (int(f.MaxInstances) != usual || d.bounded()) {
+			*most = int(f.MaxInstances)
+		}
+		*least = int(min(f.MinInstances, f.MaxInstances))
+		if f.Billing == cost.ByInstance {
+			*billing = string(f.Billing)
 		}
 	}
 	if job := d.reconcileJob(); job != nil && resources.IsSchedule.MatchString(job.Schedule) {
-		add("--reconcile-schedule", job.Schedule, "7 * * * *")
+		w.Schedule = job.Schedule
 	}
-	if d.Functions != nil && d.Functions.Rollup != nil && d.Functions.Rollup.Trigger != nil {
-		if region := d.Functions.Rollup.Trigger.Region; sameRegion && slices.Contains(resources.Near(d.location()), region) {
-			add("--trigger-location", region, d.location()) // where it can't be moved from
+	w.Channels, w.NoAlerts = d.channels(), d.noAlerts()
+	for _, s := range settingsOf(env) {
+		if s.raw != s.byDefault && s.name != "GOOGLE_CLOUD_PROJECT" && s.name != "PROJECT_NUMBER" && (s.name != "CEILING" || !d.bounded()) { // which the ceiling works out
+			w.Set = append(w.Set, s.name+"="+s.raw)
 		}
 	}
-	for _, channel := range d.channels() {
-		add("--notification-channel", channel, "")
-	}
-	if d.noAlerts() {
-		flags = append(flags, "--no-alerts")
-	}
-	return flags
+	return w
 }
 
-// callers are the script's flags for those who may call Increment.
-func (d *Deployment) callers() (flags []string) {
-	if d.Functions == nil || d.Functions.Increment == nil || d.Functions.Increment.Invokers == nil {
-		return nil
+// callers asks for those who may call Increment, and for the ceiling that it has.
+func (d *Deployment) callers(w *resources.Wanted) {
+	if d.Functions == nil || d.Functions.Increment == nil {
+		return
 	}
 	increment := d.Functions.Increment
-	if increment.Open {
-		flags = append(flags, "--no-invoker-check")
+	if dollars, is := resources.CeilingOfLabel(increment.Labels[resources.LabelOfCeiling]); is {
+		w.MostPerDay = fmt.Sprintf("%vUSD", dollars)
+	} else if d.open() {
+		w.MostPerDay = "none"
+	}
+	if w.NoCheck = increment.Open; increment.Invokers == nil {
+		return
 	}
 	for _, b := range increment.Invokers.Bindings {
 		for _, member := range b.Members {
 			switch {
 			case b.Role != invokerRoles[0] || b.Condition != "":
 			case member == "allUsers":
-				flags = append(flags, "--public")
+				w.Public = true
 			case resources.IsMember.MatchString(member): // the others stay, as deploy takes nobody away
-				flags = append(flags, "--invoker", member)
+				w.Invokers = append(w.Invokers, member)
 			}
 		}
 	}
-	return flags
 }
 
-// billings are the script's flags for the functions that are billed by the instance: without them it
-// takes that back.
-func (d *Deployment) billings() (flags []string) {
-	for _, entryPoint := range []string{"Increment", "Rollup"} {
-		if f := *d.Functions.of(entryPoint); f != nil && f.Billing == cost.ByInstance {
-			flags = append(flags, "--"+strings.ToLower(entryPoint)+"-billing", string(f.Billing))
-		}
+// elsewhere is a region where deploy doesn't go by itself; empty for the one where it does.
+func (d *Deployment) elsewhere(region string) string {
+	if region == resources.Near(d.location())[0] {
+		return ""
 	}
-	return flags
-}
-
-// most is the script's flag for the ceiling, as the deployment has it.
-func (d *Deployment) most() (flags []string) {
-	if d.Functions == nil {
-		return nil
-	}
-	if increment := d.Functions.Increment; increment != nil {
-		if dollars, is := resources.CeilingOfLabel(increment.Labels[resources.LabelOfCeiling]); is {
-			return []string{"--most-per-day", fmt.Sprintf("%vUSD", dollars)}
-		}
-		if d.open() {
-			return []string{"--most-per-day", "none"}
-		}
-	}
-	return nil
-}
-
-// below is what deploys everything like what is there, below a ceiling that works out instances and ways to pay.
-func (d *Deployment) below(ceiling string) string {
-	worked := []string{"--most-per-day", "--increment-max-instances", "--rollup-max-instances", "--increment-billing", "--rollup-billing"}
-	flags := []string{"--most-per-day", ceiling}
-	kept := d.kept(true)
-	for i := 0; i < len(kept); i++ {
-		if slices.Contains(worked, kept[i]) {
-			i++ // and its value
-			continue
-		}
-		flags = append(flags, kept[i])
-	}
-	increment := d.Functions.Increment
-	env := maps.Clone(increment.Env)
-	delete(env, "CEILING")
-	return d.script(env, d.elsewhere(increment.Region), flags...)
-}
-
-// script is `counters deploy`, which every program of ours has with it, sources and all.
-func (d *Deployment) script(env map[string]string, region string, flags ...string) string {
-	args := []string{"counters", "deploy", "--project", d.Target.Project, "--location", d.location(), "--prefix", d.Target.Prefix}
-	if region != "" {
-		args = append(args, "--region", region)
-	}
-	args = append(args, flags...)
-	for _, s := range settingsOf(env) {
-		if s.name == "CEILING" && slices.Contains(args, "--most-per-day") && !slices.Contains(args, "none") {
-			continue // which works it out
-		}
-		if s.raw != s.byDefault && s.name != "GOOGLE_CLOUD_PROJECT" && s.name != "PROJECT_NUMBER" {
-			args = append(args, "--set", s.name+"="+s.raw)
-		}
-	}
-	return line(args...)
+	return region
 }
 
 func (d *Deployment) remove(f *Function) string {

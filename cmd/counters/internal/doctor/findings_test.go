@@ -105,7 +105,7 @@ var brokenDeployments = []broken{
 	{"an account that was deleted", func(t *testing.T, d *deployment) {
 		d.accounts = map[string]*iam.ServiceAccount{account("rollup"): nil}
 		d.revoke(member("rollup")) // what it had is a deleted account's
-	}, "account-gone", account("rollup"), "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "account-gone", account("rollup"), "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"accounts that were deleted, of the trigger and of the build", func(t *testing.T, d *deployment) {
 		d.accounts = map[string]*iam.ServiceAccount{account("eventarc"): nil, account("build"): nil}
 		d.revoke(member("eventarc"))
@@ -185,10 +185,10 @@ var brokenDeployments = []broken{
 	}, "rules-others", "(default)", "https://firebaserules.googleapis.com/v1/projects/my-project/rulesets/r1"},
 	{"a metric that was deleted", func(t *testing.T, d *deployment) {
 		d.metrics = slices.DeleteFunc(d.metrics, func(name string) bool { return name == "counters_rollup_lag" })
-	}, "metric-missing", "log-based metrics", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "metric-missing", "log-based metrics", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"an alert that was deleted", func(t *testing.T, d *deployment) {
 		delete(d.alerts, "counters: a total had drifted")
-	}, "alert-missing", "alert policies", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "alert-missing", "alert policies", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"an alert that was deleted, of some that are sent to channels", func(t *testing.T, d *deployment) {
 		delete(d.alerts, "counters: a total had drifted")
 		d.channels = map[string][]string{
@@ -205,7 +205,7 @@ var brokenDeployments = []broken{
 	}, "alert-missing", "alert policies", "--invoker user:web@example.com"},
 	{"no alerts", func(t *testing.T, d *deployment) {
 		d.alerts = nil
-	}, "alerts-none", "alert policies", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "alerts-none", "alert policies", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"an alert that was turned off", func(t *testing.T, d *deployment) {
 		d.alerts["counters: a total had drifted"] = false
 	}, "alert-off", "counters: a total had drifted", "gcloud alpha monitoring policies update projects/my-project/alertPolicies/"},
@@ -228,22 +228,22 @@ var brokenDeployments = []broken{
 		d.function("counters-increment").ServiceConfig.MinInstanceCount = 1
 		d.function("counters-increment").ServiceConfig.IngressSettings = functionspb.ServiceConfig_ALLOW_INTERNAL_AND_GCLB
 		d.jobs[0].Schedule = "*/5 * * * *"
-	}, "function-missing", "Rollup", "--invoker user:web@example.com --memory 1Gi --kms-key " + testKey + " --docker-repository projects/my-project/locations/us-central1/repositories/ours --increment-min-instances 1 --increment-ingress internal-and-gclb --reconcile-schedule '*/5 * * * *'"},
+	}, "function-missing", "Rollup", "--memory 1Gi --invoker user:web@example.com --increment-ingress internal-and-gclb --kms-key " + testKey + " --docker-repository projects/my-project/locations/us-central1/repositories/ours --increment-min-instances 1 --reconcile-schedule '*/5 * * * *'"},
 	{"a trigger that was deleted, of a function that is billed by the instance", func(t *testing.T, d *deployment) {
 		d.triggers = nil
 		d.billed("counters-rollup", false)
 		d.had["counters-rollup"] = had{requests: 60_480_000, mean: 20, billed: 604_800, counted: 10_080}
-	}, "trigger-missing", "counters-rollup", "gcloud functions delete counters-rollup --gen2 --project=my-project --region=us-central1 --quiet && counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com --rollup-billing instance"},
+	}, "trigger-missing", "counters-rollup", "gcloud functions delete counters-rollup --gen2 --project=my-project --region=us-central1 --quiet && counters deploy --project my-project --location nam5 --invoker user:web@example.com --rollup-billing instance"},
 	{"a metric that was deleted, beside a trigger in a region of nam5", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.TriggerRegion = testRegion
 		d.metrics = nil
-	}, "metric-missing", "log-based metrics", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com --trigger-location us-central1"},
+	}, "metric-missing", "log-based metrics", "counters deploy --project my-project --location nam5 --trigger-location us-central1"},
 	{"Rollup was never deployed", func(t *testing.T, d *deployment) {
 		d.functions = d.functions[:2]
 		for _, name := range []string{"counters-increment", "counters-reconcile"} {
 			d.env(name, "NUM_SHARDS", "20")
 		}
-	}, "function-missing", "Rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com --set NUM_SHARDS=20"},
+	}, "function-missing", "Rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com --set NUM_SHARDS=20"},
 	{"Rollup was never deployed, and Increment is billed by the instance", func(t *testing.T, d *deployment) {
 		d.functions = d.functions[:2]
 		d.billed("counters-increment", false)
@@ -297,11 +297,11 @@ var brokenDeployments = []broken{
 			f.Labels = nil
 			f.ServiceConfig.EnvironmentVariables["AUTH"] = "firebase"
 		}
-	}, "ceiling-missing", "counters-increment", "counters deploy --project my-project --location nam5 --prefix counters --most-per-day 10USD --public --set AUTH=firebase"},
+	}, "ceiling-missing", "counters-increment", "counters deploy --project my-project --location nam5 --public --set AUTH=firebase --most-per-day 10USD"},
 	{"a ceiling whose instances somebody has raised by hand", func(t *testing.T, d *deployment) {
 		d.ceiling(t, "12.50USD")
 		d.function("counters-increment").ServiceConfig.MaxInstanceCount = 20
-	}, "ceiling-exceeded", "counters-increment", "counters deploy --project my-project --location nam5 --prefix counters --most-per-day 12.5USD --invoker user:web@example.com"},
+	}, "ceiling-exceeded", "counters-increment", "counters deploy --project my-project --location nam5 --invoker user:web@example.com --most-per-day 12.5USD"},
 	{"a ceiling that somebody has taken from Rollup by hand", func(t *testing.T, d *deployment) {
 		d.ceiling(t, "50USD")
 		d.env("counters-rollup", "CEILING", "writes=1")
@@ -357,45 +357,45 @@ var brokenDeployments = []broken{
 
 	{"a database that was deleted and made again", func(t *testing.T, d *deployment) {
 		d.databases[0].CreateTime = timestamppb.New(today.AddDate(0, -1, 0))
-	}, "trigger-older", "counters-rollup", "&& counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "trigger-older", "counters-rollup", "&& counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"a trigger that was deleted behind the function's back", func(t *testing.T, d *deployment) {
 		d.triggers = nil
 	}, "trigger-missing", "counters-rollup", "gcloud functions delete counters-rollup"},
 	{"Rollup is an HTTP function", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger = nil
-	}, "trigger-missing", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "trigger-missing", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"only updates", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventType = "google.cloud.firestore.document.v1.updated"
-	}, "trigger-event-type", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "trigger-event-type", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"events of another database", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[0].Value = "other"
-	}, "trigger-database", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "trigger-database", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"events of the counters themselves", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Value = "counters/{counter}"
-	}, "trigger-document", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "trigger-document", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"events of everything below a counter", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Value = "counters/{counter}/{below=**}"
-	}, "trigger-document", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "trigger-document", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"events of another collection", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Value = "likes/{counter}/shards/{shard}"
-	}, "trigger-document", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "trigger-document", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"a pattern that is taken literally", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Operator = ""
-	}, "trigger-operator", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "trigger-operator", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"no retries", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.RetryPolicy = functionspb.EventTrigger_RETRY_POLICY_DO_NOT_RETRY
-	}, "trigger-retry-off", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "trigger-retry-off", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"a trigger far from nam5", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.TriggerRegion = "europe-west1"
-	}, "trigger-region", "counters-rollup", "&& counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "trigger-region", "counters-rollup", "&& counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"a trigger far from a plain region", func(t *testing.T, d *deployment) {
 		d.databases[0].LocationId = testRegion
 		d.function("counters-rollup").EventTrigger.TriggerRegion = "nam5"
-	}, "trigger-region", "counters-rollup", "&& counters deploy --project my-project --location us-central1 --prefix counters --invoker user:web@example.com"},
+	}, "trigger-region", "counters-rollup", "&& counters deploy --project my-project --location us-central1 --invoker user:web@example.com"},
 	{"a function far from eur3", func(t *testing.T, d *deployment) {
 		d.databases[0].LocationId = "eur3"
 		d.function("counters-rollup").EventTrigger.TriggerRegion = "eur3"
-	}, "function-region", "counters-rollup", "counters deploy --project my-project --location eur3 --prefix counters"},
+	}, "function-region", "counters-rollup", "counters deploy --project my-project --location eur3"},
 
 	{"a counted collection without a trigger", func(t *testing.T, d *deployment) {
 		d.count(t)
@@ -458,14 +458,14 @@ var brokenDeployments = []broken{
 		d.function("counters-increment").UpdateTime = timestamppb.New(today)
 		d.env("counters-increment", "FIELDS", "total=count,likes")
 		d.env("counters-increment", "NUM_SHARDS", "20")
-	}, "upgrade-unfinished", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com --set FIELDS=total=count,likes --set NUM_SHARDS=20"},
+	}, "upgrade-unfinished", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com --set FIELDS=total=count,likes --set NUM_SHARDS=20"},
 	{"a deployment of another source, with the same settings, that ended before Rollup", func(t *testing.T, d *deployment) {
 		for _, f := range d.functions[:3] {
 			f.Labels = map[string]string{"counters-source": "aaaa"}
 		}
 		f := d.function("counters-increment")
 		f.UpdateTime, f.Labels = timestamppb.New(today), map[string]string{"counters-source": "bbbb"}
-	}, "upgrade-unfinished", "counters-rollup", "counters deploy --project my-project --location nam5 --prefix counters --invoker user:web@example.com"},
+	}, "upgrade-unfinished", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
 	{"a deployment that ended before Rollup, of a function that nobody checks the callers of", func(t *testing.T, d *deployment) {
 		for _, name := range []string{"counters-increment", "counters-reconcile"} {
 			d.function(name).UpdateTime = timestamppb.New(today)
@@ -473,7 +473,7 @@ var brokenDeployments = []broken{
 		}
 		d.services["counters-increment"].InvokerIamDisabled = true
 		d.policies["counters-increment"].Bindings = nil
-	}, "upgrade-unfinished", "counters-rollup", "--prefix counters --no-invoker-check --most-per-day none --set AUTH=firebase"},
+	}, "upgrade-unfinished", "counters-rollup", "--no-invoker-check --set AUTH=firebase --most-per-day none"},
 	{"a project from before Pub/Sub's agent could make tokens", func(t *testing.T, d *deployment) {
 		d.since = time.Date(2021, 4, 1, 0, 0, 0, 0, time.UTC)
 	}, "pubsub-agent-role-missing", "Pub/Sub's service agent", "--role=roles/iam.serviceAccountTokenCreator --condition=None --member=\"serviceAccount:service-$(gcloud projects describe my-project"},

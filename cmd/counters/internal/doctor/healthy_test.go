@@ -29,6 +29,7 @@ import (
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/emulator"
 	rules "github.com/firestore-counters/counters/firestore"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -371,10 +372,14 @@ func healthyCloud() *cloud {
 	c.alerts = map[string]bool{"a policy of others": false}
 	c.oldest = map[string]int64{"of-counters-rollup": 2}
 	for _, prefix := range []string{"counters", "likes"} {
-		metrics, alerts := resources.Watching(prefix)
-		c.metrics = append(c.metrics, metrics...)
-		for _, alert := range alerts {
-			c.alerts[alert] = true
+		d := Deployment{Target: Target{Place: layout.Place{Project: testProject}, Prefix: prefix}.resolve(nil)}
+		for _, r := range d.list() {
+			if metric, is := strings.CutPrefix(r.Name, "metric "); is {
+				c.metrics = append(c.metrics, metric)
+			}
+			if alert, is := strings.CutPrefix(r.Name, "alert "); is {
+				c.alerts[alert] = true
+			}
 		}
 	}
 	c.budgets = []*billingbudgets.GoogleCloudBillingBudgetsV1Budget{

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
 // upgrade looks for a deployment that ended before it came to all functions, and reports whether
@@ -40,17 +38,4 @@ func (f *findings) upgrade(d *Deployment) bool {
 	f.add("upgrade-unfinished", rollup.Name, fmt.Sprintf("%s was deployed on %s with %s, and %s is of %s", newest.Name, newest.Updated.Format(time.RFC3339),
 		strings.Join(differ, ", "), rollup.Name, rollup.Updated.Format(time.RFC3339)), d.again(newest))
 	return true
-}
-
-// again is the script that deploys everything with the settings of a function.
-func (d *Deployment) again(like *Function, flags ...string) string {
-	return d.script(like.Env, d.elsewhere(like.Region), append(d.kept(true), flags...)...)
-}
-
-// elsewhere is a region where the script doesn't go by itself; empty for the one where it does.
-func (d *Deployment) elsewhere(region string) string {
-	if region == resources.Near(d.location())[0] {
-		return ""
-	}
-	return region
 }
