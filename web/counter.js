@@ -26,6 +26,7 @@ export { documentOf, fromFirestore, fromFunction } from "./sources.js";
  * @property {number} pending how many increments and likes wait for their answer
  * @property {boolean | undefined} exists
  * @property {boolean} live
+ * @property {boolean} heldUp whether the number is older than usual, because the deployment's ceiling is reached
  * @property {Failure | undefined} error why the last increment or like was refused, or why it can't be
  *   watched
  */
@@ -240,6 +241,8 @@ export class Counter {
   #failed;
   /** Whether what is known is what the server has now. */
   live = false;
+  /** Whether what is known is older than usual, because the deployment's ceiling is reached. */
+  heldUp = false;
   /** @type {boolean | undefined} Whether there is one; undefined until that is known. */
   exists;
   /** @type {number | undefined} When it was last rolled up, in ms since 1970. */
@@ -292,13 +295,13 @@ export class Counter {
 
   /** All that there is to show, as of now. @returns {State} */
   get state() {
-    const { value, limit, pending, exists, live, error } = this;
+    const { value, limit, pending, exists, live, heldUp, error } = this;
     const before = this.#parts;
-    this.#parts = [value, limit, pending, exists, live, error, this.#liked(this.#counters.member)];
+    this.#parts = [value, limit, pending, exists, live, heldUp, error, this.#liked(this.#counters.member)];
     if (this.#parts.some((part, i) => part !== before[i])) {
       const counter = this;
       // Who has joined is asked for when somebody wants to know.
-      this.#state = { value, limit, left: limit && limit - /** @type {number} */ (value), pending, exists, live, error, get liked() { return counter.joined(); } };
+      this.#state = { value, limit, left: limit && limit - /** @type {number} */ (value), pending, exists, live, heldUp, error, get liked() { return counter.joined(); } };
     }
     return this.#state;
   }
@@ -562,6 +565,7 @@ export class Counter {
     // What can be heard can be spoken to.
     if (snapshot?.live && !this.live) this.#counters.queue.go();
     this.live = snapshot?.live ?? false;
+    this.heldUp = snapshot?.heldUp ?? false;
     // A cache that holds nothing says nothing.
     if (snapshot && (snapshot.live || snapshot.exists)) {
       this.exists = snapshot.exists;

@@ -251,6 +251,18 @@ test("without the SDK, totals come from the function, and say when it can't be h
   assert.ok(asked.every(([url, token]) => url === "/?counter=a%26b%2Fc&field=likes" && token === "Bearer x"));
 });
 
+test("a counter says that its number is older because of the ceiling, and no longer than it is", async (t) => {
+  const answers = [{ total: 5 }, { total: 5, held_up: true }, { total: 6 }];
+  let asked = 0;
+  t.mock.method(globalThis, "fetch", async () => Response.json({ counter: "a", ...answers[Math.min(asked++, 2)] }));
+  const counters = new Counters({ url: "http://f", source: fromFunction("http://f", { every: 1 }), storage: null });
+  t.after(() => counters.close());
+  const states = [];
+  counters.counter("a").subscribe(({ value, heldUp, live }) => states.push([value, heldUp, live]));
+  await until(() => states.at(-1)?.[0] === 6);
+  assert.deepEqual(states.filter(([value]) => value !== undefined && !Number.isNaN(value)), [[5, false, true], [5, true, true], [6, false, true]]);
+});
+
 test("a double and the average of none come as they are, from the function and from Firestore", async (t) => {
   const answers = [{ doubles: { rating: null } }, { doubles: { rating: 4.5 }, totals: { n: 2 } }, { totals: { n: 2 } }];
   let asked = 0;

@@ -5,7 +5,7 @@ import { createContext, useContext, useSyncExternalStore } from "react";
 /** @typedef {import("./counter.js").State} State */
 
 /** What a server knows, and a page until it has heard. @type {State} */
-const unknown = { value: undefined, limit: undefined, left: undefined, liked: undefined, pending: 0, exists: undefined, live: false, error: undefined };
+const unknown = { value: undefined, limit: undefined, left: undefined, liked: undefined, pending: 0, exists: undefined, live: false, heldUp: false, error: undefined };
 const Context = createContext(/** @type {Counters | undefined} */ (undefined));
 
 /** Gives the counters to the hooks below it: `<CountersProvider value={counters}>`. */
@@ -19,7 +19,7 @@ export const CountersProvider = Context.Provider;
 export function useCounter(id, field) {
   const { counter, state } = useState(id, field);
   return {
-    value: state.value, limit: state.limit, left: state.left, pending: state.pending, exists: state.exists, live: state.live, error: state.error,
+    value: state.value, limit: state.limit, left: state.left, pending: state.pending, exists: state.exists, live: state.live, heldUp: state.heldUp, error: state.error,
     /** @param {number} [by] */
     add: (by) => counter.add(by),
     /** @param {string} key @param {number} [by] */
@@ -36,7 +36,7 @@ export function useLike(id, field) {
   const { counter, state } = useState(id, field);
   const { liked } = state;
   return {
-    value: state.value, limit: state.limit, left: state.left, liked, pending: state.pending, exists: state.exists, live: state.live, error: state.error,
+    value: state.value, limit: state.limit, left: state.left, liked, pending: state.pending, exists: state.exists, live: state.live, heldUp: state.heldUp, error: state.error,
     toggle: () => counter.toggle(),
   };
 }

@@ -13,6 +13,7 @@ import { asking, LATER, notOurs, refusal, refuses, unreachable } from "./http.js
  * @property {number} [asOf] as of when the total is, in µs since 1970: it holds what was committed by
  *   then, and nothing later
  * @property {boolean} live whether the server has it like this now; false for what a cache has
+ * @property {boolean} [heldUp] whether it is older than usual, because the deployment's ceiling is reached
  */
 
 /**
@@ -97,7 +98,7 @@ export function fromFunction(url, { every = 2_000, headers } = {}) {
   return (id, next, failed, field) => asking(`${url}/?${new URLSearchParams({ counter: id, field })}`, headers, async (_, ended, answer, body) => {
     if (answer?.ok) {
       const { [field]: total = body.total ?? 0 } = { ...body.totals, ...body.doubles };
-      next({ exists: answer.status === 200, total, limit: body.limits?.[field], updatedAt: Date.parse(body.updated_at) || undefined, asOf: microsOf(body.as_of), live: true });
+      next({ exists: answer.status === 200, total, limit: body.limits?.[field], updatedAt: Date.parse(body.updated_at) || undefined, asOf: microsOf(body.as_of), live: true, ...(body.held_up && { heldUp: true }) });
     } else if (answer && refuses(answer, body)) {
       failed(refusal(answer, body));
       return LATER;
