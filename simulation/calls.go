@@ -98,6 +98,7 @@ func (w *world) read(r *rand.Rand, id string, kind Kind) {
 	var answer struct {
 		Total  int64
 		Totals map[string]int64
+		HeldUp bool `json:"held_up"`
 	}
 	code, err := w.request(to, http.MethodGet, path, "", nil, time.Minute, &answer)
 	end := End{Call: call, Outcome: Unknown}
@@ -108,7 +109,7 @@ func (w *world) read(r *rand.Rand, id string, kind Kind) {
 			w.rec.add(end)
 			return
 		}
-		if end.Outcome, end.Total, end.Totals = OK, answer.Total, answer.Totals; w.plan.Likes {
+		if end.Outcome, end.Total, end.Totals, end.HeldUp = OK, answer.Total, answer.Totals, answer.HeldUp; w.plan.Likes {
 			end.Total = answer.Totals["total"] // answer.Total is the first field's, and another's of a revision that has another order
 		}
 	case code == http.StatusNotFound:

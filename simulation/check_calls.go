@@ -211,7 +211,7 @@ func (c *checker) endRead(k *call, e End) {
 		return
 	}
 	n, from := c.counter(k.Counter), k.from
-	for k.Kind == Read && from > 0 && k.at.Sub(n.series[from].at) < 2*time.Second { // it may be answered from memory
+	for k.Kind == Read && from > 0 && (e.HeldUp || k.at.Sub(n.series[from].at) < 2*time.Second) { // it may be answered from memory
 		from--
 	}
 	// A plain read sees the document alone: an app may have made its own again while what was below it goes.

@@ -188,6 +188,7 @@ type End struct {
 	Added   int64            // of imports
 	Missing bool             // of reads: there is no such counter
 	Detail  string
+	HeldUp  bool // of a read: it is from memory, however old, because the ceiling has no reads left
 
 	There  bool                // of a member who joins or leaves: it was as asked before; of a look: it is a member
 	Since  int64               // of a look: when it joined, in microseconds

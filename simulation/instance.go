@@ -11,6 +11,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/functions"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/rollup"
@@ -111,7 +112,7 @@ func newRollup(dial dialer, l *link, s settings.Settings) (*instance, error) {
 		return nil, err
 	}
 	log := slog.New(l.log)
-	client, err := rollup.Open(context.Background(), rollup.Config{Place: placeOf(s), Logger: log}, option.WithGRPCConn(conn))
+	client, err := rollup.Open(context.Background(), rollup.Config{Place: placeOf(s), Logger: log, Budget: ceiling.New(ceiling.Rates(s.Ceiling))}, option.WithGRPCConn(conn))
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +140,7 @@ func newReconcile(dial dialer, l *link, s settings.Settings) (*instance, error) 
 		return nil, err
 	}
 	log := slog.New(slog.DiscardHandler)
-	client, err := rollup.Open(context.Background(), rollup.Config{Place: placeOf(s), Logger: log}, option.WithGRPCConn(conn))
+	client, err := rollup.Open(context.Background(), rollup.Config{Place: placeOf(s), Logger: log, Budget: ceiling.New(ceiling.Rates(s.Ceiling))}, option.WithGRPCConn(conn))
 	if err != nil {
 		return nil, err
 	}

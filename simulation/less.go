@@ -29,6 +29,9 @@ var parts = []part{
 	{"members", func(p *Plan) { p.Mix.Member = 0 }},
 	{"holds", func(p *Plan) { p.Holds = false }},
 	{"amounts", func(p *Plan) { p.Mix.Amount = 0 }},
+	{"ceiling", func(p *Plan) {
+		p.Environ = slices.DeleteFunc(slices.Clone(p.Environ), func(pair string) bool { return strings.HasPrefix(pair, "CEILING=") })
+	}},
 	{"neighbour", func(p *Plan) { p.Neighbour = "" }},
 	{"clocks", func(p *Plan) { p.Ahead, p.Clocks = 0, 0 }},
 	{"many", func(p *Plan) { p.Many = 0 }},

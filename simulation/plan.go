@@ -175,6 +175,7 @@ func PlanOf(seed uint64) Plan {
 	p.drawCrowd()
 	p.drawLimits()
 	p.drawAmounts()
+	p.drawCeiling()
 	if r := dice(seed, "outage", 0); r.IntN(8) == 0 {
 		p.Outage = between(r, time.Hour, 2*eventsLast)
 	}
@@ -225,6 +226,14 @@ func (p *Plan) drawCrowd() {
 	}
 	if r.IntN(2) == 0 {
 		p.DocWriteRate = writes
+	}
+}
+
+// drawCeiling draws a ceiling of each instance that holds up some of what is asked for, from dice of its own.
+func (p *Plan) drawCeiling() {
+	r := dice(p.Seed, "ceiling", 0)
+	if writes, reads, creates := between(r, 1.0, 30.0), between(r, 1.0, 30.0), between(r, 0.01, 1.0); r.IntN(6) == 0 {
+		p.Environ = append(p.Environ, fmt.Sprintf("CEILING=writes=%.2f,reads=%.2f,creates=%.3f", writes, reads, creates))
 	}
 }
 
