@@ -264,6 +264,16 @@ run "more_of_rollup_warm_than_there_may_be" {
   expect_failures = [google_cloudfunctions2_function.rollup]
 }
 
+run "a_ceiling_that_can_not_be_kept" {
+  command = plan
+
+  variables {
+    most_per_day = "3"
+  }
+
+  expect_failures = [google_cloudfunctions2_function.http]
+}
+
 run "billed_by_the_instance" {
   command = plan
 
