@@ -235,7 +235,7 @@ func (q *queue) consider(l *line) {
 // written at once, and a busy one once an interval. It is longer while the budget has fewer writes than it began with.
 func (q *queue) rest(l *line) {
 	interval := q.limits.interval
-	if q.limits.budget.Owes(ceiling.Writes, -ceiling.Begins) {
+	if !q.limits.budget.Has(ceiling.Writes, ceiling.Begins) {
 		interval = max(interval, restsForWrites)
 	}
 	if interval <= 0 || l.of == several {
@@ -320,14 +320,15 @@ func (q *queue) affords(f *flight, l *line) (some int) {
 	if q.held != nil {
 		return 0
 	}
-	left, cost := q.limits.budget.Left(ceiling.Writes), 0
+	left, cost, shared := q.limits.budget.Left(ceiling.Writes), 0, 0
 	for n, r := range l.requests {
 		more := cost + len(r.documents())
-		if n == 0 {
-			more += len(r.sums) // requests of a line are of the same counter
-			if len(f.requests) == 0 {
-				more++ // the batch's marker
+		if n == 0 { // requests of a line are of the same counter
+			// Each shard pays a marker, whether it shares one or not: Rollup may show as many as if it never did.
+			if more += 2 * len(r.sums); len(f.requests) == 0 {
+				shared--
 			}
+			shared += len(r.sums)
 		}
 		if n > 0 && float64(more) > left {
 			break
@@ -339,7 +340,7 @@ func (q *queue) affords(f *flight, l *line) (some int) {
 		q.held = time.AfterFunc(min(max(wait, looksAgainMin), looksAgainMax), q.resume)
 		return 0
 	}
-	f.promised += cost
+	f.promised += cost - shared
 	return some
 }
 

@@ -130,3 +130,38 @@ func TestBudgetDoesNotHoldUpTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// Requests of many counters write no more shards than those of one each would: each has an event and a roll-up of its
+// own, and Rollup may show no more.
+func TestBudgetOfManyCountersARequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const writes, seconds = 100, 60
+		budget := ceiling.New(ceiling.Rates{Writes: writes})
+		var written atomic.Int64
+		q := newQueue(limits{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
+			n := int64(len(f.sums()))
+			budget.Spend(ceiling.Writes, float64(1+n)) // with a marker
+			written.Add(n)
+			f.answer(outcome{})
+		})
+		var all sync.WaitGroup
+		for n := range 20 * seconds {
+			time.Sleep(time.Second / 20)
+			all.Go(func() {
+				r := &request{done: make(chan outcome, 1)}
+				for c := range 20 {
+					r.sums = append(r.sums, sum{fmt.Sprint(n, " ", c), []amount{{"count", 1}}})
+				}
+				if out := q.add(t.Context(), r); out.err != nil && !errors.Is(out.err, ErrBusy) {
+					t.Error(out.err)
+				}
+			})
+		}
+		all.Wait()
+		if got, most := float64(written.Load()), writes/2*(seconds+ceiling.Begins.Seconds()+1); got > most || got < most/2 {
+			t.Errorf("%v shards were written in %d s, want at most %v, and not far less", got, seconds, most)
+		}
+		q.close()
+	})
+}
