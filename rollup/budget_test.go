@@ -126,3 +126,41 @@ func TestBudgetStretchesAWalk(t *testing.T) {
 		}
 	})
 }
+
+// Holds that are over are ended as the budget allows, and all of them some day: whoever makes them would otherwise have
+// the owner pay for their ends, and no total would be shown meanwhile.
+func TestBudgetBoundsTheEndsOfHolds(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		const writes, holds = 4, 200
+		for n := range holds {
+			counted, _, err := w.holding(shards.Config{}, fmt.Sprint("held-", n)).Hold(w.ctx, "total", "mallory", time.Second)
+			w.must(counted, err)
+		}
+		time.Sleep(10 * time.Second)
+		client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}, Budget: ceiling.New(ceiling.Rates{Writes: writes})}, option.WithGRPCConn(w.connect()))
+		w.must(client, err)
+		client.Looks(false)
+		began, before := time.Now(), w.server.Stats()
+		spent := func() float64 {
+			s := w.server.Stats()
+			return float64(s.Writes + s.Deletes - before.Writes - before.Deletes)
+		}
+		most := func() float64 { return writes*(time.Since(began).Seconds()+ceiling.Begins.Seconds()) + 100 }
+		for left := holds; left > 0; {
+			ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+			_, err := client.ReconcileAll(ctx, rollup.ReconcileOptions{Resume: true})
+			cancel()
+			w.must(nil, err)
+			time.Sleep(time.Minute)
+			if spent() > most() {
+				w.t.Fatalf("%v documents were written in %v, want at most %v", spent(), time.Since(began), most())
+			}
+			entries, err := w.fs.CollectionGroup("total_members").Documents(w.ctx).GetAll()
+			w.must(entries, err)
+			if left = len(entries); time.Since(began) > time.Hour {
+				w.t.Fatalf("%d of %d holds are left after an hour", left, holds)
+			}
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/googleapis/gax-go/v2"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"google.golang.org/api/option"
 
@@ -126,5 +127,17 @@ const (
 	logHoldsNotEnded = "holds that are over can't be ended" // which is tried again; with error
 	logProblem       = "problem"                            // something keeps a total from being right; with problem
 )
+
+// afford waits until the budget has something left for one counter more, or until ctx ends.
+func (c *Client) afford(ctx context.Context) {
+	for ctx.Err() == nil {
+		wait := max(c.db.Budget.Until(ceiling.Reads, 1), c.db.Budget.Until(ceiling.Writes, 1))
+		if wait == 0 {
+			return
+		}
+		c.db.Budget.Held()
+		_ = gax.Sleep(ctx, wait)
+	}
+}
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -97,6 +97,7 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 		return 0, 0, err
 	}
 	notes = slices.DeleteFunc(notes, func(n store.Note) bool { return c.others(n, c.db.Now()) })
+	slices.SortStableFunc(notes, func(a, b store.Note) int { return a.Since.Compare(b.Since) }) // oldest trouble first
 	var group errgroup.Group
 	group.SetLimit(max(1, opts.Parallel))
 	var total atomic.Int64
@@ -104,6 +105,9 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, cmp.Or(opts.limit, notedLimit))
 			defer cancel()
+			if c.afford(ctx); ctx.Err() != nil {
+				return nil // it stays noted
+			}
 			total.Add(c.reconcileOneDue(ctx, n.Counter, !until.IsZero(), opts))
 			return nil
 		})

@@ -10,12 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/googleapis/gax-go/v2"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -126,18 +124,6 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, time.Until(end)/2)
 	}
 	return context.WithCancel(ctx)
-}
-
-// afford waits until the budget has something left for one counter more, or until ctx ends.
-func (c *Client) afford(ctx context.Context) {
-	for ctx.Err() == nil {
-		wait := max(c.db.Budget.Until(ceiling.Reads, 1), c.db.Budget.Until(ceiling.Writes, 1))
-		if wait == 0 {
-			return
-		}
-		c.db.Budget.Held()
-		_ = gax.Sleep(ctx, wait)
-	}
 }
 
 // ReconcileAll reconciles all counters, noted ones first (see [Roller.Add]). It reports a counter's failure, and goes on.

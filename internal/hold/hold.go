@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/seats"
@@ -389,6 +390,9 @@ const (
 	putOff, busy = 10 * time.Minute, 30 * time.Second
 )
 
+// errShort says that the budget has too little left for ends of holds: refreshes and walks go first.
+var errShort = errors.New("the budget is short")
+
 // EndAll ends the holds of all counters that are over, of fields that this revision counts. It goes on
 // while there are more, and returns the errors of fields whose holds it couldn't end.
 func (h Holds) EndAll(ctx context.Context) error {
@@ -421,6 +425,9 @@ func (h Holds) EndAll(ctx context.Context) error {
 		for _, s := range fields {
 			if field, ok := h.db.Layout.Field(s.Field); ok && h.db.Layout.Path.Validate(s.Counter) == nil {
 				group.Go(func() error {
+					if h.db.Budget.Short(ceiling.Writes) > 0 || h.db.Budget.Short(ceiling.Reads) > 0 {
+						return errShort
+					}
 					if _, err := h.End(ctx, s.Counter, field); err != nil {
 						mu.Lock()
 						failing[s] = errors.Is(err, store.ErrContention) || errors.Is(err, store.ErrDoubt)
@@ -431,7 +438,11 @@ func (h Holds) EndAll(ctx context.Context) error {
 				})
 			}
 		}
-		if err := group.Wait(); err != nil { // others are to be ended all the same
+		err = group.Wait()
+		if errors.Is(err, errShort) {
+			return failed
+		}
+		if err != nil { // others are to be ended all the same
 			failed = errors.Join(failed, err)
 		}
 	}
