@@ -3,6 +3,7 @@ package shards_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -98,4 +99,42 @@ func TestBudgetUnderFaults(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A document over 1 KiB is more than one write, as Enterprise edition bills it, and its event is longer.
+func TestBudgetOfLongIDs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := emulator.New(emulator.Options{})
+		t.Cleanup(server.Close)
+		conn, err := server.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		budget := ceiling.New(ceiling.Rates{Writes: 1000})
+		client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}, Budget: budget}, option.WithGRPCConn(conn))
+		if err != nil {
+			t.Fatal(err)
+		}
+		spent := map[int]float64{}
+		for _, n := range []int{10, 1400} {
+			counter := handle(t, client, strings.Repeat("x", n))
+			if err := counter.Create(t.Context(), shards.CreateOptions{Shards: 1}); err != nil {
+				t.Fatal(err)
+			}
+			before := budget.Left(ceiling.Writes)
+			if err := counter.Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			spent[n] = before - budget.Left(ceiling.Writes)
+		}
+		if spent[10] != 2 || spent[1400] <= 2 {
+			t.Errorf("an increment spends %v; want 2 of a short id, and more of a long one", spent)
+		}
+		if err := client.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
