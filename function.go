@@ -9,4 +9,7 @@ import (
 	"github.com/firestore-counters/counters/functions"
 )
 
-func init() { functions.Register() }
+func init() {
+	functions.Register()
+	functions.ServeOnCloudRun()
+}
