@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +32,7 @@ func newCommand() *cobra.Command {
 		Short: "Measure this design beside what people build today",
 		Long: `Measure increments, roll-ups, latency, lag, drift, cost, cold start and memory on this machine: of this project, of
 the blind trigger that tutorials have, of functions that do nothing, and of a sum() per read. All of it runs here, on
-the embedded Firestore. It says how long it takes, about ` + minutes(bench.Together(bench.Scenarios())) + ` in full, with --quick one; Ctrl-C ends it with what
+the embedded Firestore. It says how long it takes, about ` + minutes(together()) + ` in full, with --quick one; Ctrl-C ends it with what
 it has.
 
 --against runs the functions of another build of this program or of counters, of another commit say, in rounds that
@@ -72,6 +73,7 @@ Scenarios, and how long they take in full:
 	flags.SortFlags = false
 	flags.BoolVar(&c.Quick, "quick", false, "everything shorter, and rougher")
 	flags.StringSliceVar(&c.Scenarios, "scenario", nil, "only these, separated by commas")
+	flags.DurationVar(&c.FloodFor, "flood-for", 0, "how long each flood of the scenario flood lasts; 1m unless given")
 	flags.StringVar(&c.Against, "against", "", "compare with the functions of this program instead: another build of bench, or of counters")
 	flags.BoolVar(&c.asJSON, "json", false, "print JSON")
 	flags.StringVar(&c.Profiles, "profiles", "", "write CPU profiles of our functions into this directory, of one long round of each scenario")
@@ -224,6 +226,15 @@ func nameFlag(err error) error {
 		return fmt.Errorf("--profiles: %w", err)
 	}
 	return err
+}
+
+// together is how long a full run takes.
+func together() time.Duration {
+	all, err := bench.Plan(bench.Options{})
+	if err != nil {
+		panic(err) // not possible: it names none
+	}
+	return bench.Together(all)
 }
 
 func scenarioList() string {

@@ -16,11 +16,12 @@ import (
 
 // Options say what is run.
 type Options struct {
-	Scenarios []string // names; empty for all that belong to the run
-	Quick     bool     // everything shorter: within a minute, and rougher
-	Against   string   // path of another build of this program or of counters, to compare with instead; "" for none
-	Profiles  string   // directory to write CPU profiles of our functions into; "" for none
-	Measured  Measured // in a real project, in the place of what is assumed
+	Scenarios []string      // names; empty for all that belong to the run
+	Quick     bool          // everything shorter: within a minute, and rougher
+	Against   string        // path of another build of this program or of counters, to compare with instead; "" for none
+	Profiles  string        // directory to write CPU profiles of our functions into; "" for none
+	FloodFor  time.Duration // how long each flood lasts; 0 is as usual
+	Measured  Measured      // in a real project, in the place of what is assumed
 	Step      func(scenario, what string)
 	Save      func(*Report) error // is given what there is so far, after each scenario; nil for none
 
@@ -33,6 +34,7 @@ type Scenario struct {
 	Title string
 	run   func(*session, context.Context) (Result, error)
 	long  bool // left out of a quick run unless it is asked for
+	asked bool // left out of any run unless it is asked for
 
 	Takes time.Duration // about, in a full run on four cores
 }
@@ -56,6 +58,7 @@ func Scenarios() []Scenario {
 		{Name: "reads", Title: "Reads of the total", run: (*session).reads, Takes: 30 * time.Second},
 		{Name: "members", Title: "Cost of counting each user once, at 1,000 a second", run: (*session).members, long: true, Takes: 25 * time.Second},
 		{Name: "limits", Title: "Takes of a counter with a limit, and the last of it", run: (*session).limits, long: true, Takes: 120 * time.Second},
+		{Name: "flood", Title: "What a day costs under a flood, with a ceiling, and who gets through", run: (*session).flood, asked: true, Takes: 40 * time.Minute},
 		{Name: "scale", Title: "Growth with shards, instances and counters", run: (*session).scale, long: true, Takes: 75 * time.Second},
 	}
 }
@@ -113,6 +116,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	limit := 2*Together(chosen) + fullMargin
+	if slices.Contains(o.Scenarios, "flood") {
+		limit += 60 * o.FloodFor // of some thirty
+	}
 	if o.Quick && len(o.Scenarios) == 0 {
 		limit = quickLimit
 	}
@@ -168,7 +174,7 @@ func Together(scenarios []Scenario) (d time.Duration) {
 func Plan(o Options) ([]Scenario, error) {
 	all := Scenarios()
 	if len(o.Scenarios) == 0 {
-		return slices.DeleteFunc(all, func(s Scenario) bool { return o.Quick && s.long }), nil
+		return slices.DeleteFunc(all, func(s Scenario) bool { return s.asked || o.Quick && s.long }), nil
 	}
 	var names []string
 	for _, s := range all {

@@ -71,7 +71,7 @@ const coldPatience = time.Minute
 
 // coldStart starts a process and takes the time until its first answer.
 func (st *stage) coldStart(ctx context.Context, program, function string, first requests) (time.Duration, error) {
-	p, err := startProcess(program, function, st.environment())
+	p, err := startProcess(program, function, st.environment(), false)
 	if err != nil {
 		return 0, err
 	}

@@ -22,6 +22,8 @@ import (
 type caller struct {
 	fasthttp.HostClient
 
+	received, answers atomic.Int64 // bytes that came, and the answers that whoever sends the requests has counted
+
 	mu    sync.Mutex
 	conns map[net.Conn]bool
 }
@@ -51,6 +53,12 @@ func newCaller(addr string) *caller {
 type calling struct {
 	net.Conn
 	of *caller
+}
+
+func (c *calling) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.of.received.Add(int64(n))
+	return n, err
 }
 
 func (c *calling) Close() error {

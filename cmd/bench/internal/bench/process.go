@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	psproc "github.com/shirou/gopsutil/v4/process"
 
@@ -18,6 +20,7 @@ type process struct {
 	*caller
 	function string
 	log      *tail
+	printed  atomic.Int64 // bytes of its log
 }
 
 // startAttempts is how often a process is started that ends before it answers: its port may have
@@ -25,9 +28,9 @@ type process struct {
 const startAttempts = 3
 
 // startAnswering starts a process, and returns when it answers.
-func startAnswering(ctx context.Context, program, function string, environ []string) (*process, error) {
+func startAnswering(ctx context.Context, program, function string, environ []string, metered bool) (*process, error) {
 	for attempt := 1; ; attempt++ {
-		p, err := startProcess(program, function, environ)
+		p, err := startProcess(program, function, environ, metered)
 		if err != nil {
 			return nil, err
 		}
@@ -42,8 +45,8 @@ func startAnswering(ctx context.Context, program, function string, environ []str
 }
 
 // startProcess starts a process of a program, of this one when that is "", and doesn't wait until
-// it answers.
-func startProcess(program, function string, environ []string) (_ *process, err error) {
+// it answers. Metered, it counts the bytes of its log.
+func startProcess(program, function string, environ []string, metered bool) (_ *process, err error) {
 	if program == "" {
 		if program, err = os.Executable(); err != nil {
 			return nil, fmt.Errorf("find this program, to run functions with: %w", err)
@@ -51,7 +54,11 @@ func startProcess(program, function string, environ []string) (_ *process, err e
 	}
 	p := &process{function: function, log: &tail{}}
 	// Its standard output, a JSON line per roll-up, goes nowhere.
-	if p.Process, err = dev.StartProcess(context.Background(), program, function, environ, nil, p.log); err != nil {
+	var out io.Writer
+	if metered {
+		out = counting{io.Discard, &p.printed}
+	}
+	if p.Process, err = dev.StartProcess(context.Background(), program, function, environ, out, p.log); err != nil {
 		return nil, err
 	}
 	p.caller = newCaller(p.Addr)

@@ -38,7 +38,9 @@ type setup struct {
 	shards    int // of each counter
 	dead      int // writes of the shards that are measured, before
 	environ   []string
-	only      string // "http" or "trigger" starts only that function
+	only      string            // "http" or "trigger" starts only that function
+	metered   bool              // bytes of logs are counted
+	ceilings  map[string]string // :: function → its CEILING
 }
 
 // stage is a contestant with a Firestore and functions of its own.
@@ -115,7 +117,7 @@ func (st *stage) start(ctx context.Context) error {
 	g, starting := errgroup.WithContext(ctx)
 	for i, name := range names {
 		g.Go(func() (err error) {
-			started[i], err = startAnswering(starting, st.program, name, environ)
+			started[i], err = startAnswering(starting, st.program, name, append(slices.Clip(environ), "CEILING="+st.ceilings[name]), st.metered)
 			return err
 		})
 	}
