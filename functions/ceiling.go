@@ -25,12 +25,17 @@ const (
 	useEvery = time.Minute
 )
 
-// Of bytes that are answered more is owed than is earned in this time: known callers are refused then, and get no
-// answer at all.
+// How many bytes have to be left for an answer, in the time in which they are earned. Who needs more of them is answered
+// last. So refusals, however many, and reads leave enough for increments that fit.
 const (
-	owesMuch = 2 * time.Second
-	owesAll  = 4 * time.Second
+	leavesBody    = ceiling.Begins // a refusal with a body
+	leavesUnknown = 15 * time.Second / 2
+	leavesRefused = 5 * time.Second // a refusal of a known caller; others get none by then
+	leavesReads   = 5 * time.Second / 2
 )
+
+// answerBytes is about how many bytes an answer has, which are kept for requests under way.
+const answerBytes = 370
 
 // spender has a function keep to its ceiling: what its requests are answered, and how many are begun. It also logs how
 // much was used.
@@ -88,9 +93,9 @@ func (s *spender) tell(ctx context.Context) {
 	s.log.LogAttrs(ctx, level, LogCeiling, attrs...)
 }
 
-// spending is an answer whose bytes are spent. Refusals have no body while fewer bytes are there than there were at
-// first. What has no token is answered last, and with least: not at all while bytes are short. So there are always some
-// for those who have a token, and for preflights, without which a page sends none: those are answered until bytes are owed.
+// spending is an answer whose bytes are spent. Refusals have no body while fewer bytes are left than there were at
+// first. Below that, more and more is not answered at all, and the connection closed: what has no token, then refusals,
+// then preflights, without which a page sends nothing. Who was let in is answered in any case.
 type spending struct {
 	http.ResponseWriter
 	budget    *ceiling.Budget
@@ -104,21 +109,24 @@ type spending struct {
 func (s *spending) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 func (s *spending) WriteHeader(status int) {
-	if s.begun {
-		s.ResponseWriter.WriteHeader(status)
+	if s.begun { // the server would log a second one
 		return
 	}
 	s.begun = true
-	refused := status >= http.StatusBadRequest
-	switch {
-	case !refused && s.known, !refused && s.preflight && !s.budget.Owes(ceiling.Bytes, 0):
-	case s.known && s.budget.Owes(ceiling.Bytes, owesAll), !s.known && s.budget.Short(ceiling.Bytes) > 0:
-		s.bare = true
-		if s.drop() {
-			return
+	if refused := status >= http.StatusBadRequest && status != http.StatusConflict; refused || !s.known {
+		least := leavesRefused
+		switch {
+		case s.preflight && !refused:
+			least = leavesReads
+		case !s.known:
+			least = leavesUnknown
 		}
-	case refused && s.budget.Owes(ceiling.Bytes, -ceiling.Begins):
-		s.bare = true
+		s.bare = refused && !s.budget.Has(ceiling.Bytes, leavesBody)
+		if !s.budget.Has(ceiling.Bytes, least) {
+			if s.bare = true; s.drop() {
+				return
+			}
+		}
 	}
 	header := s.Header()
 	if s.bare {
@@ -180,12 +188,9 @@ func (h *incrementHandler) within(r *request) error {
 		return nil
 	}
 	wait, what := time.Duration(0), ""
-	if h.budget.Owes(ceiling.Bytes, owesMuch) {
-		wait, what = h.budget.Short(ceiling.Bytes), "answers"
-	}
 	short := max(h.budget.Short(ceiling.Writes), h.budget.Short(ceiling.Reads))
-	if wait == 0 && r.Method != http.MethodGet { // the share of a user whom others would have to wait for
-		if h.share.owe(r.payer, r.units()); short > 0 {
+	if r.Method != http.MethodGet { // the share of a user whom others would have to wait for
+		if h.share.owe(r.payer, r.units()); short > 0 || !h.budget.Has(ceiling.Bytes, leavesRefused) {
 			if err := h.share.owes(r.payer); err != nil {
 				h.budget.Held()
 				return err
@@ -193,7 +198,8 @@ func (h *incrementHandler) within(r *request) error {
 		}
 	}
 	switch {
-	case wait > 0:
+	case !h.budget.Has(ceiling.Bytes, h.leaves(r)):
+		wait, what = time.Second, "answers"
 	case r.exact, r.kind == joined, r.kind == held:
 		wait, what = h.budget.Short(ceiling.Reads), "reads that aren't from memory"
 	case r.hold > 0, r.kind == reserve:
@@ -207,11 +213,26 @@ func (h *incrementHandler) within(r *request) error {
 			wait = max(wait, h.budget.Until(ceiling.Writes, 1)) // which wait for no company
 		}
 	}
+	if wait == 0 {
+		wait, what = h.budget.Take(ceiling.Bytes, answerBytes), "answers"
+	}
 	if wait > 0 {
 		h.budget.Held()
 		return beyond(wait, what)
 	}
+	r.promised = answerBytes
 	return nil
+}
+
+// leaves is how many bytes a request must leave to others, in the time in which they are earned.
+func (h *incrementHandler) leaves(r *request) time.Duration {
+	switch {
+	case !h.knows(r):
+		return leavesUnknown
+	case r.Method == http.MethodGet:
+		return leavesReads
+	}
+	return 0
 }
 
 // lookUnits is how many reads it takes to look for a counter: its document, and its base.

@@ -105,6 +105,39 @@ func TestUsersShareACeiling(t *testing.T) {
 	}
 }
 
+// A request of many counters takes as much of a user's share as one for each of them.
+func TestAShareIsOfCounters(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) {
+		s.Auth, s.Ceiling, s.NumShards = "firebase", settings.Ceiling{Writes: 1, Reads: 1000}, 1
+	})
+	g.leave(ceiling.Writes, 300)
+	post := func(user, path, body string) int {
+		req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+i.sign(t, valid("https://securetoken.google.com/p", "p", user)))
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if status := post("bob", "/", newIDs("a", 15)); status != 200 {
+		t.Fatalf("15 counters are made: %d", status)
+	}
+	if status := post("mallory", "/", newIDs("a", 15)); status != 200 {
+		t.Fatalf("15 counters while there is enough: %d", status)
+	}
+	g.leave(ceiling.Writes, 4.5)
+	if mallory, alice := post("mallory", "/a-0", ""), post("alice", "/a-0", ""); mallory != 429 || alice != 200 {
+		t.Errorf("while it is short, mallory is answered %d, and alice %d; want 429 and 200", mallory, alice)
+	}
+}
+
 // What has no token is answered with least, and last; who has one is answered as long as it can be.
 func TestBytesAreForThoseWithTokens(t *testing.T) {
 	t.Parallel()
@@ -117,20 +150,20 @@ func TestBytesAreForThoseWithTokens(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	for _, c := range []struct {
-		left            float64
-		nobody, alice   int // 0 is a connection that is closed without an answer
-		nobodys, alices bool
+		left                   float64
+		nobody, alice, refused int // 0 is a connection that is closed without an answer
+		nobodys, alices, texts bool
 	}{
-		{5000, 401, 200, true, true},
-		{900, 401, 200, false, true},
-		{400, 0, 200, false, true},
-		{-100, 0, 200, false, true},
-		{-300, 0, 429, false, false},
-		{-500, 0, 0, false, false},
+		{5000, 401, 200, 400, true, true, true},
+		{900, 401, 200, 400, false, true, false},
+		{600, 0, 200, 0, false, true, false},
+		{400, 0, 200, 0, false, true, false},
+		{300, 0, 0, 0, false, false, false}, // less than an answer has
+		{-100, 0, 0, 0, false, false, false},
 	} {
-		for n, who := range [][]string{nil, bearer} {
+		for n, who := range [][]string{nil, bearer, bearer} {
 			g.leave(ceiling.Bytes, c.left)
-			req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+"/a", http.NoBody)
+			req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+[]string{"/a", "/a", "/__a__"}[n], http.NoBody)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,8 +180,8 @@ func TestBytesAreForThoseWithTokens(t *testing.T) {
 			if err != nil && !errors.Is(err, io.EOF) {
 				t.Fatal(err)
 			}
-			if want, says := []int{c.nobody, c.alice}[n], []bool{c.nobodys, c.alices}[n]; status != want || says != (len(text) > 0) {
-				t.Errorf("with %v bytes left, %v: %d %q; want %d, with a body: %v", c.left, who != nil, status, text, want, says)
+			if want, says := []int{c.nobody, c.alice, c.refused}[n], []bool{c.nobodys, c.alices, c.texts}[n]; status != want || says != (len(text) > 0) {
+				t.Errorf("with %v bytes left, request %d: %d %q; want %d, with a body: %v", c.left, n, status, text, want, says)
 			}
 		}
 	}
@@ -161,7 +194,7 @@ func TestPreflightsBesideAFlood(t *testing.T) {
 	g := startGuarded(t, firebaseTokens("p", newIssuer(t).keys()), func(s *settings.Settings) {
 		s.Auth, s.Ceiling, s.AllowedOrigins = "firebase", settings.Ceiling{Bytes: 1000}, []string{"https://app.example"}
 	})
-	for left, want := range map[float64]int{50_000: 204, 4000: 204, 900: 204, -100: 0} { // below 5000 nobody else is answered
+	for left, want := range map[float64]int{50_000: 204, 4000: 204, 2600: 204, 900: 0} { // below 7500 no other request without a token is answered
 		g.leave(ceiling.Bytes, left)
 		req, err := http.NewRequestWithContext(t.Context(), "OPTIONS", g.URL+"/a", http.NoBody)
 		if err != nil {

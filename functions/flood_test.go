@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,6 +25,7 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/shards"
 )
 
 // meter is an answer whose bytes are counted, as they would be on a connection.
@@ -67,6 +69,7 @@ type flooded struct {
 	handler http.Handler
 	server  *emulator.Server
 	fs      *firestore.Client
+	client  *shards.Client
 	rates   settings.Ceiling
 	log     bytes.Buffer
 
@@ -173,36 +176,42 @@ func TestFloodsStayBelowTheCeiling(t *testing.T) {
 	})
 }
 
+// startFlooded starts a function that may spend so much a second.
+func startFlooded(t *testing.T, auth string, rates settings.Ceiling) *flooded {
+	f := &flooded{t: t, server: emulator.New(emulator.Options{}), rates: rates, statuses: map[int]int{}}
+	t.Cleanup(f.server.Close)
+	s, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true", "AUTH=" + auth, "CEILING=" + f.rates.String(), "ALLOWED_ORIGINS=https://app.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := f.server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if f.fs, err = firestore.NewClient(t.Context(), "p", option.WithGRPCConn(conn)); err != nil {
+		t.Fatal(err)
+	}
+	var logging sync.Mutex
+	log := slog.New(boundLog(newLogHandler(lockedWriter{&logging, &f.log}, slog.LevelInfo), s.Ceiling.Logs))
+	client, err := openShards(s, log, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	var tk *tokens
+	if auth == "firebase" {
+		tk = emulatorTokens("p")
+	}
+	f.handler = newIncrementHandler(client, s, tk, log)
+	f.client = client
+	return f
+}
+
 func underFlood(t *testing.T, auth string, fl flood) {
 	synctest.Test(t, func(t *testing.T) {
 		const seconds = 15
-		f := &flooded{t: t, server: emulator.New(emulator.Options{}), statuses: map[int]int{}}
-		t.Cleanup(f.server.Close)
-		f.rates = settings.Ceiling{Writes: 60, Reads: 60, Creates: 1, Bytes: 150_000, Logs: 1000}
-		s, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true", "AUTH=" + auth, "CEILING=" + f.rates.String(), "ALLOWED_ORIGINS=https://app.example"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn, err := f.server.Connect()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		if f.fs, err = firestore.NewClient(t.Context(), "p", option.WithGRPCConn(conn)); err != nil {
-			t.Fatal(err)
-		}
-		var logging sync.Mutex
-		log := slog.New(boundLog(newLogHandler(lockedWriter{&logging, &f.log}, slog.LevelInfo), s.Ceiling.Logs))
-		client, err := openShards(s, log, option.WithGRPCConn(conn))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { client.Close() })
-		var tk *tokens
-		if auth == "firebase" {
-			tk = emulatorTokens("p")
-		}
-		f.handler = newIncrementHandler(client, s, tk, log)
+		f := startFlooded(t, auth, settings.Ceiling{Writes: 60, Reads: 60, Creates: 1, Bytes: 150_000, Logs: 1000})
 		for _, id := range append([]string{"hot"}, spread()...) {
 			batch := f.fs.Doc("counters/" + id)
 			if _, err := batch.Set(t.Context(), map[string]any{"num_shards": 1}); err != nil {
@@ -215,7 +224,7 @@ func underFlood(t *testing.T, auth string, fl flood) {
 		made := f.counters()
 		f.server.ResetStats()
 		for u, second := range map[ceiling.Unit]float64{ceiling.Writes: f.rates.Writes, ceiling.Reads: f.rates.Reads, ceiling.Bytes: f.rates.Bytes} {
-			client.Budget().Spend(u, (ceiling.Begins-5*time.Second).Seconds()*second) // little of what it begins with is left
+			f.client.Budget().Spend(u, (ceiling.Begins-5*time.Second).Seconds()*second) // little of what it begins with is left
 		}
 
 		began := time.Now()
@@ -273,7 +282,7 @@ func underFlood(t *testing.T, auth string, fl flood) {
 		within("writes", float64(stats.Writes+stats.Deletes), f.rates.Writes, 600)
 		within("reads", float64(stats.Reads), f.rates.Reads, 600)
 		within("counters made", float64(f.counters()-made), f.rates.Creates, 20)
-		within("bytes answered", float64(f.bytes), f.rates.Bytes, owesAll.Seconds()*f.rates.Bytes+50_000)
+		within("bytes answered", float64(f.bytes), f.rates.Bytes, ceiling.Begins.Seconds()*f.rates.Bytes)
 		within("bytes logged", float64(f.log.Len()), f.rates.Logs, longestLine)
 		if sum := f.sum("hot"); sum != acknowledged.Load() || sum != 100*seconds {
 			t.Errorf("%d of the crowd were acknowledged, and %d are counted; want all %d", acknowledged.Load(), sum, 100*seconds)
@@ -287,6 +296,64 @@ func underFlood(t *testing.T, auth string, fl flood) {
 		t.Logf("in %.0f s: %d writes, %d reads, %d counters, %d bytes answered, %d logged; the crowd's 99 %% after %v; the flood is answered %v",
 			over-5, stats.Writes+stats.Deletes, stats.Reads, f.counters()-made, f.bytes, f.log.Len(), took[len(took)*99/100], f.statuses)
 	})
+}
+
+// Of a crowd that is larger than what fits, as many are counted as fit: those who are refused use up next to nothing.
+func TestRefusalsAreCheap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const seconds = 60
+		// $5 a day, by the instance: about 100 increments a second of one counter
+		f := startFlooded(t, "firebase", settings.Ceiling{Writes: 3.22, Reads: 1.61, Creates: 0.107, Bytes: 37_200, Logs: 500})
+		if status, m := f.do(f.request("POST", "/hot", "", "alice")); status != 200 {
+			t.Fatal(status, m.body)
+		}
+		f.bytes = 0
+		var sending sync.WaitGroup
+		var counted, refused atomic.Int64
+		for n := range 130 * seconds {
+			time.Sleep(time.Second / 130)
+			sending.Go(func() {
+				if status, _ := f.do(f.request("POST", "/hot", "", fmt.Sprint("user-", n))); status == 200 {
+					counted.Add(1)
+				} else {
+					refused.Add(1)
+				}
+			})
+		}
+		sending.Wait()
+		if got := float64(f.bytes); got > (seconds+ceiling.Begins.Seconds())*f.rates.Bytes {
+			t.Errorf("%.0f bytes are answered in %d s, want at most %v a second", got, seconds, f.rates.Bytes)
+		}
+		if n := counted.Load(); n < 95*seconds || refused.Load() == 0 || f.sum("hot") != n+1 {
+			t.Errorf("%d of 130 a second are counted in %d s, %d in the shards; want about 100 a second, and some refused", n, seconds, f.sum("hot"))
+		}
+	})
+}
+
+// A path that isn't clean is answered by the function, which counts the bytes: nothing before it answers with a redirect
+// that repeats the path twice.
+func TestUncleanPathsAreTheFunctions(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("%3C", 1000)
+	here, cloud := startProcess(t, "Increment"), startProcess(t, "Increment", "K_SERVICE=counters-increment")
+	for n, line := range []string{"GET //" + long, "GET /a/../" + long, "GET /./" + long, "POST //" + long, "OPTIONS *", "GET //" + long} {
+		p := here
+		if n > 3 {
+			p = cloud
+		}
+		conn := p.dial(t)
+		if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", line); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasPrefix(answer, []byte("HTTP/1.1 4")) || len(answer) > 1000 || !bytes.Contains(answer, []byte(`"title"`)) {
+			t.Errorf("%.20s… is answered with %d bytes, %.300s", line, len(answer), answer)
+		}
+	}
 }
 
 // spread are ids that floods add to.

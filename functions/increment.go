@@ -90,10 +90,11 @@ func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Re
 		err = h.admit(r)
 	}
 	if err == nil {
-		if r.caller != "" || h.tokens == nil {
+		if h.knows(r) {
 			recognize(w)
 		}
 		err = h.within(r)
+		defer func() { h.budget.Spend(ceiling.Bytes, -r.promised) }() // what it really took has been spent
 	}
 	if err != nil {
 		h.fail(w, httpRequest, "", err)
@@ -139,6 +140,9 @@ func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Re
 	}
 	_, _ = w.Write(body) // the client may be gone
 }
+
+// knows reports whether a request's caller has a token, or needs none.
+func (h *incrementHandler) knows(r *request) bool { return r.caller != "" || h.tokens == nil }
 
 // does says what is under way in requests of a kind, and what answers them.
 func (h *incrementHandler) does(k kind) (*doing, func(http.ResponseWriter, *request) (any, error)) {
@@ -243,6 +247,7 @@ func (h *incrementHandler) mayMake(r *request, counters ...string) error {
 	if err := h.mayCreate(len(missing)); err != nil {
 		return err
 	}
+	h.share.owe(r.payer, len(missing)*(h.NumShards+1))
 	h.limit.owe(r.payer, len(missing)*(h.NumShards+1)) // its document and its shards; the request is counted already
 	return nil
 }
@@ -313,6 +318,7 @@ func (h *incrementHandler) addOne(w http.ResponseWriter, r *request) (any, error
 	if err := h.limit.charge(r.payer, len(by.fields)-1); err != nil { // each counts, and the first has counted
 		return nil, err
 	}
+	h.share.owe(r.payer, len(by.fields)-1)
 	one := increment{r.counter, by}
 	done, err := h.apply(r, began, key, one)
 	var left map[string]int64
@@ -367,6 +373,7 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *request) (any, erro
 	if err := h.limit.charge(r.payer, len(each(increments))-1); err != nil { // each counts, and the first has counted
 		return nil, err
 	}
+	h.share.owe(r.payer, len(each(increments))-1)
 	done, err := h.apply(r, began, key, increments...)
 	return struct {
 		Increments []increment `json:"increments"`

@@ -25,6 +25,8 @@ type request struct {
 
 	caller string // by its token; "" if it had none
 	payer  string // whose rate it counts against
+
+	promised float64 // bytes of the budget, for its answer
 }
 
 // kind is what a request asks for.

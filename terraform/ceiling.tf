@@ -34,14 +34,14 @@ locals {
   shown_price  = local.documents.writes / 100000
   read_price   = local.documents.reads / 100000 * (local.enterprise ? 4 : 1)
   write_price  = { for way, by in local.ways : way => local.shown_price + max(local.documents.deletes / 100000, 3 * 2048 * local.price_list.pubsub_tib / 1099511627776 + (by.rollup == "request" ? 2 * local.run.requests / 1000000 : 0)) }
-  answer_price = { for way, by in local.ways : way => 340 * local.price_list.answer_gib / 1073741824 + (by.increment == "request" ? local.run.requests / 1000000 : 0) }
+  answer_price = { for way, by in local.ways : way => 370 * local.price_list.answer_gib / 1073741824 + (by.increment == "request" ? local.run.requests / 1000000 : 0) }
   log_price    = local.price_list.log_gib / 1073741824
-  even_price   = { for way, by in local.ways : way => 2 * local.write_price[way] + local.shown_price + 3 * local.read_price + 400 * local.log_price }
+  even_price   = { for way, by in local.ways : way => 2 * local.write_price[way] + local.shown_price + 4 * local.read_price + 400 * local.log_price }
 
   least_increments = max(1, var.increment_max_instances, var.increment_min_instances)
   least_rollups    = max(1, var.rollup_max_instances, var.rollup_min_instances)
   fixed            = { for way, by in local.ways : way => local.walked + local.least_increments * local.instance_day[by.increment] + local.least_rollups * local.instance_day[by.rollup] }
-  needs            = { for way, by in local.ways : way => local.least_increments * local.even_price[way] * 87000 / 0.48 }
+  needs            = { for way, by in local.ways : way => local.least_increments * local.even_price[way] * 87000 / 0.44 }
   kept             = { for way, by in local.ways : way => local.dollars * 0.97 - local.fixed[way] >= local.needs[way] }
   least_per_day    = min([for way, by in local.ways : ceil(100 * (local.needs[way] + local.fixed[way]) / 0.97) / 100]...)
   keeps            = anytrue(values(local.kept))
@@ -57,27 +57,27 @@ locals {
   increments = (
     var.increment_max_instances > 0 ? var.increment_max_instances
     : !local.bounded ? max(10, var.increment_min_instances)
-    : max(local.least_increments, ceil(0.47 * local.left / 87000 / local.answer_price[local.way] / 8000))
+    : max(local.least_increments, ceil(0.51 * local.left / 87000 / local.answer_price[local.way] / 8000))
   )
   rollups = (
     var.rollup_max_instances > 0 ? var.rollup_max_instances
     : !local.bounded ? max(2, var.rollup_min_instances)
-    : max(local.least_rollups, ceil(0.48 * local.left / 87000 / local.even_price[local.way] / local.per_rollup))
+    : max(local.least_rollups, ceil(0.44 * local.left / 87000 / local.even_price[local.way] / local.per_rollup))
   )
   rest = local.dollars * 0.97 - local.walked - local.increments * local.instance_day[local.pays.increment] - local.rollups * local.instance_day[local.pays.rollup]
-  hot  = 0.47 * local.rest / 87000 / local.answer_price[local.way]
-  even = 0.48 * local.rest / 87000 / local.even_price[local.way]
+  hot  = 0.51 * local.rest / 87000 / local.answer_price[local.way]
+  even = 0.44 * local.rest / 87000 / local.even_price[local.way]
   walk = 0.03 * local.rest / local.walking / (local.read_price + 0.1 * local.write_price[local.way] + 40 * local.log_price)
 
   # The setting CEILING of each: units a second and instance, rounded down. What is 0 is left out.
   units = {
     increment = [
       ["writes", floor(100 * 2 * local.even / local.increments) / 100], ["reads", floor(100 * local.even / local.increments) / 100],
-      ["creates", floor(1000 * 2 * local.even / local.increments / 30) / 1000], ["bytes", floor(local.hot * 340 / local.increments)],
+      ["creates", floor(1000 * 2 * local.even / local.increments / 30) / 1000], ["bytes", floor(local.hot * 370 / local.increments)],
       ["logs", floor(0.02 * local.rest / 87000 / local.log_price / local.increments)],
       ["requests", local.pays.increment == "request" ? floor(100 * local.hot / local.increments) / 100 : 0],
     ]
-    rollup    = [["writes", floor(100 * local.even / local.rollups) / 100], ["reads", floor(100 * 2 * local.even / local.rollups) / 100], ["logs", floor(400 * local.even / local.rollups)]]
+    rollup    = [["writes", floor(100 * local.even / local.rollups) / 100], ["reads", floor(100 * 3 * local.even / local.rollups) / 100], ["logs", floor(400 * local.even / local.rollups)]]
     reconcile = [["writes", floor(100 * 0.1 * local.walk) / 100], ["reads", floor(100 * local.walk) / 100], ["logs", floor(40 * local.walk)]]
   }
   ceilings = { for name, units in local.units : name => local.bounded ? join(",", [for u in units : "${u[0]}=${u[1]}" if u[1] > 0]) : var.ceiling }

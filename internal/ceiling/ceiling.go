@@ -167,16 +167,17 @@ func (b *Budget) Left(u Unit) float64 {
 	return at.left
 }
 
-// Owes reports whether more of a unit is owed than is earned in a time.
-func (b *Budget) Owes(u Unit, d time.Duration) bool {
+// Has reports whether more of a unit is there than is earned in a time; of one that is owed, less is owed than in minus
+// that time.
+func (b *Budget) Has(u Unit, d time.Duration) bool {
 	if !b.Bounds(u) {
-		return false
+		return true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := &b.buckets[u]
 	at.earn(time.Now())
-	return at.left <= -at.second*d.Seconds()
+	return at.left > at.second*d.Seconds()
 }
 
 // Short is how long it takes until a unit isn't short any more; 0 while there is enough of it. What can do without is

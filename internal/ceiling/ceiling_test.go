@@ -18,7 +18,7 @@ func TestNoCeiling(t *testing.T) {
 	for _, b := range []*ceiling.Budget{nil, ceiling.New(ceiling.Rates{}), ceiling.New(ceiling.Rates{Logs: 1})} {
 		b.Spend(ceiling.Writes, 1e12)
 		b.Held()
-		if b != nil || b.Take(ceiling.Writes, 1e12) != 0 || b.Until(ceiling.Reads, 1) != 0 || b.Short(ceiling.Writes) != 0 || b.Owes(ceiling.Bytes, 0) || !math.IsInf(b.Left(ceiling.Writes), 1) {
+		if b != nil || b.Take(ceiling.Writes, 1e12) != 0 || b.Until(ceiling.Reads, 1) != 0 || b.Short(ceiling.Writes) != 0 || !b.Has(ceiling.Bytes, 0) || !math.IsInf(b.Left(ceiling.Writes), 1) {
 			t.Errorf("%+v bounds something", b)
 		}
 		if use, due := b.Tell(0); due {
@@ -46,7 +46,7 @@ func TestBudget(t *testing.T) {
 			t.Errorf("2 more: wait for %v, want what 2 take", wait)
 		}
 		b.Spend(ceiling.Writes, 50)
-		if !b.Owes(ceiling.Writes, 5*time.Second) || b.Owes(ceiling.Writes, 6*time.Second) || b.Short(ceiling.Writes) != 10*time.Second {
+		if b.Has(ceiling.Writes, -5*time.Second) || !b.Has(ceiling.Writes, -6*time.Second) || b.Short(ceiling.Writes) != 10*time.Second {
 			t.Errorf("50 are owed: %v, and short for %v", b.Left(ceiling.Writes), b.Short(ceiling.Writes))
 		}
 		if wait := b.Until(ceiling.Writes, 0); wait != 0 {

@@ -57,17 +57,17 @@ const (
 	// replaces one, and for a second attempt of Reconcile.
 	keptBack = 0.03
 	// What is left is for answers, for documents of Increment and Rollup, for Reconcile's, and for logs.
-	forAnswers, forDocuments, forWalks, forLogs = 0.47, 0.48, 0.03, 0.02
+	forAnswers, forDocuments, forWalks, forLogs = 0.51, 0.44, 0.03, 0.02
 
 	// ceilingDay is a day of units, in seconds: an instance may have saved ten minutes' worth.
 	ceilingDay, ceilingSaved = secondsADay + ceilingSaved, 600
 	secondsADay              = 86_400
 
-	answerBytes   = 340  // of an increment's answer: 250 of headers, the rest of it JSON
+	answerBytes   = 370  // of an increment's answer: 250 of headers that any has, 50 of others, the rest of it JSON
 	eventBytes    = 2048 // of a shard's event
 	deliveries    = 2    // of an event: a refusal has it come again
 	writesOfOne   = 2    // of an increment that is alone in its commit: its shard's, and a marker's
-	readsOfWrite  = 2    // that a roll-up may take beside its write
+	readsOfWrite  = 3    // that a roll-up takes beside its write, of a counter that the instance does not remember
 	madeDocuments = 15   // of a new counter: its document, its base, a marker and ten shards, and some more
 	rolledUpBytes = 400  // of Rollup's line in the log for each roll-up
 	walkedBytes   = 40   // of Reconcile's, for each read

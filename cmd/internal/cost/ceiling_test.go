@@ -28,15 +28,15 @@ func TestCeilings(t *testing.T) {
 		increment, rollup int     // instances
 		by                Billing
 	}{
-		{standard, Cheaper, 5, 101, 1.76, 1, 1, ByInstance}, // by the request, an instance each is $4.36, and no request is paid yet
-		{standard, Cheaper, 10, 59, 4.88, 1, 1, ByRequest},
-		{standard, ByInstance, 10, 464, 8.13, 1, 1, ByInstance},
-		{standard, Cheaper, 50, 502, 41.6, 1, 1, ByRequest},
-		{standard, ByInstance, 50, 3340, 58.7, 1, 1, ByInstance},
-		{standard, ByInstance, 500, 35_500, 619, 5, 1, ByInstance},
-		{enterprise, Cheaper, 5, 101, 3.66, 1, 1, ByInstance},
-		{enterprise, Cheaper, 10, 59, 7.87, 1, 1, ByRequest},
-		{enterprise, ByInstance, 50, 3340, 119, 1, 1, ByInstance},
+		{standard, Cheaper, 5, 102, 1.55, 1, 1, ByInstance}, // by the request, an instance each is $4.36, and no request is paid yet
+		{standard, Cheaper, 10, 63, 4.25, 1, 1, ByRequest},
+		{standard, ByInstance, 10, 461, 6.96, 1, 1, ByInstance},
+		{standard, Cheaper, 50, 538, 36.2, 1, 1, ByRequest},
+		{standard, ByInstance, 50, 3331, 50.2, 1, 1, ByInstance},
+		{standard, ByInstance, 500, 35_500, 530, 5, 1, ByInstance},
+		{enterprise, Cheaper, 5, 102, 3.06, 1, 1, ByInstance},
+		{enterprise, Cheaper, 10, 63, 6.84, 1, 1, ByRequest},
+		{enterprise, ByInstance, 50, 3331, 99.6, 1, 1, ByInstance},
 	} {
 		got, err := bounded(c.billing, c.billing).Within(c.prices, c.day)
 		if err != nil {
@@ -52,7 +52,7 @@ func TestCeilings(t *testing.T) {
 	for _, c := range []struct {
 		increment, rollup Billing
 		least             float64
-	}{{ByRequest, ByRequest, 5.78}, {ByInstance, ByInstance, 4.37}, {Cheaper, Cheaper, 4.37}, {ByRequest, ByInstance, 4.92}} {
+	}{{ByRequest, ByRequest, 5.94}, {ByInstance, ByInstance, 4.50}, {Cheaper, Cheaper, 4.50}, {ByRequest, ByInstance, 5.06}} {
 		_, err := bounded(c.increment, c.rollup).Within(standard, 1)
 		low, is := errors.AsType[*TooLowError](err)
 		if !is {
