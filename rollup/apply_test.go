@@ -21,6 +21,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -28,59 +29,36 @@ import (
 type world struct {
 	t      testing.TB
 	ctx    context.Context
-	server *emulator.Server
+	server *virtual.Firestore
 	fs     *firestore.Client // what a user's program has
 	rollup *rollup.Client
 
 	id string // of the counter
 
-	connect func() *grpc.ClientConn
-	mu      sync.Mutex
-	more    *sync.Cond
-	events  []rollup.Change // of the counter, in the order they happened
-	seen    map[string]bool // :: paths of other documents
+	mu     sync.Mutex
+	more   *sync.Cond
+	events []rollup.Change // of the counter, in the order they happened
+	seen   map[string]bool // :: paths of other documents
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	instance := emulator.Start(t)
-	w := &world{t: t, ctx: t.Context(), server: instance.Server, connect: func() *grpc.ClientConn { return instance.Conn(t) }}
-	return w.begin()
-}
-
-// inVirtualTime runs a test in a bubble (testing/synctest), over connections without a network: it
-// is over in no time, and a busy machine changes none of its times.
-func inVirtualTime(t *testing.T, test func(w *world)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		server := emulator.New(emulator.Options{})
-		t.Cleanup(server.Close)
-		w := &world{t: t, ctx: t.Context(), server: server, connect: func() *grpc.ClientConn {
-			conn, err := server.Connect()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { conn.Close() })
-			return conn
-		}}
-		test(w.begin())
-	})
-}
-
-func (w *world) begin() *world {
-	w.t.Helper()
-	w.id, w.seen = "c", map[string]bool{}
+	server := virtual.Start(t)
+	w := &world{t: t, ctx: t.Context(), server: server, fs: server.Client(), id: "c", seen: map[string]bool{}}
 	w.more = sync.NewCond(&w.mu)
-	fs, err := firestore.NewClient(w.ctx, "p", option.WithGRPCConn(w.connect()))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { fs.Close() })
-	w.fs = fs
 	w.rollup = w.open()
-	w.t.Cleanup(w.server.OnChange(w.record))
+	t.Cleanup(server.OnChange(w.record))
 	return w
 }
+
+// inVirtualTime runs a test of a world in a bubble.
+func inVirtualTime(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(newWorld(t)) })
+}
+
+// connect makes a connection of its own.
+func (w *world) connect() *grpc.ClientConn { return w.server.Conn() }
 
 // open is one more instance's client.
 func (w *world) open() *rollup.Client {
@@ -233,107 +211,111 @@ func (w *world) total(want int64) {
 }
 
 func TestApplyCountsEachEventOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(3)
-	w.apply(w.arrived()...) // adopts
-	for i := range 30 {
-		w.inc(i%3, int64(i))
-	}
-	events := w.arrived()
-	rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
-	for _, e := range append(events, events...) {
-		w.apply(e)
-	}
-	w.total(29 * 30 / 2)
-	for i := range 3 {
-		w.inc(i, 1)
-	}
-	w.arrived() // lost
-	w.inc(0, 1) // any later event of the field
-	w.apply(w.arrived()...)
-	w.total(29*30/2 + 4)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(3)
+		w.apply(w.arrived()...) // adopts
+		for i := range 30 {
+			w.inc(i%3, int64(i))
+		}
+		events := w.arrived()
+		rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+		for _, e := range append(events, events...) {
+			w.apply(e)
+		}
+		w.total(29 * 30 / 2)
+		for i := range 3 {
+			w.inc(i, 1)
+		}
+		w.arrived() // lost
+		w.inc(0, 1) // any later event of the field
+		w.apply(w.arrived()...)
+		w.total(29*30/2 + 4)
+	})
 }
 
 // Where no event is lost, and each has a refresh of its own, the increment is that event's own delta. Of a lost one the
 // next refresh brings the delta, too.
 func TestTheIncrementIsTheEventsDelta(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).hosted()
-	w.post(map[string]any{"title": "Hello"})
-	missed := map[string]int64{} // :: field → what lost events would have brought
-	for range 300 {
-		shard := rand.IntN(4)
-		switch rand.IntN(10) {
-		case 0:
-			w.must(w.shard(shard).Delete(w.ctx))
-		case 1:
-			w.must(w.shard(shard).Set(w.ctx, map[string]any{"likes": "many", "views": rand.Int64N(9)}))
-		case 2:
-			w.must(w.shard(shard).Set(w.ctx, map[string]any{"likes": rand.Int64N(9)}, firestore.MergeAll))
-		default:
-			w.like(shard, rand.Int64N(9)-4, rand.Int64N(2))
-		}
-		for _, event := range w.arrived() {
-			for field, n := range event.Delta {
-				missed[field] += n
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t).hosted()
+		w.post(map[string]any{"title": "Hello"})
+		missed := map[string]int64{} // :: field → what lost events would have brought
+		for range 300 {
+			shard := rand.IntN(4)
+			switch rand.IntN(10) {
+			case 0:
+				w.must(w.shard(shard).Delete(w.ctx))
+			case 1:
+				w.must(w.shard(shard).Set(w.ctx, map[string]any{"likes": "many", "views": rand.Int64N(9)}))
+			case 2:
+				w.must(w.shard(shard).Set(w.ctx, map[string]any{"likes": rand.Int64N(9)}, firestore.MergeAll))
+			default:
+				w.like(shard, rand.Int64N(9)-4, rand.Int64N(2))
 			}
-			if rand.IntN(5) == 0 {
-				continue
-			}
-			for _, change := range w.apply(event).Changes {
-				if want := missed[change.Field.Name]; change.Delta != want {
-					t.Fatalf("%s grows by %d, and the events say %d", change.Field.Name, change.Delta, want)
+			for _, event := range w.arrived() {
+				for field, n := range event.Delta {
+					missed[field] += n
 				}
-				delete(missed, change.Field.Name)
-			}
-			for _, field := range event.Fields {
-				if n := missed[field]; n != 0 {
-					t.Fatalf("%s doesn't grow, and the events say %d", field, n)
+				if rand.IntN(5) == 0 {
+					continue
+				}
+				for _, change := range w.apply(event).Changes {
+					if want := missed[change.Field.Name]; change.Delta != want {
+						t.Fatalf("%s grows by %d, and the events say %d", change.Field.Name, change.Delta, want)
+					}
+					delete(missed, change.Field.Name)
+				}
+				for _, field := range event.Fields {
+					if n := missed[field]; n != 0 {
+						t.Fatalf("%s doesn't grow, and the events say %d", field, n)
+					}
 				}
 			}
 		}
-	}
+	})
 }
 
 func TestApplyFromMemory(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.inc(0, 1)
-	w.apply(w.arrived()...)
-	w.inc(0, 1)
-	w.apply(w.arrived()...)
-	w.inc(0, 1)
-	states := w.arrived()
-	w.server.ResetStats()
-	if a := w.apply(states...); a.Others != 0 || a.Delta != 1 {
-		t.Errorf("applied %+v", a)
-	}
-	if s := w.server.Stats(); s.Reads != 1 || s.Commits != 1 || s.Writes != 1 {
-		t.Errorf("a refresh took %+v, want one read, of the sum, and one commit of one write", s)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(1)
+		w.inc(0, 1)
+		w.apply(w.arrived()...)
+		w.inc(0, 1)
+		w.apply(w.arrived()...)
+		w.inc(0, 1)
+		states := w.arrived()
+		w.server.ResetStats()
+		if a := w.apply(states...); a.Others != 0 || a.Delta != 1 {
+			t.Errorf("applied %+v", a)
+		}
+		if s := w.server.Stats(); s.Reads != 1 || s.Commits != 1 || s.Writes != 1 {
+			t.Errorf("a refresh took %+v, want one read, of the sum, and one commit of one write", s)
+		}
+	})
 }
 
 func TestApplySeesThatOthersWrite(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	other := w.open()
-	w.snippet(1)
-	w.apply(w.arrived()...)
-	w.inc(0, 1)
-	if _, err := other.Apply(w.ctx, "c", w.arrived()); err != nil {
-		t.Fatal(err)
-	}
-	w.inc(0, 1)
-	if a := w.apply(w.arrived()...); a.Others != 1 || !a.Committed {
-		t.Errorf("applied %+v, want one refresh by another", a)
-	}
-	w.inc(0, 1)
-	if a := w.apply(w.arrived()...); a.Others != 0 || a.Reads != 1 {
-		t.Errorf("applied %+v, although no other instance wrote", a)
-	}
-	w.total(3)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		other := w.open()
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		w.inc(0, 1)
+		if _, err := other.Apply(w.ctx, "c", w.arrived()); err != nil {
+			t.Fatal(err)
+		}
+		w.inc(0, 1)
+		if a := w.apply(w.arrived()...); a.Others != 1 || !a.Committed {
+			t.Errorf("applied %+v, want one refresh by another", a)
+		}
+		w.inc(0, 1)
+		if a := w.apply(w.arrived()...); a.Others != 0 || a.Reads != 1 {
+			t.Errorf("applied %+v, although no other instance wrote", a)
+		}
+		w.total(3)
+	})
 }
 
 func TestApplyLosesAnAnswer(t *testing.T) {
@@ -344,8 +326,7 @@ func TestApplyLosesAnAnswer(t *testing.T) {
 		"deadline":              {After: status.Error(codes.DeadlineExceeded, "late")},
 		"internal":              {After: status.Error(codes.Internal, "oops")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			w.snippet(1)
 			w.apply(w.arrived()...)
@@ -363,51 +344,53 @@ func TestApplyLosesAnAnswer(t *testing.T) {
 }
 
 func TestApplyTellsContention(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.apply(w.arrived()...)
-	w.inc(0, 5)
-	states := w.arrived()
-	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		return emulator.Verdict{Before: status.Error(codes.Aborted, "too much contention")}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		w.inc(0, 5)
+		states := w.arrived()
+		w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+			return emulator.Verdict{Before: status.Error(codes.Aborted, "too much contention")}
+		})
+		if a, err := w.rollup.Apply(w.ctx, "c", states); !isContention(err) || len(a.Changes) > 0 {
+			t.Errorf("%+v, err = %v, want ErrContention, and that nothing has changed", a, err)
+		}
+		w.server.SetInterceptor(nil)
+		w.apply(states...)
+		w.total(5)
 	})
-	if a, err := w.rollup.Apply(w.ctx, "c", states); !isContention(err) || len(a.Changes) > 0 {
-		t.Errorf("%+v, err = %v, want ErrContention, and that nothing has changed", a, err)
-	}
-	w.server.SetInterceptor(nil)
-	w.apply(states...)
-	w.total(5)
 }
 
 func TestConcurrentApply(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(5)
-	var group sync.WaitGroup
-	for range 3 {
-		client := w.open()
-		for range 2 {
-			group.Go(func() {
-				for range 20 {
-					w.inc(rand.IntN(5), 1)
-					for _, s := range w.arrived() {
-						for {
-							_, err := client.Apply(w.ctx, "c", []rollup.Change{s})
-							if err == nil {
-								break
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(5)
+		var group sync.WaitGroup
+		for range 3 {
+			client := w.open()
+			for range 2 {
+				group.Go(func() {
+					for range 20 {
+						w.inc(rand.IntN(5), 1)
+						for _, s := range w.arrived() {
+							for {
+								_, err := client.Apply(w.ctx, "c", []rollup.Change{s})
+								if err == nil {
+									break
+								}
+								if !isContention(err) {
+									t.Error(err)
+									return
+								}
+								time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 							}
-							if !isContention(err) {
-								t.Error(err)
-								return
-							}
-							time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 						}
 					}
-				}
-			})
+				})
+			}
 		}
-	}
-	group.Wait()
-	w.total(120)
+		group.Wait()
+		w.total(120)
+	})
 }

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -41,8 +42,7 @@ func (w *world) field(name string, want any) {
 func TestTotalBeyondAnInt64(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"event", "reconcile"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, how, func(t *testing.T) {
 			w := newWorld(t)
 			count := func() (problem string) {
 				if how == "event" {
@@ -73,8 +73,7 @@ func TestTotalBeyondAnInt64(t *testing.T) {
 func TestReconcileReportsWhatIsNotAnInteger(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]any{"string": "five", "half": 0.5, "beyond 2^53": 1e300, "not a number": math.NaN(), "null": nil} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			w.snippet(2)
 			w.inc(0, 7)
@@ -99,200 +98,209 @@ func TestReconcileReportsWhatIsNotAnInteger(t *testing.T) {
 
 // Two halves are a whole: what is added up is what the shards hold, and not what each of them would count.
 func TestFractionsAddUp(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(2)
-	for n := range 2 {
-		w.must(w.shard(n).Update(w.ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(0.5)}}))
-	}
-	w.apply(w.arrived()...)
-	w.total(1)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(2)
+		for n := range 2 {
+			w.must(w.shard(n).Update(w.ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(0.5)}}))
+		}
+		w.apply(w.arrived()...)
+		w.total(1)
+	})
 }
 
 // What was counted in a shard is gone while a text stands there, and whatever is counted from there comes instead.
 func TestATextCountsNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(2)
-	w.inc(0, 7)
-	w.inc(1, 30)
-	w.apply(w.arrived()...)
-	w.must(w.shard(0).Set(w.ctx, map[string]any{"count": "oops"}))
-	w.apply(w.arrived()...)
-	w.total(30)
-	w.inc(0, 1)
-	w.apply(w.arrived()...)
-	w.total(31)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(2)
+		w.inc(0, 7)
+		w.inc(1, 30)
+		w.apply(w.arrived()...)
+		w.must(w.shard(0).Set(w.ctx, map[string]any{"count": "oops"}))
+		w.apply(w.arrived()...)
+		w.total(30)
+		w.inc(0, 1)
+		w.apply(w.arrived()...)
+		w.total(31)
+	})
 }
 
 // An event that claims a time which has not come is asked for like any other, and hides nothing.
 func TestEventFromTheFuture(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.apply(w.arrived()...)
-	r := w.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
-	for n := range int64(3) {
-		w.inc(0, 1)
-		events := w.arrived()
-		future := events[0]
-		future.At = w.now().Add(time.Hour)
-		w.must(nil, r.Add(w.ctx, future, events[0]))
-		w.total(n + 1)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		r := w.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+		for n := range int64(3) {
+			w.inc(0, 1)
+			events := w.arrived()
+			future := events[0]
+			future.At = w.now().Add(time.Hour)
+			w.must(nil, r.Add(w.ctx, future, events[0]))
+			w.total(n + 1)
+		}
+	})
 }
 
 // One client's increment(1.0) makes a shard a double for good. It is counted all the same.
 func TestWholeDoubleCounts(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 3.0}))
-	w.arrived()
-	if r := w.reconcile(); !r.Adopted || r.Problem != "" {
-		t.Errorf("reconcile = %+v", r)
-	}
-	w.total(3)
-	w.must(w.shard(0).Update(w.ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(4)}}))
-	w.arrived()
-	if r := w.reconcile(); r.Late != 4 || r.Problem != "" {
-		t.Errorf("reconcile = %+v, want 4 late", r)
-	}
-	w.total(7)
-	if r := w.reconcile(); !r.Right() {
-		t.Errorf("reconcile = %+v, want that it is right", r)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(1)
+		w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 3.0}))
+		w.arrived()
+		if r := w.reconcile(); !r.Adopted || r.Problem != "" {
+			t.Errorf("reconcile = %+v", r)
+		}
+		w.total(3)
+		w.must(w.shard(0).Update(w.ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(4)}}))
+		w.arrived()
+		if r := w.reconcile(); r.Late != 4 || r.Problem != "" {
+			t.Errorf("reconcile = %+v, want 4 late", r)
+		}
+		w.total(7)
+		if r := w.reconcile(); !r.Right() {
+			t.Errorf("reconcile = %+v, want that it is right", r)
+		}
+	})
 }
 
 // A base of another's making stops its own counter, is reported, and stops no other.
 func TestDamagedBase(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.inc(0, 5)
-	w.apply(w.arrived()...)
-	w.must(w.base().Update(w.ctx, []firestore.Update{{Path: "base", Value: "none"}}))
-	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: 1}}))
-	if _, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); !errors.Is(err, rollup.ErrDamagedBase) {
-		t.Errorf("reconcile = %v, want ErrDamagedBase", err)
-	}
-	if sum := w.rollup.ReconcileSome(w.ctx, []string{"c"}, rollup.ReconcileOptions{}); sum.Seen != 1 || sum.Failed != 1 || sum.Repaired != 0 {
-		t.Errorf("reconcile = %+v, want that one failed", sum)
-	}
-	// Without it, another is made.
-	w.must(w.base().Delete(w.ctx))
-	w.inc(0, 2)
-	w.apply(w.arrived()...)
-	w.total(7)
-	w.must(w.base().Delete(w.ctx))
-	if r := w.reconcile(); !r.Adopted || r.After != 7 || !w.exists(w.base()) { // also where the total is right without
-		t.Errorf("reconcile = %+v, want that it makes the base", r)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(1)
+		w.inc(0, 5)
+		w.apply(w.arrived()...)
+		w.must(w.base().Update(w.ctx, []firestore.Update{{Path: "base", Value: "none"}}))
+		w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: 1}}))
+		if _, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); !errors.Is(err, rollup.ErrDamagedBase) {
+			t.Errorf("reconcile = %v, want ErrDamagedBase", err)
+		}
+		if sum := w.rollup.ReconcileSome(w.ctx, []string{"c"}, rollup.ReconcileOptions{}); sum.Seen != 1 || sum.Failed != 1 || sum.Repaired != 0 {
+			t.Errorf("reconcile = %+v, want that one failed", sum)
+		}
+		// Without it, another is made.
+		w.must(w.base().Delete(w.ctx))
+		w.inc(0, 2)
+		w.apply(w.arrived()...)
+		w.total(7)
+		w.must(w.base().Delete(w.ctx))
+		if r := w.reconcile(); !r.Adopted || r.After != 7 || !w.exists(w.base()) { // also where the total is right without
+			t.Errorf("reconcile = %+v, want that it makes the base", r)
+		}
+	})
 }
 
 // Google's Go snippet writes Count.
 func TestShardsOfAnotherField(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 2}))
-	for n := range 2 {
-		w.must(w.shard(n).Set(w.ctx, map[string]any{"Count": n}))
-	}
-	const want = `shards hold no integer "count", but "Count": set FIELDS=total=Count`
-	for range 2 { // adopted, and then
-		if r := w.reconcile(); r.Problem != want || r.Right() {
-			t.Errorf("reconcile = %+v, want the problem %q", r, want)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 2}))
+		for n := range 2 {
+			w.must(w.shard(n).Set(w.ctx, map[string]any{"Count": n}))
 		}
-	}
+		const want = `shards hold no integer "count", but "Count": set FIELDS=total=Count`
+		for range 2 { // adopted, and then
+			if r := w.reconcile(); r.Problem != want || r.Right() {
+				t.Errorf("reconcile = %+v, want the problem %q", r, want)
+			}
+		}
+	})
 }
 
 // A dry run of a counter that was never rolled up says what that would show, and makes none. What
 // is wrong is logged as drift, with its sign, by the reconcile or the flush that mends it, and by
 // no other.
 func TestReconcileSaysAndLogs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	var log strings.Builder
-	client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}, Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.snippet(2)
-	w.inc(0, 4)
-	reconcile := func(dry bool) rollup.Report {
-		t.Helper()
-		log.Reset()
-		r, err := client.Reconcile(w.ctx, "c", rollup.ReconcileOptions{DryRun: dry})
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var log strings.Builder
+		client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}, Logger: slog.New(slog.NewTextHandler(&log, nil))}, option.WithGRPCConn(w.connect()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r
-	}
-	if r := reconcile(true); !r.Adopted || r.After != 4 || w.exists(w.base()) {
-		t.Errorf("dry run = %+v, want that it would be adopted with 4", r)
-	}
-	if r := reconcile(false); !r.Adopted || r.After != 4 {
-		t.Errorf("reconcile = %+v, want that it is adopted with 4", r)
-	}
-	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: 1}}))
-	for _, s := range []struct {
-		dry   bool
-		drift int64
-	}{{true, -3}, {false, -3}, {false, 0}} {
-		r := reconcile(s.dry)
-		logged := strings.Contains(log.String(), fmt.Sprint("drift=", s.drift))
-		if r.Drift != s.drift || logged != (!s.dry && s.drift != 0) {
-			t.Errorf("%+v: %+v; the log: %s", s, r, &log)
+		w.snippet(2)
+		w.inc(0, 4)
+		reconcile := func(dry bool) rollup.Report {
+			t.Helper()
+			log.Reset()
+			r, err := client.Reconcile(w.ctx, "c", rollup.ReconcileOptions{DryRun: dry})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
 		}
-	}
-	w.rollup = client // a flush that meets it does the same
-	w.arrived()
-	for _, by := range []int64{-3, 0} {
-		if by != 0 {
-			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: firestore.Increment(by)}}))
+		if r := reconcile(true); !r.Adopted || r.After != 4 || w.exists(w.base()) {
+			t.Errorf("dry run = %+v, want that it would be adopted with 4", r)
 		}
-		log.Reset()
-		w.inc(0, 1)
-		w.apply(w.arrived()...)
-		if logged := strings.Contains(log.String(), fmt.Sprint("msg=drift counter=c field=total drift=", by)); logged != (by != 0) {
-			t.Errorf("drift of %d; the log: %s", by, &log)
+		if r := reconcile(false); !r.Adopted || r.After != 4 {
+			t.Errorf("reconcile = %+v, want that it is adopted with 4", r)
 		}
-	}
-	w.total(6)
+		w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: 1}}))
+		for _, s := range []struct {
+			dry   bool
+			drift int64
+		}{{true, -3}, {false, -3}, {false, 0}} {
+			r := reconcile(s.dry)
+			logged := strings.Contains(log.String(), fmt.Sprint("drift=", s.drift))
+			if r.Drift != s.drift || logged != (!s.dry && s.drift != 0) {
+				t.Errorf("%+v: %+v; the log: %s", s, r, &log)
+			}
+		}
+		w.rollup = client // a flush that meets it does the same
+		w.arrived()
+		for _, by := range []int64{-3, 0} {
+			if by != 0 {
+				w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: firestore.Increment(by)}}))
+			}
+			log.Reset()
+			w.inc(0, 1)
+			w.apply(w.arrived()...)
+			if logged := strings.Contains(log.String(), fmt.Sprint("msg=drift counter=c field=total drift=", by)); logged != (by != 0) {
+				t.Errorf("drift of %d; the log: %s", by, &log)
+			}
+		}
+		w.total(6)
+	})
 }
 
 // Whatever writes a counter's total says when, for those who read it.
 func TestUpdatedAt(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(2)
-	w.arrived()
-	w.reconcile()
-	for n := range 2 {
-		w.inc(n, 1)
-		w.apply(w.arrived()...)
-		doc, err := w.counter().Get(w.ctx)
-		if err != nil {
-			t.Fatal(err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(2)
+		w.arrived()
+		w.reconcile()
+		for n := range 2 {
+			w.inc(n, 1)
+			w.apply(w.arrived()...)
+			doc, err := w.counter().Get(w.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at, _ := doc.DataAt("updated_at"); !doc.UpdateTime.Truncate(time.Millisecond).Equal(at.(time.Time)) {
+				t.Errorf("flush %d: updated_at is %v; the document was written at %v", n, at, doc.UpdateTime)
+			}
 		}
-		if at, _ := doc.DataAt("updated_at"); !doc.UpdateTime.Truncate(time.Millisecond).Equal(at.(time.Time)) {
-			t.Errorf("flush %d: updated_at is %v; the document was written at %v", n, at, doc.UpdateTime)
-		}
-	}
+	})
 }
 
 // Google's tools delete a document first, and then what is below it.
 func TestDeletionsAloneAdoptNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(3)
-	w.arrived()
-	w.must(w.counter().Delete(w.ctx))
-	w.must(w.shard(0).Delete(w.ctx))
-	w.apply(w.arrived()...)
-	if w.exists(w.counter()) || w.exists(w.base()) {
-		t.Error("the counter is back")
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(3)
+		w.arrived()
+		w.must(w.counter().Delete(w.ctx))
+		w.must(w.shard(0).Delete(w.ctx))
+		w.apply(w.arrived()...)
+		if w.exists(w.counter()) || w.exists(w.base()) {
+			t.Error("the counter is back")
+		}
+	})
 }
 
 // counters makes a number of counters that were never rolled up, so that reconciling each takes commits.
@@ -353,79 +361,83 @@ func TestReconcileAllGetsFurther(t *testing.T) {
 
 // A walk for which there was no time at all has not done any counter, and doesn't say that it has.
 func TestReconcileWithoutTime(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.counters(3)
-	ended, end := context.WithCancel(w.ctx)
-	end()
-	if sum := w.rollup.ReconcileSome(ended, []string{"c000", "c001", "c002"}, rollup.ReconcileOptions{}); sum.Done || sum.Seen != 0 {
-		t.Errorf("%+v, want nothing done", sum)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.counters(3)
+		ended, end := context.WithCancel(w.ctx)
+		end()
+		if sum := w.rollup.ReconcileSome(ended, []string{"c000", "c001", "c002"}, rollup.ReconcileOptions{}); sum.Done || sum.Seen != 0 {
+			t.Errorf("%+v, want nothing done", sum)
+		}
+	})
 }
 
 // A walk whose place Firestore has forgotten, because its token is of another time, begins anew.
 func TestReconcileAllWithACursorThatIsForgotten(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.counters(3)
-	w.must(w.fs.Doc("counter_rollup/reconcile").Set(w.ctx, map[string]any{
-		"walks": map[string]any{"counters/{counter}": map[string]any{"page": "of another time", "done": "c001"}},
-	}))
-	for range 2 {
-		if sum, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{Resume: true}); err != nil || !sum.Done || sum.Seen != 3 {
-			t.Errorf("%+v, %v; want 3 seen, and done", sum, err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.counters(3)
+		w.must(w.fs.Doc("counter_rollup/reconcile").Set(w.ctx, map[string]any{
+			"walks": map[string]any{"counters/{counter}": map[string]any{"page": "of another time", "done": "c001"}},
+		}))
+		for range 2 {
+			if sum, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{Resume: true}); err != nil || !sum.Done || sum.Seen != 3 {
+				t.Errorf("%+v, %v; want 3 seen, and done", sum, err)
+			}
 		}
-	}
+	})
 }
 
 // A dry run begins at the beginning, and leaves the cursor where it is.
 func TestDryRunOfAll(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.counters(110)
-	cut, cancel := context.WithCancel(w.ctx)
-	n := 0
-	if _, err := w.rollup.ReconcileAll(cut, rollup.ReconcileOptions{Resume: true, Parallel: 1, Report: func(rollup.Report, error) {
-		if n++; n == 40 {
-			cancel()
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.counters(110)
+		cut, cancel := context.WithCancel(w.ctx)
+		n := 0
+		if _, err := w.rollup.ReconcileAll(cut, rollup.ReconcileOptions{Resume: true, Parallel: 1, Report: func(rollup.Report, error) {
+			if n++; n == 40 {
+				cancel()
+			}
+		}}); err != nil {
+			t.Fatal(err)
 		}
-	}}); err != nil {
-		t.Fatal(err)
-	}
-	sum, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{Resume: true, DryRun: true})
-	if err != nil || !sum.Done || sum.Seen != 110 {
-		t.Errorf("a dry run saw %+v, %v, want all", sum, err)
-	}
-	sum, err = w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{Resume: true})
-	if err != nil || !sum.Done || sum.Seen != 70 {
-		t.Errorf("the next walk saw %+v, %v, want the 70 behind the cursor", sum, err)
-	}
+		sum, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{Resume: true, DryRun: true})
+		if err != nil || !sum.Done || sum.Seen != 110 {
+			t.Errorf("a dry run saw %+v, %v, want all", sum, err)
+		}
+		sum, err = w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{Resume: true})
+		if err != nil || !sum.Done || sum.Seen != 70 {
+			t.Errorf("the next walk saw %+v, %v, want the 70 behind the cursor", sum, err)
+		}
+	})
 }
 
 // A deletion that was cut short is finished where the reconcile knows how, and else reported.
 func TestReconcileFinishesADeletion(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.create()
-	w.mark()
-	if r := w.reconcile(); r.Right() || r.Repaired() || r.Problem == "" {
-		t.Errorf("reconcile = %+v, want a problem", r)
-	}
-	remove := func(_ context.Context, counter string, _ time.Time) (bool, error) {
-		if counter != "c" {
-			t.Errorf("asked to delete %q", counter)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create()
+		w.mark()
+		if r := w.reconcile(); r.Right() || r.Repaired() || r.Problem == "" {
+			t.Errorf("reconcile = %+v, want a problem", r)
 		}
-		w.delete()
-		return true, nil
-	}
-	r, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{DryRun: true, Remove: remove})
-	if err != nil || !r.Deleted || !w.exists(w.base()) {
-		t.Errorf("dry run = %+v, %v", r, err)
-	}
-	r, err = w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{Remove: remove})
-	if err != nil || !r.Deleted || !r.Repaired() || w.exists(w.counter()) {
-		t.Errorf("reconcile = %+v, %v", r, err)
-	}
+		remove := func(_ context.Context, counter string, _ time.Time) (bool, error) {
+			if counter != "c" {
+				t.Errorf("asked to delete %q", counter)
+			}
+			w.delete()
+			return true, nil
+		}
+		r, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{DryRun: true, Remove: remove})
+		if err != nil || !r.Deleted || !w.exists(w.base()) {
+			t.Errorf("dry run = %+v, %v", r, err)
+		}
+		r, err = w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{Remove: remove})
+		if err != nil || !r.Deleted || !r.Repaired() || w.exists(w.counter()) {
+			t.Errorf("reconcile = %+v, %v", r, err)
+		}
+	})
 }
 
 // A roller that closes takes nothing more, so that it ends whatever comes, and commits no
@@ -507,108 +519,112 @@ func TestClosingRollerRefusesFirst(t *testing.T) {
 
 // A client without a logger is silent.
 func TestNoLogger(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.silent()
-	w.snippet(1)
-	w.inc(0, 1)
-	r := rollup.NewRoller(client, rollup.RollerOptions{})
-	if err := r.Add(w.ctx, w.arrived()[1]); err != nil {
-		t.Error(err)
-	}
-	if err := r.Close(w.ctx); err != nil {
-		t.Error(err)
-	}
-	w.total(1)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.silent()
+		w.snippet(1)
+		w.inc(0, 1)
+		r := rollup.NewRoller(client, rollup.RollerOptions{})
+		if err := r.Add(w.ctx, w.arrived()[1]); err != nil {
+			t.Error(err)
+		}
+		if err := r.Close(w.ctx); err != nil {
+			t.Error(err)
+		}
+		w.total(1)
+	})
 }
 
 // A second or so without Firestore fails no flush.
 func TestApplyOutlastsDoubt(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.apply(w.arrived()...)
-	w.inc(0, 5)
-	states := w.arrived()
-	var commits atomic.Int64
-	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
-		if commits.Add(1) <= 9 {
-			v.Before = status.Error(codes.Unavailable, "away")
-		}
-		return v
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		w.inc(0, 5)
+		states := w.arrived()
+		var commits atomic.Int64
+		w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+			if commits.Add(1) <= 9 {
+				v.Before = status.Error(codes.Unavailable, "away")
+			}
+			return v
+		})
+		w.apply(states...)
+		w.total(5)
 	})
-	w.apply(states...)
-	w.total(5)
 }
 
 // An event is answered as soon as a later one of its fields is held; that one is answered when it is shown.
 func TestRollerAnswersSupersededEventsAtOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.apply(w.arrived()...)
-	r := w.roller(rollup.RollerOptions{})
-	release := make(chan struct{})
-	w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		for _, write := range req.GetWrites() {
-			if strings.HasSuffix(write.GetUpdate().GetName(), "/counters/c") {
-				<-release
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		r := w.roller(rollup.RollerOptions{})
+		release := make(chan struct{})
+		w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			for _, write := range req.GetWrites() {
+				if strings.HasSuffix(write.GetUpdate().GetName(), "/counters/c") {
+					<-release
+				}
+			}
+			return emulator.Verdict{}
+		})
+		var states []rollup.Change
+		for range 50 {
+			w.inc(0, 1)
+		}
+		states = w.arrived()
+		answers := make(chan error, len(states))
+		for _, s := range states {
+			go func() { answers <- r.Add(w.ctx, s) }()
+		}
+		// One may be in flight, whose refresh covers nothing that came since, and one waits behind it.
+		left := 2
+		for range len(states) - left {
+			if err := <-answers; err != nil {
+				t.Error(err)
 			}
 		}
-		return emulator.Verdict{}
+		for timeout := time.After(50 * time.Millisecond); timeout != nil; {
+			select {
+			case err := <-answers:
+				if left--; err != nil || left == 0 {
+					t.Errorf("the newest was answered before it was counted: %v", err)
+				}
+			case <-timeout:
+				timeout = nil
+			}
+		}
+		close(release)
+		for range left {
+			if err := <-answers; err != nil {
+				t.Error(err)
+			}
+		}
+		w.total(50)
 	})
-	var states []rollup.Change
-	for range 50 {
-		w.inc(0, 1)
-	}
-	states = w.arrived()
-	answers := make(chan error, len(states))
-	for _, s := range states {
-		go func() { answers <- r.Add(w.ctx, s) }()
-	}
-	// One may be in flight, whose refresh covers nothing that came since, and one waits behind it.
-	left := 2
-	for range len(states) - left {
-		if err := <-answers; err != nil {
-			t.Error(err)
-		}
-	}
-	for timeout := time.After(50 * time.Millisecond); timeout != nil; {
-		select {
-		case err := <-answers:
-			if left--; err != nil || left == 0 {
-				t.Errorf("the newest was answered before it was counted: %v", err)
-			}
-		case <-timeout:
-			timeout = nil
-		}
-	}
-	close(release)
-	for range left {
-		if err := <-answers; err != nil {
-			t.Error(err)
-		}
-	}
-	w.total(50)
 }
 
 // What is wrong with a counter names it, and is cut where it is long: never within a character, or
 // nothing could be noted, and the errors with which its events are answered would slow all counters down.
 func TestANoteOfACounterWithALongName(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	r := w.roller(rollup.RollerOptions{})
-	for i := range utf8.UTFMax {
-		counter := strings.Repeat("x", i) + strings.Repeat("計", 300)
-		w.must(w.fs.Doc("counters/"+counter).Set(w.ctx, map[string]any{"num_shards": 1}))
-		w.must(w.fs.Doc("counters/"+counter+"/counter_rollup/base").Set(w.ctx, map[string]any{"base": "none"}))
-		written, err := w.fs.Doc("counters/"+counter+"/shards/0").Set(w.ctx, map[string]any{"count": 1})
-		w.must(written, err)
-		if err := r.Add(w.ctx, rollup.Change{Counter: counter, Shard: "0", Fields: []string{"total"}, At: written.UpdateTime}); err != nil {
-			w.t.Errorf("its event is answered with an error: %.200v", err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := w.roller(rollup.RollerOptions{})
+		for i := range utf8.UTFMax {
+			counter := strings.Repeat("x", i) + strings.Repeat("計", 300)
+			w.must(w.fs.Doc("counters/"+counter).Set(w.ctx, map[string]any{"num_shards": 1}))
+			w.must(w.fs.Doc("counters/"+counter+"/counter_rollup/base").Set(w.ctx, map[string]any{"base": "none"}))
+			written, err := w.fs.Doc("counters/"+counter+"/shards/0").Set(w.ctx, map[string]any{"count": 1})
+			w.must(written, err)
+			if err := r.Add(w.ctx, rollup.Change{Counter: counter, Shard: "0", Fields: []string{"total"}, At: written.UpdateTime}); err != nil {
+				w.t.Errorf("its event is answered with an error: %.200v", err)
+			}
 		}
-	}
-	if n := len(w.notes()); n != utf8.UTFMax {
-		w.t.Errorf("%d are noted, want %d", n, utf8.UTFMax)
-	}
+		if n := len(w.notes()); n != utf8.UTFMax {
+			w.t.Errorf("%d are noted, want %d", n, utf8.UTFMax)
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -57,8 +58,7 @@ func TestAverages(t *testing.T) {
 		"counters/c": {Place: rollup.Place{Project: "p", Fields: averageFields}},
 		"posts/c":    {Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: averageFields, Hosted: true}},
 	} {
-		t.Run(path, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, path, func(t *testing.T) {
 			c := newCounting(t, cfg)
 			r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
 			c.set(path, map[string]any{"rating": nil, "score": 3})

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -70,8 +71,11 @@ func abandoned(t *testing.T) *world {
 	return w
 }
 
-// atOnce removes what is left without waiting.
-func (w *world) atOnce() rollup.ReconcileOptions { return w.after(time.Microsecond) }
+// atOnce removes what is left after a moment, which passes.
+func (w *world) atOnce() rollup.ReconcileOptions {
+	time.Sleep(time.Second)
+	return w.after(time.Second)
+}
 
 // after removes what is left after a while, by a client of package shards, as the
 // functions have it.
@@ -83,40 +87,41 @@ func (w *world) after(d time.Duration) rollup.ReconcileOptions {
 }
 
 func TestCleanup(t *testing.T) {
-	t.Parallel()
-	w := abandoned(t)
-	since := w.inBase("gone_at")
-	for _, opts := range []rollup.ReconcileOptions{{}, w.after(time.Hour), {CleanupAfter: time.Hour, DryRun: true}} {
-		if r, err := w.rollup.Reconcile(w.ctx, w.id, opts); err != nil || !r.Gone || r.Deleted || w.inBase("gone_at") != since {
-			t.Errorf("reconcile with %+v = %+v, %v", opts, r, err)
+	virtual.Test(t, func(t *testing.T) {
+		w := abandoned(t)
+		since := w.inBase("gone_at")
+		for _, opts := range []rollup.ReconcileOptions{{}, w.after(time.Hour), {CleanupAfter: time.Hour, DryRun: true}} {
+			if r, err := w.rollup.Reconcile(w.ctx, w.id, opts); err != nil || !r.Gone || r.Deleted || w.inBase("gone_at") != since {
+				t.Errorf("reconcile with %+v = %+v, %v", opts, r, err)
+			}
 		}
-	}
-	dry := w.atOnce()
-	dry.DryRun = true
-	if r, err := w.rollup.Reconcile(w.ctx, w.id, dry); err != nil || !r.Deleted {
-		t.Errorf("dry run = %+v, %v, want that it would be removed", r, err)
-	}
-	if likes, members, shards, base := w.left(); likes != 7 || members != 5 || shards != 2 || !base {
-		t.Errorf("%d likes, %d members, %d shards and base %t are left before it is time", likes, members, shards, base)
-	}
-	var reports []rollup.Report
-	all := w.atOnce()
-	all.Report = func(r rollup.Report, _ error) { reports = append(reports, r) }
-	if sum, err := w.rollup.ReconcileAll(w.ctx, all); err != nil || sum.Seen != 1 || sum.Repaired != 1 || !sum.Done || len(reports) != 1 || !reports[0].Deleted {
-		t.Errorf("summary %+v, %v, reports %+v, want one that is deleted", sum, err, reports)
-	}
-	if likes, members, shards, base := w.left(); likes != 0 || members != 0 || shards != 0 || base {
-		t.Errorf("%d likes, %d members, %d shards and base %t are left", likes, members, shards, base)
-	}
-	// Late events bring nothing back, and the next document starts from nothing.
-	w.apply(w.arrived()...)
-	if w.exists(w.base()) || w.exists(w.counter()) {
-		t.Error("late events have brought something back")
-	}
-	w.post(map[string]any{"title": "New"})
-	w.like(0, 1, 1)
-	w.apply(w.arrived()...)
-	w.has(map[string]any{"title": "New", "likes": int64(1), "views": int64(1)})
+		dry := w.atOnce()
+		dry.DryRun = true
+		if r, err := w.rollup.Reconcile(w.ctx, w.id, dry); err != nil || !r.Deleted {
+			t.Errorf("dry run = %+v, %v, want that it would be removed", r, err)
+		}
+		if likes, members, shards, base := w.left(); likes != 7 || members != 5 || shards != 2 || !base {
+			t.Errorf("%d likes, %d members, %d shards and base %t are left before it is time", likes, members, shards, base)
+		}
+		var reports []rollup.Report
+		all := w.atOnce()
+		all.Report = func(r rollup.Report, _ error) { reports = append(reports, r) }
+		if sum, err := w.rollup.ReconcileAll(w.ctx, all); err != nil || sum.Seen != 1 || sum.Repaired != 1 || !sum.Done || len(reports) != 1 || !reports[0].Deleted {
+			t.Errorf("summary %+v, %v, reports %+v, want one that is deleted", sum, err, reports)
+		}
+		if likes, members, shards, base := w.left(); likes != 0 || members != 0 || shards != 0 || base {
+			t.Errorf("%d likes, %d members, %d shards and base %t are left", likes, members, shards, base)
+		}
+		// Late events bring nothing back, and the next document starts from nothing.
+		w.apply(w.arrived()...)
+		if w.exists(w.base()) || w.exists(w.counter()) {
+			t.Error("late events have brought something back")
+		}
+		w.post(map[string]any{"title": "New"})
+		w.like(0, 1, 1)
+		w.apply(w.arrived()...)
+		w.has(map[string]any{"title": "New", "likes": int64(1), "views": int64(1)})
+	})
 }
 
 // A cleanup may stop before and after any of its commits, and the next one goes on where it stopped. A document that
@@ -126,8 +131,7 @@ func TestCleanupStopsAnywhere(t *testing.T) {
 	for stop := range 4 {
 		for _, lost := range []bool{false, true} {
 			for _, again := range []bool{false, true} {
-				t.Run(fmt.Sprintf("commit %d, lost %t, made again %t", stop, lost, again), func(t *testing.T) {
-					t.Parallel()
+				virtual.Run(t, fmt.Sprintf("commit %d, lost %t, made again %t", stop, lost, again), func(t *testing.T) {
 					w := abandoned(t)
 					ctx, cancel := context.WithCancel(w.ctx)
 					defer cancel()
@@ -176,8 +180,7 @@ func TestCleanupStopsAnywhere(t *testing.T) {
 func TestCleanupLosesAnAnswer(t *testing.T) {
 	t.Parallel()
 	for lost := range 3 {
-		t.Run(fmt.Sprint("commit ", lost), func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fmt.Sprint("commit ", lost), func(t *testing.T) {
 			w := abandoned(t)
 			commits := 0
 			w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
@@ -214,8 +217,7 @@ func TestCleanupBeside(t *testing.T) {
 		},
 	} {
 		for commit := range 3 {
-			t.Run(fmt.Sprintf("%s, commit %d", what, commit), func(t *testing.T) {
-				t.Parallel()
+			virtual.Run(t, fmt.Sprintf("%s, commit %d", what, commit), func(t *testing.T) {
 				w := abandoned(t)
 				var group sync.WaitGroup
 				commits := 0
@@ -252,19 +254,20 @@ func TestCleanupBeside(t *testing.T) {
 
 // A document that was made again and deleted again has its whole time.
 func TestCleanupAfterTheLastTime(t *testing.T) {
-	t.Parallel()
-	w := abandoned(t)
-	first := w.inBase("gone_at").(time.Time)
-	w.post(map[string]any{"title": "Again"})
-	if r := w.reconcile(); r.Gone || r.Deleted || w.inBase("gone_at") != nil {
-		t.Errorf("reconcile = %+v of a document that was made again, gone since %v", r, w.inBase("gone_at"))
-	}
-	w.has(map[string]any{"title": "Again", "likes": int64(7), "views": int64(3)})
-	w.must(w.counter().Delete(w.ctx))
-	w.reconcile()
-	if second, ok := w.inBase("gone_at").(time.Time); !ok || !second.After(first) {
-		t.Errorf("gone since %v, and before since %v", w.inBase("gone_at"), first)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := abandoned(t)
+		first := w.inBase("gone_at").(time.Time)
+		w.post(map[string]any{"title": "Again"})
+		if r := w.reconcile(); r.Gone || r.Deleted || w.inBase("gone_at") != nil {
+			t.Errorf("reconcile = %+v of a document that was made again, gone since %v", r, w.inBase("gone_at"))
+		}
+		w.has(map[string]any{"title": "Again", "likes": int64(7), "views": int64(3)})
+		w.must(w.counter().Delete(w.ctx))
+		w.reconcile()
+		if second, ok := w.inBase("gone_at").(time.Time); !ok || !second.After(first) {
+			t.Errorf("gone since %v, and before since %v", w.inBase("gone_at"), first)
+		}
+	})
 }
 
 // Something was counted below a document that is gone, by a client that writes by itself, and no
@@ -303,50 +306,52 @@ func TestCleanupOfADocumentThatIsStillCounted(t *testing.T) {
 // A cleanup that takes several commits and is cut short goes on with the next call, though its own
 // events have been counted meanwhile: it doesn't begin to wait again.
 func TestCleanupThatIsCutShortGoesOnAtOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).large()
-	w.reconcile()
-	w.cutShort(func(ctx context.Context) { _, _ = w.rollup.Reconcile(ctx, w.id, w.atOnce()) })
-	w.apply(w.arrived()...)
-	if r, err := w.rollup.Reconcile(w.ctx, w.id, w.after(24*time.Hour)); err != nil || !r.Deleted {
-		t.Errorf("reconcile = %+v, %v; want that it goes on", r, err)
-	}
-	if _, _, shards, base := w.left(); shards > 0 || base {
-		t.Errorf("%d shards are left, base %t", shards, base)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t).large()
+		w.reconcile()
+		w.cutShort(func(ctx context.Context) { _, _ = w.rollup.Reconcile(ctx, w.id, w.atOnce()) })
+		w.apply(w.arrived()...)
+		if r, err := w.rollup.Reconcile(w.ctx, w.id, w.after(24*time.Hour)); err != nil || !r.Deleted {
+			t.Errorf("reconcile = %+v, %v; want that it goes on", r, err)
+		}
+		if _, _, shards, base := w.left(); shards > 0 || base {
+			t.Errorf("%d shards are left, base %t", shards, base)
+		}
+	})
 }
 
 // A deletion that was cut short goes on whatever its shards hold. Whoever is not to remove anything says so, and
 // nothing of a repair.
 func TestADeletionGoesOnWhateverItsShardsHold(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).large()
-	numbers := map[string]any{}
-	for i := range 50 {
-		numbers[fmt.Sprint("n", i)] = 1
-	}
-	bulk := w.fs.BulkWriter(w.ctx)
-	for i := range 620 {
-		_, err := bulk.Set(w.shard(i), numbers, firestore.MergeAll)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t).large()
+		numbers := map[string]any{}
+		for i := range 50 {
+			numbers[fmt.Sprint("n", i)] = 1
+		}
+		bulk := w.fs.BulkWriter(w.ctx)
+		for i := range 620 {
+			_, err := bulk.Set(w.shard(i), numbers, firestore.MergeAll)
+			w.must(nil, err)
+		}
+		bulk.End()
+		w.arrived() // and is lost
+		client, err := shards.Open(w.ctx, shards.Config{Place: shards.Place{Project: "p", Fields: likesAndViews.Fields, Hosted: true}}, option.WithGRPCConn(w.connect()))
 		w.must(nil, err)
-	}
-	bulk.End()
-	w.arrived() // and is lost
-	client, err := shards.Open(w.ctx, shards.Config{Place: shards.Place{Project: "p", Fields: likesAndViews.Fields, Hosted: true}}, option.WithGRPCConn(w.connect()))
-	w.must(nil, err)
-	counter, err := client.Counter(w.id)
-	w.must(nil, err)
-	w.cutShort(func(ctx context.Context) { _ = counter.Delete(ctx, shards.DeleteOptions{}) })
-	opts := rollup.ReconcileOptions{CleanupAfter: 24 * time.Hour, Remove: client.Remove}
-	if r := w.reconcile(); !r.Gone || r.Repaired() || !strings.Contains(r.Problem, "deletion was not finished") {
-		t.Errorf("reconcile = %+v, want that its deletion was not finished", r)
-	}
-	if r, err := w.rollup.Reconcile(w.ctx, w.id, opts); err != nil || !r.Deleted {
-		t.Errorf("reconcile = %+v, %v; want that it goes on", r, err)
-	}
-	if _, _, shards, base := w.left(); shards > 0 || base {
-		t.Errorf("%d shards are left, base %t", shards, base)
-	}
+		counter, err := client.Counter(w.id)
+		w.must(nil, err)
+		w.cutShort(func(ctx context.Context) { _ = counter.Delete(ctx, shards.DeleteOptions{}) })
+		opts := rollup.ReconcileOptions{CleanupAfter: 24 * time.Hour, Remove: client.Remove}
+		if r := w.reconcile(); !r.Gone || r.Repaired() || !strings.Contains(r.Problem, "deletion was not finished") {
+			t.Errorf("reconcile = %+v, want that its deletion was not finished", r)
+		}
+		if r, err := w.rollup.Reconcile(w.ctx, w.id, opts); err != nil || !r.Deleted {
+			t.Errorf("reconcile = %+v, %v; want that it goes on", r, err)
+		}
+		if _, _, shards, base := w.left(); shards > 0 || base {
+			t.Errorf("%d shards are left, base %t", shards, base)
+		}
+	})
 }
 
 // large makes a document with 620 shards of a like, more than a commit has writes, and
@@ -388,70 +393,71 @@ func (w *world) cutShort(removal func(context.Context)) {
 // More members and shards than a commit has writes go in several, and fields that are no
 // longer counted too.
 func TestCleanupOfALargeOne(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).hosted()
-	w.post(map[string]any{"title": "Hello"})
-	write := func(n int, doc func(i int) *firestore.DocumentRef, fields func(i int) map[string]any) {
-		bulk := w.fs.BulkWriter(w.ctx)
-		for i := range n {
-			_, err := bulk.Create(doc(i), fields(i))
-			w.must(nil, err)
-		}
-		bulk.End()
-	}
-	const shards, members = 620, 700
-	write(shards, w.shard, func(i int) map[string]any {
-		n := 1
-		if i < members-shards {
-			n = 2
-		}
-		return map[string]any{"likes": n, "views": 0}
-	})
-	write(members, func(i int) *firestore.DocumentRef { return w.counter().Collection("likes_members").Doc(fmt.Sprint(i)) },
-		func(i int) map[string]any { return map[string]any{"shard": fmt.Sprint(i % shards)} })
-	w.arrived()
-	w.reconcile()
-	w.has(map[string]any{"title": "Hello", "likes": int64(members), "views": int64(0)})
-	w.must(w.counter().Delete(w.ctx))
-	cfg := likesAndViews
-	cfg.Fields = "views" // likes are no longer counted
-	for _, client := range []*rollup.Client{w.rollup, w.openWith(cfg)} {
-		ctx, cancel := context.WithCancel(w.ctx)
-		w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
-			if len(req.GetWrites()) > 500 {
-				t.Errorf("a commit of %d writes", len(req.GetWrites()))
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t).hosted()
+		w.post(map[string]any{"title": "Hello"})
+		write := func(n int, doc func(i int) *firestore.DocumentRef, fields func(i int) map[string]any) {
+			bulk := w.fs.BulkWriter(w.ctx)
+			for i := range n {
+				_, err := bulk.Create(doc(i), fields(i))
+				w.must(nil, err)
 			}
-			return v
-		})
-		if _, err := client.Reconcile(ctx, w.id, rollup.ReconcileOptions{}); err != nil {
-			t.Error(err)
+			bulk.End()
 		}
-		if client == w.rollup { // it stops after its first page
-			w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
-				w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-					cancel()
-					return emulator.Verdict{Before: status.Error(codes.Unavailable, "out of time")}
-				})
+		const shards, members = 620, 700
+		write(shards, w.shard, func(i int) map[string]any {
+			n := 1
+			if i < members-shards {
+				n = 2
+			}
+			return map[string]any{"likes": n, "views": 0}
+		})
+		write(members, func(i int) *firestore.DocumentRef { return w.counter().Collection("likes_members").Doc(fmt.Sprint(i)) },
+			func(i int) map[string]any { return map[string]any{"shard": fmt.Sprint(i % shards)} })
+		w.arrived()
+		w.reconcile()
+		w.has(map[string]any{"title": "Hello", "likes": int64(members), "views": int64(0)})
+		w.must(w.counter().Delete(w.ctx))
+		cfg := likesAndViews
+		cfg.Fields = "views" // likes are no longer counted
+		for _, client := range []*rollup.Client{w.rollup, w.openWith(cfg)} {
+			ctx, cancel := context.WithCancel(w.ctx)
+			w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+				if len(req.GetWrites()) > 500 {
+					t.Errorf("a commit of %d writes", len(req.GetWrites()))
+				}
 				return v
 			})
-		}
-		r, err := client.Reconcile(ctx, w.id, w.atOnce())
-		if client == w.rollup {
-			if err != nil || !r.Gone || r.Deleted {
-				t.Errorf("reconcile = %+v, %v, want that the next one goes on", r, err)
+			if _, err := client.Reconcile(ctx, w.id, rollup.ReconcileOptions{}); err != nil {
+				t.Error(err)
 			}
-			if _, left, some, base := w.left(); left == 0 || some == shards || !base {
-				t.Errorf("%d members, %d shards and base %t after a page", left, some, base)
+			if client == w.rollup { // it stops after its first page
+				w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+					w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+						cancel()
+						return emulator.Verdict{Before: status.Error(codes.Unavailable, "out of time")}
+					})
+					return v
+				})
 			}
-		} else if err != nil || !r.Deleted {
-			t.Errorf("reconcile = %+v, %v, want that it is deleted", r, err)
+			r, err := client.Reconcile(ctx, w.id, w.atOnce())
+			if client == w.rollup {
+				if err != nil || !r.Gone || r.Deleted {
+					t.Errorf("reconcile = %+v, %v, want that the next one goes on", r, err)
+				}
+				if _, left, some, base := w.left(); left == 0 || some == shards || !base {
+					t.Errorf("%d members, %d shards and base %t after a page", left, some, base)
+				}
+			} else if err != nil || !r.Deleted {
+				t.Errorf("reconcile = %+v, %v, want that it is deleted", r, err)
+			}
+			cancel()
+			w.server.SetInterceptor(nil)
 		}
-		cancel()
-		w.server.SetInterceptor(nil)
-	}
-	if likes, members, shards, base := w.left(); likes != 0 || members != 0 || shards != 0 || base {
-		t.Errorf("%d likes, %d members, %d shards and base %t are left", likes, members, shards, base)
-	}
+		if likes, members, shards, base := w.left(); likes != 0 || members != 0 || shards != 0 || base {
+			t.Errorf("%d likes, %d members, %d shards and base %t are left", likes, members, shards, base)
+		}
+	})
 }
 
 // The app makes its document again before a commit of a cleanup is begun: from there on nothing is
@@ -459,11 +465,10 @@ func TestCleanupOfALargeOne(t *testing.T) {
 func TestCleanupOfADocumentThatIsBack(t *testing.T) {
 	t.Parallel()
 	for step, likes := range []int64{7} {
-		t.Run(fmt.Sprint("before commit ", step), func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fmt.Sprint("before commit ", step), func(t *testing.T) {
 			w := abandoned(t)
 			begun := 0
-			conn, err := w.server.Connect(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			conn := w.server.Conn(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 				if strings.HasSuffix(method, "/BeginTransaction") {
 					if begun++; begun == step+1 {
 						w.post(map[string]any{"title": "Again"})
@@ -471,15 +476,13 @@ func TestCleanupOfADocumentThatIsBack(t *testing.T) {
 				}
 				return next(ctx, method, req, reply, cc, opts...)
 			}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { conn.Close() })
 			client, err := shards.Open(w.ctx, shards.Config{Place: shards.Place{Project: "p", Fields: likesAndViews.Fields, Hosted: true}}, option.WithGRPCConn(conn))
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := w.rollup.Reconcile(w.ctx, w.id, rollup.ReconcileOptions{CleanupAfter: time.Microsecond, Remove: client.Remove})
+			opts := w.atOnce()
+			opts.Remove = client.Remove
+			r, err := w.rollup.Reconcile(w.ctx, w.id, opts)
 			if err != nil || r.Deleted || r.Gone || r.After != likes {
 				t.Errorf("reconcile = %+v, %v, want that %d likes are there", r, err, likes)
 			}
@@ -522,13 +525,14 @@ func TestWhatIsCountedDuringADeletion(t *testing.T) {
 
 // A cleanup that fails is a failure, though there is no such counter any more.
 func TestCleanupThatFails(t *testing.T) {
-	t.Parallel()
-	w := abandoned(t)
-	opts := w.atOnce()
-	opts.Remove = func(context.Context, string, time.Time) (bool, error) { return false, errors.New("no") }
-	var said []error
-	opts.Report = func(_ rollup.Report, err error) { said = append(said, err) }
-	if sum, err := w.rollup.ReconcileAll(w.ctx, opts); err != nil || sum.Failed != 1 || len(said) != 1 || said[0] == nil {
-		t.Errorf("ReconcileAll = %+v, %v, and said %v; want one failure", sum, err, said)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := abandoned(t)
+		opts := w.atOnce()
+		opts.Remove = func(context.Context, string, time.Time) (bool, error) { return false, errors.New("no") }
+		var said []error
+		opts.Report = func(_ rollup.Report, err error) { said = append(said, err) }
+		if sum, err := w.rollup.ReconcileAll(w.ctx, opts); err != nil || sum.Failed != 1 || len(said) != 1 || said[0] == nil {
+			t.Errorf("ReconcileAll = %+v, %v, and said %v; want one failure", sum, err, said)
+		}
+	})
 }

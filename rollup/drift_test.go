@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -26,8 +27,7 @@ import (
 func TestWhatIsNoDrift(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"event", "reconcile", "event, in the app's own", "reconcile, in the app's own"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, how, func(t *testing.T) {
 			how, _, hosted := strings.Cut(how, ",")
 			c := newCounting(t, rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,comments=count(comments)", Hosted: hosted}})
 			own, again := map[string]any{"shares": 9}, map[string]any{"title": "again"}
@@ -83,24 +83,24 @@ func TestWhatIsNoDrift(t *testing.T) {
 
 // A field that is added to FIELDS is no drift either, where documents are the deployment's own.
 func TestAFieldThatIsAddedIsNoDrift(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 3, "views": 7}))
-	w.apply(w.arrived()...)
-	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,views"}})
-	if r := w.reconcile(); r.Fields["views"] != (rollup.FieldReport{After: 7, Late: 7}) || !r.Repaired() {
-		t.Errorf("reconcile = %+v, want no drift", r)
-	}
-	w.field("views", int64(7))
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(1)
+		w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 3, "views": 7}))
+		w.apply(w.arrived()...)
+		w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,views"}})
+		if r := w.reconcile(); r.Fields["views"] != (rollup.FieldReport{After: 7, Late: 7}) || !r.Repaired() {
+			t.Errorf("reconcile = %+v, want no drift", r)
+		}
+		w.field("views", int64(7))
+	})
 }
 
 // Nor is the number that a post of the app's had before its first increment.
 func TestTheNumberBeforeTheFirstIncrementIsNoDrift(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"event", "reconcile"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, how, func(t *testing.T) {
 			w := newWorld(t)
 			var log strings.Builder
 			w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes", Hosted: true}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -140,8 +140,7 @@ func TestTheNumberBeforeTheFirstIncrementIsNoDrift(t *testing.T) {
 func TestADocumentThatIsBackIsNoDrift(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"event", "reconcile"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, how, func(t *testing.T) {
 			w := newWorld(t)
 			var log strings.Builder
 			w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,views", Hosted: true}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -194,39 +193,41 @@ func TestADocumentThatIsBackIsNoDrift(t *testing.T) {
 // A total that grows by 2⁶³ or more, which no increment can, as where the smallest int64 is taken off a
 // shard, is set in the same commit: it is no drift, and the document is right at once.
 func TestATotalThatGrowsBeyondAnIncrement(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	var log strings.Builder
-	cfg := likesAndViews
-	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	w.rollup = w.openWith(cfg)
-	w.post(map[string]any{"title": "Hello"})
-	w.like(0, math.MinInt64, 1)
-	w.like(1, 1<<62, 0)
-	w.apply(w.arrived()...)
-	w.has(map[string]any{"title": "Hello", "likes": int64(-1 << 62), "views": int64(1)})
-	w.must(w.shard(0).Update(w.ctx, []firestore.Update{{Path: "likes", Value: 0}}))
-	states := w.arrived()
-	w.server.ResetStats()
-	w.apply(states...)
-	w.has(map[string]any{"title": "Hello", "likes": int64(1 << 62), "views": int64(1)})
-	if commits := w.server.Stats().Commits; commits != 1 || strings.Contains(log.String(), "drift") {
-		t.Errorf("%d commits, want one, and no drift:\n%s", commits, &log)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var log strings.Builder
+		cfg := likesAndViews
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		w.rollup = w.openWith(cfg)
+		w.post(map[string]any{"title": "Hello"})
+		w.like(0, math.MinInt64, 1)
+		w.like(1, 1<<62, 0)
+		w.apply(w.arrived()...)
+		w.has(map[string]any{"title": "Hello", "likes": int64(-1 << 62), "views": int64(1)})
+		w.must(w.shard(0).Update(w.ctx, []firestore.Update{{Path: "likes", Value: 0}}))
+		states := w.arrived()
+		w.server.ResetStats()
+		w.apply(states...)
+		w.has(map[string]any{"title": "Hello", "likes": int64(1 << 62), "views": int64(1)})
+		if commits := w.server.Stats().Commits; commits != 1 || strings.Contains(log.String(), "drift") {
+			t.Errorf("%d commits, want one, and no drift:\n%s", commits, &log)
+		}
+	})
 }
 
 // A refresh mends a field, too, that stays as it is while another one grows: the number there is not the one that was
 // written.
 func TestAFieldThatStaysAsItIsIsMended(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).hosted()
-	w.post(map[string]any{"title": "Hello"})
-	w.like(0, 1, 5)
-	w.apply(w.arrived()...)
-	w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "views", Value: 77}}))
-	w.like(0, 1, 0)
-	w.apply(w.arrived()...)
-	w.has(map[string]any{"title": "Hello", "likes": int64(2), "views": int64(5)})
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t).hosted()
+		w.post(map[string]any{"title": "Hello"})
+		w.like(0, 1, 5)
+		w.apply(w.arrived()...)
+		w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "views", Value: 77}}))
+		w.like(0, 1, 0)
+		w.apply(w.arrived()...)
+		w.has(map[string]any{"title": "Hello", "likes": int64(2), "views": int64(5)})
+	})
 }
 
 // A base is deleted by hand while an instance remembers it. Once it asks for all fields there is one again, by which

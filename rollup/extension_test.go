@@ -22,6 +22,7 @@ import (
 	"github.com/firestore-counters/counters/emulator/eventarc"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -335,7 +336,7 @@ func TestExtensionsIndexIsOff(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
 		s := w.succeeds()
-		conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		conn := w.server.Conn(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			stream, err := streamer(ctx, desc, cc, method, opts...)
 			return asks{stream, func(q *firestorepb.RunQueryRequest) error {
 				if query := q.GetStructuredQuery(); query.GetWhere() != nil && query.GetFrom()[0].GetCollectionId() == "_counter_shards_" {
@@ -344,8 +345,6 @@ func TestExtensionsIndexIsOff(t *testing.T) {
 				return nil
 			}}, err
 		}))
-		w.must(nil, err)
-		w.t.Cleanup(func() { _ = conn.Close() })
 		client, err := rollup.Open(w.ctx, s.cfg, option.WithGRPCConn(conn))
 		w.must(nil, err)
 		s.click("web", map[string]any{"visits": 3})
@@ -409,34 +408,35 @@ func (s *succession) exact() int64 {
 
 // A click costs as much on a page of many visitors as on one of few.
 func TestClicksCostTheSame(t *testing.T) {
-	t.Parallel()
-	reads := map[int]int{}
-	for _, visitors := range []int{10, 2_000} {
-		w := newWorld(t)
-		s := w.succeeds()
-		batch := w.fs.BulkWriter(w.ctx)
-		for n := range visitors {
-			_, err := batch.Set(s.inbox.Doc(fmt.Sprintf("%x", rand.Uint64())), map[string]any{"visits": 0, "likes": 0})
-			w.must(nil, err)
-			if n%400 == 399 {
-				batch.Flush()
+	virtual.Test(t, func(t *testing.T) {
+		reads := map[int]int{}
+		for _, visitors := range []int{10, 2_000} {
+			w := newWorld(t)
+			s := w.succeeds()
+			batch := w.fs.BulkWriter(w.ctx)
+			for n := range visitors {
+				_, err := batch.Set(s.inbox.Doc(fmt.Sprintf("%x", rand.Uint64())), map[string]any{"visits": 0, "likes": 0})
+				w.must(nil, err)
+				if n%400 == 399 {
+					batch.Flush()
+				}
 			}
-		}
-		batch.End()
-		for n := range 5 {
-			s.click("web", map[string]any{"visits": 1})
-			a, err := s.client.Apply(s.ctx, "hello", []rollup.Change{s.change("web")})
-			s.must(nil, err)
-			if n > 0 {
-				reads[visitors] += a.Reads
+			batch.End()
+			for n := range 5 {
+				s.click("web", map[string]any{"visits": 1})
+				a, err := s.client.Apply(s.ctx, "hello", []rollup.Change{s.change("web")})
+				s.must(nil, err)
+				if n > 0 {
+					reads[visitors] += a.Reads
+				}
 			}
+			s.shows(1005, 7)
+			t.Logf("%d visitors: %.1f reads a click", visitors, float64(reads[visitors])/4)
 		}
-		s.shows(1005, 7)
-		t.Logf("%d visitors: %.1f reads a click", visitors, float64(reads[visitors])/4)
-	}
-	if reads[10] != reads[2_000] {
-		t.Errorf("4 clicks cost %v reads by the number of visitors", reads)
-	}
+		if reads[10] != reads[2_000] {
+			t.Errorf("4 clicks cost %v reads by the number of visitors", reads)
+		}
+	})
 }
 
 // A crowd of the extension's clients, beside the app's own requests: events come twice, late, or never, answers and

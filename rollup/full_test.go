@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -17,8 +18,7 @@ import (
 func TestADocumentThatIsFull(t *testing.T) {
 	t.Parallel()
 	for _, full := range []string{"before its first event", "later"} {
-		t.Run(full, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, full, func(t *testing.T) {
 			w := newWorld(t).hosted()
 			var log strings.Builder
 			w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,views," + strings.Repeat("x", 60), Hosted: true},

@@ -258,14 +258,12 @@ func TestAHoldOfABusyCounterEndsSoon(t *testing.T) {
 		_, _, err := c.Hold(w.ctx, "total", "u", time.Minute)
 		w.must(nil, err)
 		var busy atomic.Bool
-		conn, err := w.server.Connect(grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		conn := w.server.Conn(grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			if commit, is := req.(*firestorepb.CommitRequest); is && busy.Load() && len(commit.GetWrites()) > 1 {
 				return status.Error(codes.Aborted, "too much contention on these documents")
 			}
 			return invoke(ctx, method, req, reply, conn, opts...)
 		}))
-		w.must(conn, err)
-		defer conn.Close()
 		client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(conn))
 		w.must(client, err)
 		client.Looks(false)

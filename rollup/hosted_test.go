@@ -13,6 +13,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"pgregory.net/rapid"
 
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -68,21 +69,22 @@ func (w *world) inBase(field string) any {
 }
 
 func TestHostedCountsEachField(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).hosted()
-	w.post(map[string]any{"title": "Hello", "tags": "x"})
-	for i := range 20 {
-		w.like(i%3, int64(i), 1)
-	}
-	events := w.arrived()
-	rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
-	for _, e := range append(events, events...) {
-		w.apply(e)
-	}
-	w.has(map[string]any{"title": "Hello", "tags": "x", "likes": int64(190), "views": int64(20)})
-	if r := w.reconcile(); !r.Right() {
-		t.Errorf("reconcile = %+v, want nothing to do", r)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t).hosted()
+		w.post(map[string]any{"title": "Hello", "tags": "x"})
+		for i := range 20 {
+			w.like(i%3, int64(i), 1)
+		}
+		events := w.arrived()
+		rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+		for _, e := range append(events, events...) {
+			w.apply(e)
+		}
+		w.has(map[string]any{"title": "Hello", "tags": "x", "likes": int64(190), "views": int64(20)})
+		if r := w.reconcile(); !r.Right() {
+			t.Errorf("reconcile = %+v, want nothing to do", r)
+		}
+	})
 }
 
 // Two fields in one commit, for a question each where the document is known.
@@ -126,8 +128,7 @@ func (w *world) costsOneCommit(cfg rollup.Config) {
 func TestAnOldNumberIsReplaced(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"event", "reconcile"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, how, func(t *testing.T) {
 			w := newWorld(t).hosted()
 			w.post(map[string]any{"title": "Hello", "likes": 41})
 			w.like(0, 2, 0)
@@ -158,69 +159,71 @@ func TestAnOldNumberIsReplaced(t *testing.T) {
 // A document that isn't there is not made, whatever events come of it. Whoever makes it sees what is counted with the
 // next one.
 func TestEventsOfADocumentThatIsNotThere(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).hosted()
-	if r := w.reconcile(); !r.Gone || w.exists(w.counter()) || w.exists(w.base()) {
-		t.Errorf("reconcile = %+v of a document that never was, and of which nothing is", r)
-	}
-	w.like(0, 1, 1)
-	if a := w.apply(w.arrived()...); a.Committed || w.exists(w.counter()) || w.inBase("gone_at") == nil {
-		t.Errorf("applied %+v of a document that never was", a)
-	}
-	if r := w.reconcile(); !r.Gone || w.exists(w.counter()) {
-		t.Errorf("reconcile = %+v of a document that never was", r)
-	}
-	w.post(map[string]any{"title": "Hello"})
-	w.like(0, 1, 1)
-	w.apply(w.arrived()...)
-	w.has(map[string]any{"title": "Hello", "likes": int64(2), "views": int64(2)})
-	w.must(w.counter().Delete(w.ctx))
-	want := int64(2)
-	for i, client := range []*rollup.Client{w.rollup, w.openWith(likesAndViews)} {
-		for range 2 {
-			w.like(0, 1, 0)
-			w.apply(w.arrived()...)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t).hosted()
+		if r := w.reconcile(); !r.Gone || w.exists(w.counter()) || w.exists(w.base()) {
+			t.Errorf("reconcile = %+v of a document that never was, and of which nothing is", r)
 		}
-		if w.exists(w.counter()) {
-			t.Error("the document is back")
+		w.like(0, 1, 1)
+		if a := w.apply(w.arrived()...); a.Committed || w.exists(w.counter()) || w.inBase("gone_at") == nil {
+			t.Errorf("applied %+v of a document that never was", a)
 		}
-		w.post(map[string]any{"title": "Again"})
-		w.like(1, 1, 0)
-		if _, err := client.Apply(w.ctx, w.id, w.arrived()); err != nil {
-			t.Fatal(err)
+		if r := w.reconcile(); !r.Gone || w.exists(w.counter()) {
+			t.Errorf("reconcile = %+v of a document that never was", r)
 		}
-		want += 3
-		w.has(map[string]any{"title": "Again", "likes": want, "views": int64(2)})
-		if r := w.reconcile(); !r.Right() {
-			t.Errorf("%d: reconcile = %+v, want that the refresh was enough", i, r)
-		}
-		if at := w.inBase("gone_at"); at != nil {
-			t.Errorf("%d: the base has gone_at %v of a document that is there", i, at)
-		}
+		w.post(map[string]any{"title": "Hello"})
+		w.like(0, 1, 1)
+		w.apply(w.arrived()...)
+		w.has(map[string]any{"title": "Hello", "likes": int64(2), "views": int64(2)})
 		w.must(w.counter().Delete(w.ctx))
-	}
+		want := int64(2)
+		for i, client := range []*rollup.Client{w.rollup, w.openWith(likesAndViews)} {
+			for range 2 {
+				w.like(0, 1, 0)
+				w.apply(w.arrived()...)
+			}
+			if w.exists(w.counter()) {
+				t.Error("the document is back")
+			}
+			w.post(map[string]any{"title": "Again"})
+			w.like(1, 1, 0)
+			if _, err := client.Apply(w.ctx, w.id, w.arrived()); err != nil {
+				t.Fatal(err)
+			}
+			want += 3
+			w.has(map[string]any{"title": "Again", "likes": want, "views": int64(2)})
+			if r := w.reconcile(); !r.Right() {
+				t.Errorf("%d: reconcile = %+v, want that the refresh was enough", i, r)
+			}
+			if at := w.inBase("gone_at"); at != nil {
+				t.Errorf("%d: the base has gone_at %v of a document that is there", i, at)
+			}
+			w.must(w.counter().Delete(w.ctx))
+		}
+	})
 }
 
 // The document goes while an instance remembers it, another has an event without it, and the app makes it again: what
 // is remembered is out of date.
 func TestAnEventWithoutADocumentBetweenTwoRefreshes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).hosted()
-	other := w.openWith(likesAndViews)
-	w.post(map[string]any{"title": "Hello"})
-	for range 2 {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t).hosted()
+		other := w.openWith(likesAndViews)
+		w.post(map[string]any{"title": "Hello"})
+		for range 2 {
+			w.like(0, 1, 0)
+			w.apply(w.arrived()...)
+		}
+		w.must(w.counter().Delete(w.ctx))
+		w.like(1, 10, 0)
+		if a, err := other.Apply(w.ctx, w.id, w.arrived()); err != nil || a.Committed {
+			t.Fatalf("applied %+v, %v", a, err)
+		}
+		w.post(map[string]any{"title": "Again"})
 		w.like(0, 1, 0)
 		w.apply(w.arrived()...)
-	}
-	w.must(w.counter().Delete(w.ctx))
-	w.like(1, 10, 0)
-	if a, err := other.Apply(w.ctx, w.id, w.arrived()); err != nil || a.Committed {
-		t.Fatalf("applied %+v, %v", a, err)
-	}
-	w.post(map[string]any{"title": "Again"})
-	w.like(0, 1, 0)
-	w.apply(w.arrived()...)
-	w.has(map[string]any{"title": "Again", "likes": int64(13), "views": int64(0)})
+		w.has(map[string]any{"title": "Again", "likes": int64(13), "views": int64(0)})
+	})
 }
 
 // The app writes back a number that it has read before, or sets the whole document without merging: the next event
@@ -242,8 +245,7 @@ func TestHostedIsPutRightByTheNextEvent(t *testing.T) {
 		},
 	} {
 		for _, how := range []string{"flush", "flush by another instance", "reconcile"} {
-			t.Run(name+", "+how, func(t *testing.T) {
-				t.Parallel()
+			virtual.Run(t, name+", "+how, func(t *testing.T) {
 				w := newWorld(t).hosted()
 				w.post(map[string]any{"title": "Hello"})
 				w.like(0, 1, 1)
@@ -284,26 +286,27 @@ func TestHostedIsPutRightByTheNextEvent(t *testing.T) {
 
 // An app that writes its document meanwhile costs a reconcile another look, and no more.
 func TestReconcileOfABusyDocument(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).hosted()
-	w.post(map[string]any{"title": "Hello"})
-	w.like(0, 1, 1)
-	w.apply(w.arrived()...)
-	w.like(0, 5, 0)
-	w.arrived() // and lost
-	w.server.ResetStats()
-	edits := 0
-	w.before(func() {
-		edits++
-		w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "title", Value: "Edited"}, {Path: "likes", Value: 77}}))
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t).hosted()
+		w.post(map[string]any{"title": "Hello"})
+		w.like(0, 1, 1)
+		w.apply(w.arrived()...)
+		w.like(0, 5, 0)
+		w.arrived() // and lost
+		w.server.ResetStats()
+		edits := 0
+		w.before(func() {
+			edits++
+			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "title", Value: "Edited"}, {Path: "likes", Value: 77}}))
+		})
+		if r := w.reconcile(); r.Late != 5 || edits != 1 {
+			t.Errorf("reconcile = %+v beside %d edits", r, edits)
+		}
+		if n := w.server.Stats().CommitRequests; n != 3 {
+			t.Errorf("%d commits, want the app's, and one after another that corrects", n)
+		}
+		w.has(map[string]any{"title": "Edited", "likes": int64(6), "views": int64(1)})
 	})
-	if r := w.reconcile(); r.Late != 5 || edits != 1 {
-		t.Errorf("reconcile = %+v beside %d edits", r, edits)
-	}
-	if n := w.server.Stats().CommitRequests; n != 3 {
-		t.Errorf("%d commits, want the app's, and one after another that corrects", n)
-	}
-	w.has(map[string]any{"title": "Edited", "likes": int64(6), "views": int64(1)})
 }
 
 // An app that edits its document once a second loses nothing beside the roll-up, and no count
@@ -495,25 +498,26 @@ func TestHostedWalk(t *testing.T) {
 // Hosted counters are found by their bases: an app may have a million posts that
 // nobody has liked.
 func TestReconcileAllFindsHostedCountersByTheirBases(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).hosted()
-	for i := range 50 {
-		w.must(w.fs.Doc(fmt.Sprintf("counters/post-%d", i)).Set(w.ctx, map[string]any{"title": "Nobody likes it"}))
-	}
-	w.post(map[string]any{"title": "Liked"})
-	w.like(0, 1, 1)
-	w.apply(w.arrived()...)
-	w.like(0, 1, 1)
-	w.arrived() // and lost
-	w.server.ResetStats()
-	sum, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{})
-	if err != nil || sum.Seen != 1 || sum.Repaired != 1 || !sum.Done {
-		t.Errorf("summary %+v, %v, want one counter, and it repaired", sum, err)
-	}
-	if reads := w.server.Stats().Reads; reads > 20 {
-		t.Errorf("%d documents were read to find one", reads)
-	}
-	w.has(map[string]any{"title": "Liked", "likes": int64(2), "views": int64(2)})
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t).hosted()
+		for i := range 50 {
+			w.must(w.fs.Doc(fmt.Sprintf("counters/post-%d", i)).Set(w.ctx, map[string]any{"title": "Nobody likes it"}))
+		}
+		w.post(map[string]any{"title": "Liked"})
+		w.like(0, 1, 1)
+		w.apply(w.arrived()...)
+		w.like(0, 1, 1)
+		w.arrived() // and lost
+		w.server.ResetStats()
+		sum, err := w.rollup.ReconcileAll(w.ctx, rollup.ReconcileOptions{})
+		if err != nil || sum.Seen != 1 || sum.Repaired != 1 || !sum.Done {
+			t.Errorf("summary %+v, %v, want one counter, and it repaired", sum, err)
+		}
+		if reads := w.server.Stats().Reads; reads > 20 {
+			t.Errorf("%d documents were read to find one", reads)
+		}
+		w.has(map[string]any{"title": "Liked", "likes": int64(2), "views": int64(2)})
+	})
 }
 
 // The first increment makes a base. Where every event gets lost, a reconcile finds
@@ -521,8 +525,7 @@ func TestReconcileAllFindsHostedCountersByTheirBases(t *testing.T) {
 func TestHostedWhoseEventsAreAllLost(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"reconcile", "the first event"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, how, func(t *testing.T) {
 			w := newWorld(t).hosted()
 			w.post(map[string]any{"title": "Hello", "likes": 41})
 			w.commit(func(tx *firestore.Transaction) error {
@@ -550,8 +553,7 @@ func TestHostedWhoseEventsAreAllLost(t *testing.T) {
 func TestRevisionsThatShowDifferentFields(t *testing.T) {
 	t.Parallel()
 	for name, hosted := range map[string]bool{"ours": false, "hosted": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t).hosted()
 			open := func(fields string) *rollup.Client {
 				return w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: fields, Hosted: hosted}})
@@ -614,19 +616,20 @@ func TestRevisionsThatShowDifferentFields(t *testing.T) {
 // total=count becomes likes=count: the base goes with the shards' field, and a deletion by hand in
 // between takes nothing off.
 func TestAFieldIsRenamed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(2)
-	w.inc(0, 4)
-	w.apply(w.arrived()...)
-	w.must(nil, w.holding(shards.Config{}, w.id).Rebase(w.ctx, 104))
-	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes=count"}})
-	w.inc(1, 1)
-	w.apply(w.arrived()...)
-	w.field("likes", int64(105))
-	w.must(w.counter().Delete(w.ctx))
-	w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 2}))
-	w.inc(1, 1)
-	w.apply(w.arrived()...)
-	w.field("likes", int64(106))
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(2)
+		w.inc(0, 4)
+		w.apply(w.arrived()...)
+		w.must(nil, w.holding(shards.Config{}, w.id).Rebase(w.ctx, 104))
+		w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes=count"}})
+		w.inc(1, 1)
+		w.apply(w.arrived()...)
+		w.field("likes", int64(105))
+		w.must(w.counter().Delete(w.ctx))
+		w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 2}))
+		w.inc(1, 1)
+		w.apply(w.arrived()...)
+		w.field("likes", int64(106))
+	})
 }

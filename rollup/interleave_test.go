@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -83,98 +84,103 @@ func (w *world) walk() (report rollup.Report) {
 // A reconcile that has read an earlier counter under the same id says nothing about the one
 // that is there now.
 func TestReconcileOfAnEarlierCounter(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.create()
-	w.inc(0, 5)
-	w.arrived() // and lost
-	w.before(func() {
-		w.delete()
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		w.create()
+		w.inc(0, 5)
+		w.arrived() // and lost
+		w.before(func() {
+			w.delete()
+			w.create()
+		})
+		w.reconcile()
+		w.total(0)
+		w.inc(0, 1)
+		w.apply(w.arrived()...)
+		w.total(1)
 	})
-	w.reconcile()
-	w.total(0)
-	w.inc(0, 1)
-	w.apply(w.arrived()...)
-	w.total(1)
 }
 
 func TestReconcileOfACounterThatIsDeletedMeanwhile(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.create()
-	w.inc(0, 5)
-	events := w.arrived()
-	w.before(func() { w.delete() })
-	if r := w.reconcile(); !r.Gone {
-		t.Errorf("reconcile = %+v, want that it is gone", r)
-	}
-	w.apply(append(events, w.arrived()...)...)
-	if w.exists(w.counter()) || w.exists(w.base()) {
-		t.Error("the counter is back")
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create()
+		w.inc(0, 5)
+		events := w.arrived()
+		w.before(func() { w.delete() })
+		if r := w.reconcile(); !r.Gone {
+			t.Errorf("reconcile = %+v, want that it is gone", r)
+		}
+		w.apply(append(events, w.arrived()...)...)
+		if w.exists(w.counter()) || w.exists(w.base()) {
+			t.Error("the counter is back")
+		}
+	})
 }
 
 func TestRefreshOfACounterThatIsDeletedMeanwhile(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.create()
-	w.inc(0, 5)
-	events := w.arrived()
-	w.before(func() { w.delete() })
-	if a := w.apply(events...); a.Committed {
-		t.Errorf("applied %+v, want that it is gone", a)
-	}
-	if w.exists(w.counter()) || w.exists(w.base()) {
-		t.Error("the counter is back")
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create()
+		w.inc(0, 5)
+		events := w.arrived()
+		w.before(func() { w.delete() })
+		if a := w.apply(events...); a.Committed {
+			t.Errorf("applied %+v, want that it is gone", a)
+		}
+		if w.exists(w.counter()) || w.exists(w.base()) {
+			t.Error("the counter is back")
+		}
+	})
 }
 
 // Deleted and made again while a refresh of the old one was on its way.
 func TestRefreshOfACounterThatIsMadeAgainMeanwhile(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.create()
-	w.inc(0, 5)
-	events := w.arrived()
-	w.before(func() {
-		w.delete()
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
 		w.create()
+		w.inc(0, 5)
+		events := w.arrived()
+		w.before(func() {
+			w.delete()
+			w.create()
+		})
+		w.apply(events...)
+		w.total(0)
+		w.inc(0, 2)
+		w.apply(w.arrived()...)
+		w.total(2)
 	})
-	w.apply(events...)
-	w.total(0)
-	w.inc(0, 2)
-	w.apply(w.arrived()...)
-	w.total(2)
 }
 
 // Others' refreshes, increments and another reconcile come between what a reconcile has read
 // and its commit.
 func TestReconcileBesideEverything(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	other := w.open()
-	w.create()
-	w.inc(0, 5)
-	first := w.arrived()
-	w.before(func() {
-		w.inc(0, 10)
-		if _, err := other.Apply(w.ctx, "c", w.arrived()); err != nil { // brings the first along
-			t.Error(err)
-		}
-		w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: firestore.Increment(100)}}))
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		other := w.open()
+		w.create()
+		w.inc(0, 5)
+		first := w.arrived()
 		w.before(func() {
-			w.inc(0, 1)
-			if _, err := other.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); err != nil {
+			w.inc(0, 10)
+			if _, err := other.Apply(w.ctx, "c", w.arrived()); err != nil { // brings the first along
 				t.Error(err)
 			}
+			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "total", Value: firestore.Increment(100)}}))
+			w.before(func() {
+				w.inc(0, 1)
+				if _, err := other.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
 		})
+		w.reconcile()
+		w.reconcile()
+		w.total(16)
+		w.apply(append(first, w.arrived()...)...)
+		w.total(16)
 	})
-	w.reconcile()
-	w.reconcile()
-	w.total(16)
-	w.apply(append(first, w.arrived()...)...)
-	w.total(16)
 }
 
 // Deleted by hand, which leaves shards and base behind, and made again by a snippet, which knows of no base and sets
@@ -182,8 +188,7 @@ func TestReconcileBesideEverything(t *testing.T) {
 func TestMadeAgainByASnippet(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"event", "event at another instance", "reconcile"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, how, func(t *testing.T) {
 			w := newWorld(t)
 			w.snippet(2)
 			w.inc(0, 5)
@@ -225,8 +230,7 @@ func TestMadeAgainByASnippet(t *testing.T) {
 func TestADocumentIsMadeBesideACommitWithoutIt(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"reconcile"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, how, func(t *testing.T) {
 			w := newWorld(t)
 			w.snippet(1)
 			w.inc(0, 3)
@@ -250,31 +254,33 @@ func TestADocumentIsMadeBesideACommitWithoutIt(t *testing.T) {
 
 // A reset between what a refresh has read and its commit: what it asked for is from before.
 func TestRefreshBesideAReset(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.create()
-	w.inc(0, 5)
-	before := w.arrived()
-	counter := w.holding(shards.Config{}, w.id)
-	w.before(func() { w.must(nil, counter.Reset(w.ctx, shards.ResetOptions{})) })
-	w.apply(before...)
-	w.total(0)
-	w.inc(0, 2)
-	w.apply(w.arrived()...)
-	w.total(2)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create()
+		w.inc(0, 5)
+		before := w.arrived()
+		counter := w.holding(shards.Config{}, w.id)
+		w.before(func() { w.must(nil, counter.Reset(w.ctx, shards.ResetOptions{})) })
+		w.apply(before...)
+		w.total(0)
+		w.inc(0, 2)
+		w.apply(w.arrived()...)
+		w.total(2)
+	})
 }
 
 // An instance that remembers fewer counters than there are reads them again, and counts no less.
 func TestRememberedOrNot(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.create()
-	for n := range int64(5) {
-		w.inc(0, 1)
-		w.rollup.Forget(w.id)
-		if a := w.apply(w.arrived()...); a.Reads != 3 {
-			t.Errorf("%+v, want that document and base are read", a)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create()
+		for n := range int64(5) {
+			w.inc(0, 1)
+			w.rollup.Forget(w.id)
+			if a := w.apply(w.arrived()...); a.Reads != 3 {
+				t.Errorf("%+v, want that document and base are read", a)
+			}
+			w.total(n + 1)
 		}
-		w.total(n + 1)
-	}
+	})
 }

@@ -13,6 +13,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"pgregory.net/rapid"
 
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -98,8 +99,7 @@ func TestOnlyNumbersAreReplaced(t *testing.T) {
 	for name, value := range notNumbers {
 		for how, way := range ways {
 			for _, hosted := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%s, %s, hosted %v", name, how, hosted), func(t *testing.T) {
-					t.Parallel()
+				virtual.Run(t, fmt.Sprintf("%s, %s, hosted %v", name, how, hosted), func(t *testing.T) {
 					w := newWorld(t).hosted()
 					own := map[string]any{"title": "Hello"}
 					if !hosted {
@@ -156,8 +156,7 @@ func TestAFieldThatMayBeShownByNow(t *testing.T) {
 			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "title", Value: "Hello again"}}))
 		}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, test.name, func(t *testing.T) {
 			w := newWorld(t).hosted()
 			w.post(map[string]any{"title": "Hi"})
 			w.like(0, 1, 1)
@@ -188,24 +187,25 @@ func (w *world) views() (sum int64) {
 
 // The log names such a field, with what helps, and not with each flush.
 func TestTheLogNamesWhatNoTotalReplaces(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	var log bytes.Buffer
-	cfg := likesAndViews
-	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	w.rollup = w.openWith(cfg)
-	w.post(map[string]any{"likes": []any{"uid-1"}})
-	for range 5 {
-		w.like(0, 1, 1)
-		w.apply(w.arrived()...)
-	}
-	w.keeps([]any{"uid-1"})
-	if n := strings.Count(log.String(), "counters import members"); n != 1 {
-		t.Errorf("named %d times, want once:\n%s", n, &log)
-	}
-	if strings.Contains(log.String(), "drift") {
-		t.Errorf("nothing has drifted:\n%s", &log)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var log bytes.Buffer
+		cfg := likesAndViews
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		w.rollup = w.openWith(cfg)
+		w.post(map[string]any{"likes": []any{"uid-1"}})
+		for range 5 {
+			w.like(0, 1, 1)
+			w.apply(w.arrived()...)
+		}
+		w.keeps([]any{"uid-1"})
+		if n := strings.Count(log.String(), "counters import members"); n != 1 {
+			t.Errorf("named %d times, want once:\n%s", n, &log)
+		}
+		if strings.Contains(log.String(), "drift") {
+			t.Errorf("nothing has drifted:\n%s", &log)
+		}
+	})
 }
 
 // Whatever an app writes into the field, and whenever, whichever instance counts: what is no number is never lost, and

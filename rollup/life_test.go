@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -29,8 +30,7 @@ func TestAdoption(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, how := range []string{"event", "reconcile"} {
-			t.Run(tt.name+" by "+how, func(t *testing.T) {
-				t.Parallel()
+			virtual.Run(t, tt.name+" by "+how, func(t *testing.T) {
 				w := newWorld(t)
 				if tt.counter != nil {
 					w.must(w.counter().Set(w.ctx, tt.counter))
@@ -68,22 +68,23 @@ func TestAdoption(t *testing.T) {
 }
 
 func TestNothingIsMadeOfNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.inc(0, 3)
-	events := w.arrived()
-	w.must(w.shard(0).Delete(w.ctx))
-	w.must(w.counter().Delete(w.ctx))
-	if a := w.apply(append(events, w.arrived()...)...); a.Committed {
-		t.Errorf("applied %+v to a counter that never was adopted", a)
-	}
-	if w.exists(w.counter()) || w.exists(w.base()) {
-		t.Error("a late event made a counter")
-	}
-	if r, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); err != nil || !r.Gone {
-		t.Errorf("reconcile = %+v, %v", r, err)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(1)
+		w.inc(0, 3)
+		events := w.arrived()
+		w.must(w.shard(0).Delete(w.ctx))
+		w.must(w.counter().Delete(w.ctx))
+		if a := w.apply(append(events, w.arrived()...)...); a.Committed {
+			t.Errorf("applied %+v to a counter that never was adopted", a)
+		}
+		if w.exists(w.counter()) || w.exists(w.base()) {
+			t.Error("a late event made a counter")
+		}
+		if r, err := w.rollup.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); err != nil || !r.Gone {
+			t.Errorf("reconcile = %+v, %v", r, err)
+		}
+	})
 }
 
 // mark is the first commit of a deletion, which was cut short after it.
@@ -98,27 +99,28 @@ func (w *world) mark() {
 // A counter is being deleted: neither event nor reconcile adopts what is left of it, also if something makes its
 // document again.
 func TestBeingDeleted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(2)
-	w.mark()
-	for _, back := range []bool{false, true} {
-		if back {
-			w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 2}))
-		}
-		w.inc(0, 3)
-		if events := w.arrived(); !back { // they come again otherwise, until what was there before is gone
-			if a := w.apply(events...); a.Committed {
-				t.Errorf("applied %+v", a)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(2)
+		w.mark()
+		for _, back := range []bool{false, true} {
+			if back {
+				w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 2}))
+			}
+			w.inc(0, 3)
+			if events := w.arrived(); !back { // they come again otherwise, until what was there before is gone
+				if a := w.apply(events...); a.Committed {
+					t.Errorf("applied %+v", a)
+				}
+			}
+			if r := w.reconcile(); r.Adopted || r.Problem == "" || r.Gone == back {
+				t.Errorf("back %v: reconcile = %+v", back, r)
+			}
+			if w.exists(w.counter()) != back || w.inBase("ending") != true {
+				t.Errorf("back %v: it was adopted", back)
 			}
 		}
-		if r := w.reconcile(); r.Adopted || r.Problem == "" || r.Gone == back {
-			t.Errorf("back %v: reconcile = %+v", back, r)
-		}
-		if w.exists(w.counter()) != back || w.inBase("ending") != true {
-			t.Errorf("back %v: it was adopted", back)
-		}
-	}
+	})
 }
 
 // Deleted by hand: Firestore leaves shards and base behind. Neither brings the document back: whoever makes it again,
@@ -126,8 +128,7 @@ func TestBeingDeleted(t *testing.T) {
 func TestDeletedByHand(t *testing.T) {
 	t.Parallel()
 	for name, made := range map[string]map[string]any{"empty": {}, "with other numbers": {"total": 99, "num_shards": 3}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			w.snippet(2)
 			w.inc(0, 3)
@@ -161,107 +162,112 @@ func TestDeletedByHand(t *testing.T) {
 
 // A document that was made again, and that no event has met since, is shown to by a reconcile.
 func TestReconcileShowsADocumentThatIsMadeAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.inc(0, 3)
-	w.apply(w.arrived()...)
-	w.must(w.counter().Delete(w.ctx))
-	w.reconcile() // notes it
-	w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 1, "title": "mine"}))
-	w.reconcile()
-	w.total(3)
-	w.field("title", "mine")
-	snap, err := w.base().Get(w.ctx)
-	if err != nil || snap.Data()["gone_at"] != nil {
-		t.Errorf("the base says still that it is gone: %v, %v", snap.Data(), err)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(1)
+		w.inc(0, 3)
+		w.apply(w.arrived()...)
+		w.must(w.counter().Delete(w.ctx))
+		w.reconcile() // notes it
+		w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 1, "title": "mine"}))
+		w.reconcile()
+		w.total(3)
+		w.field("title", "mine")
+		snap, err := w.base().Get(w.ctx)
+		if err != nil || snap.Data()["gone_at"] != nil {
+			t.Errorf("the base says still that it is gone: %v, %v", snap.Data(), err)
+		}
+	})
 }
 
 // Deleted as the product does it, and made again under the same id: late events of the first
 // one count nothing.
 func TestMadeAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.create()
-	w.inc(0, 3)
-	w.apply(w.arrived()...)
-	w.inc(0, 4)
-	w.delete()
-	old := w.arrived()
-	w.create()
-	w.apply(old...)
-	w.total(0)
-	w.inc(0, 1)
-	w.apply(append(w.arrived(), old...)...)
-	w.total(1)
-	w.apply(old...)
-	w.total(1)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create()
+		w.inc(0, 3)
+		w.apply(w.arrived()...)
+		w.inc(0, 4)
+		w.delete()
+		old := w.arrived()
+		w.create()
+		w.apply(old...)
+		w.total(0)
+		w.inc(0, 1)
+		w.apply(append(w.arrived(), old...)...)
+		w.total(1)
+		w.apply(old...)
+		w.total(1)
+	})
 }
 
 func TestDeletedShardTakesItsCountOff(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(2)
-	w.inc(0, 3)
-	w.inc(1, 4)
-	w.apply(w.arrived()...)
-	w.must(w.shard(1).Delete(w.ctx))
-	deleted := w.arrived()
-	w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 10}))
-	made := w.arrived()
-	w.apply(made...)
-	w.total(13)
-	w.apply(deleted...) // late
-	w.total(13)
-	w.must(w.shard(1).Delete(w.ctx))
-	if a := w.apply(w.arrived()...); a.Delta != -10 {
-		t.Errorf("applied %+v", a)
-	}
-	w.total(3)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(2)
+		w.inc(0, 3)
+		w.inc(1, 4)
+		w.apply(w.arrived()...)
+		w.must(w.shard(1).Delete(w.ctx))
+		deleted := w.arrived()
+		w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 10}))
+		made := w.arrived()
+		w.apply(made...)
+		w.total(13)
+		w.apply(deleted...) // late
+		w.total(13)
+		w.must(w.shard(1).Delete(w.ctx))
+		if a := w.apply(w.arrived()...); a.Delta != -10 {
+			t.Errorf("applied %+v", a)
+		}
+		w.total(3)
+	})
 }
 
 // Whatever a shard is called, it is counted.
 func TestOddShardIDs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	shards := w.counter().Collection("shards")
-	ids := []string{"__id7__", `\__id7__`, "a`b", "a.b", `\`, `\\`, "日本", "\t1", " ", "*", "~",
-		strings.Repeat("x", 1500), "__" + strings.Repeat("x", 1498), `\` + strings.Repeat("x", 1499), strings.Repeat("`", 1500)}
-	want := int64(0)
-	add := func() {
-		for i, id := range ids {
-			by := int64(1) << i
-			w.must(shards.Doc(id).Set(w.ctx, map[string]any{"count": firestore.Increment(by)}, firestore.MergeAll))
-			want += by
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(1)
+		shards := w.counter().Collection("shards")
+		ids := []string{"__id7__", `\__id7__`, "a`b", "a.b", `\`, `\\`, "日本", "\t1", " ", "*", "~",
+			strings.Repeat("x", 1500), "__" + strings.Repeat("x", 1498), `\` + strings.Repeat("x", 1499), strings.Repeat("`", 1500)}
+		want := int64(0)
+		add := func() {
+			for i, id := range ids {
+				by := int64(1) << i
+				w.must(shards.Doc(id).Set(w.ctx, map[string]any{"count": firestore.Increment(by)}, firestore.MergeAll))
+				want += by
+			}
 		}
-	}
-	add()
-	w.apply(w.arrived()...) // adopts
-	w.total(want)
-	add()
-	w.apply(w.arrived()...)
-	w.total(want)
-	add()
-	w.arrived() // and lost
-	w.reconcile()
-	w.total(want)
+		add()
+		w.apply(w.arrived()...) // adopts
+		w.total(want)
+		add()
+		w.apply(w.arrived()...)
+		w.total(want)
+		add()
+		w.arrived() // and lost
+		w.reconcile()
+		w.total(want)
+	})
 }
 
 // A shard whose count is not an integer hides no lost event of the others.
 func TestReconcileBesideAShardThatIsNotAnInteger(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.apply(w.arrived()...)
-	w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 0.5}))
-	w.inc(0, 7)
-	w.arrived() // and lost
-	if r := w.reconcile(); r.Late != 7 {
-		t.Errorf("reconcile = %+v, want 7 late, and the whole part of a half", r)
-	}
-	w.total(7)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		w.must(w.shard(1).Set(w.ctx, map[string]any{"count": 0.5}))
+		w.inc(0, 7)
+		w.arrived() // and lost
+		if r := w.reconcile(); r.Late != 7 {
+			t.Errorf("reconcile = %+v, want 7 late, and the whole part of a half", r)
+		}
+		w.total(7)
+	})
 }
 
 func TestReconcile(t *testing.T) {
@@ -289,8 +295,7 @@ func TestReconcile(t *testing.T) {
 		}, 5, -1, 4},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.snippet(2)
 			w.inc(0, 3)
@@ -326,36 +331,37 @@ func TestReconcile(t *testing.T) {
 // Counters at a path of several wildcards are adopted by their events, and found by a
 // reconcile of all.
 func TestNestedPath(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Counters: "teams/{team}/posts/{post}", Shards: "parts", Fields: "total=n"}})
-	for _, team := range []string{"blue", "red"} {
-		post := w.fs.Collection("teams").Doc(team).Collection("posts").Doc("p1")
-		for shard, n := range []int{3, 4} {
-			if _, err := post.Collection("parts").Doc(fmt.Sprint(shard)).Set(t.Context(), map[string]any{"n": n}); err != nil {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Counters: "teams/{team}/posts/{post}", Shards: "parts", Fields: "total=n"}})
+		for _, team := range []string{"blue", "red"} {
+			post := w.fs.Collection("teams").Doc(team).Collection("posts").Doc("p1")
+			for shard, n := range []int{3, 4} {
+				if _, err := post.Collection("parts").Doc(fmt.Sprint(shard)).Set(t.Context(), map[string]any{"n": n}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r, err := client.Reconcile(t.Context(), team+"/p1", rollup.ReconcileOptions{}); err != nil || !r.Adopted || r.After != 7 {
+				t.Errorf("%s: reconcile = %+v, %v, want adopted with 7", team, r, err)
+			}
+			if _, err := post.Update(t.Context(), []firestore.Update{{Path: "total", Value: 100}}); err != nil {
+				// drift
 				t.Fatal(err)
 			}
 		}
-		if r, err := client.Reconcile(t.Context(), team+"/p1", rollup.ReconcileOptions{}); err != nil || !r.Adopted || r.After != 7 {
-			t.Errorf("%s: reconcile = %+v, %v, want adopted with 7", team, r, err)
-		}
-		if _, err := post.Update(t.Context(), []firestore.Update{{Path: "total", Value: 100}}); err != nil {
-			// drift
+		// Beside them another counter, which is not one of this deployment.
+		if _, err := w.fs.Collection("posts").Doc("p1").Collection("counter_rollup").Doc("base").Set(t.Context(), map[string]any{}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	// Beside them another counter, which is not one of this deployment.
-	if _, err := w.fs.Collection("posts").Doc("p1").Collection("counter_rollup").Doc("base").Set(t.Context(), map[string]any{}); err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]int64{}
-	sum, err := client.ReconcileAll(t.Context(), rollup.ReconcileOptions{Resume: true, Report: func(r rollup.Report, err error) {
-		if err != nil {
-			t.Error(err)
+		seen := map[string]int64{}
+		sum, err := client.ReconcileAll(t.Context(), rollup.ReconcileOptions{Resume: true, Report: func(r rollup.Report, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			seen[r.Counter] = r.After
+		}})
+		if err != nil || !sum.Done || sum.Seen != 2 || seen["blue/p1"] != 7 || seen["red/p1"] != 7 {
+			t.Errorf("ReconcileAll = %+v, %v, and saw %v", sum, err, seen)
 		}
-		seen[r.Counter] = r.After
-	}})
-	if err != nil || !sum.Done || sum.Seen != 2 || seen["blue/p1"] != 7 || seen["red/p1"] != 7 {
-		t.Errorf("ReconcileAll = %+v, %v, and saw %v", sum, err, seen)
-	}
+	})
 }

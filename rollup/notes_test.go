@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -368,30 +369,31 @@ func TestReconcileAllDoesFirstWhatIsNoted(t *testing.T) {
 // Of two deployments that count for one document in shards of different names, the second hears of it,
 // and changes nothing of what the first counts; its events don't come again and again.
 func TestTwoDeploymentsOnOnePath(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.snippet(1)
-	w.inc(0, 3)
-	w.apply(w.arrived()...)
-	second := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Shards: "parts"}})
-	written, err := w.fs.Doc("counters/c/parts/0").Set(w.ctx, map[string]any{"count": 50})
-	w.must(written, err)
-	r := rollup.NewRoller(second, rollup.RollerOptions{})
-	defer func() { w.must(nil, r.Close(w.ctx)) }()
-	w.must(nil, r.Add(w.ctx, rollup.Change{Counter: "c", Fields: []string{"total"}, At: written.UpdateTime}))
-	if note := w.note(); note == nil || !strings.Contains(note["why"].(string), `set SHARDS=shards: the counter's shards are there, and SHARDS is "parts" here`) {
-		t.Errorf("noted is %v", note)
-	}
-	if _, err := second.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); !errors.Is(err, rollup.ErrDamagedBase) {
-		t.Errorf("reconcile = %v", err)
-	}
-	w.inc(0, 1)
-	w.apply(w.arrived()...)
-	w.reconcile()
-	w.total(4)
-	if w.note() == nil { // the second's, which the first doesn't look at
-		t.Error("the note is gone")
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.snippet(1)
+		w.inc(0, 3)
+		w.apply(w.arrived()...)
+		second := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Shards: "parts"}})
+		written, err := w.fs.Doc("counters/c/parts/0").Set(w.ctx, map[string]any{"count": 50})
+		w.must(written, err)
+		r := rollup.NewRoller(second, rollup.RollerOptions{})
+		defer func() { w.must(nil, r.Close(w.ctx)) }()
+		w.must(nil, r.Add(w.ctx, rollup.Change{Counter: "c", Fields: []string{"total"}, At: written.UpdateTime}))
+		if note := w.note(); note == nil || !strings.Contains(note["why"].(string), `set SHARDS=shards: the counter's shards are there, and SHARDS is "parts" here`) {
+			t.Errorf("noted is %v", note)
+		}
+		if _, err := second.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}); !errors.Is(err, rollup.ErrDamagedBase) {
+			t.Errorf("reconcile = %v", err)
+		}
+		w.inc(0, 1)
+		w.apply(w.arrived()...)
+		w.reconcile()
+		w.total(4)
+		if w.note() == nil { // the second's, which the first doesn't look at
+			t.Error("the note is gone")
+		}
+	})
 }
 
 // What a revision that shows another field has acknowledged for a note, one that doesn't know that

@@ -28,5 +28,7 @@ func TestOfficialRollsUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	rollsUp(t, conn)
+	rollsUp(t, conn, func(name string, walk func(*testing.T, bool)) {
+		t.Run(name, func(t *testing.T) { walk(t, false) })
+	})
 }

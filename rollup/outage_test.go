@@ -21,7 +21,7 @@ func TestAQueryFailsAtTheEndOfItsTime(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
 		var asked atomic.Int64
-		conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		conn := w.server.Conn(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			if strings.HasSuffix(method, "/RunAggregationQuery") {
 				switch asked.Add(1) {
 				case 1: // given up after 10 s
@@ -35,8 +35,6 @@ func TestAQueryFailsAtTheEndOfItsTime(t *testing.T) {
 			}
 			return streamer(ctx, desc, cc, method, opts...)
 		}))
-		w.must(nil, err)
-		w.t.Cleanup(func() { _ = conn.Close() })
 		cfg := rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: "comments=count(comments),public=count(comments where public==true)", Hosted: true}}
 		client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(conn))
 		w.must(nil, err)

@@ -17,12 +17,12 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
 	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -151,8 +151,7 @@ func (c *counting) holds(path string, want map[string]any) {
 func TestCountedFields(t *testing.T) {
 	t.Parallel()
 	for path, cfg := range map[string]rollup.Config{"counters/c": defaultCounters, "posts/c": hostedPosts, "sites/s/pages/c": hostedPages} {
-		t.Run(path, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, path, func(t *testing.T) {
 			c := newCounting(t, cfg)
 			r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
 			own := map[string]any{"title": "hello", "tags": []any{"a"}}
@@ -203,19 +202,20 @@ func TestCountedFields(t *testing.T) {
 
 // A walk finds the app's own documents by their bases, and so one that shows nothing but queries has one, too.
 func TestWalkFindsWhatOnlyCountsDocuments(t *testing.T) {
-	t.Parallel()
-	c := newCounting(t, rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: "comments=count(comments)", Hosted: true}})
-	c.set("posts/c", map[string]any{"title": "Hello"})
-	c.set("posts/c/comments/1", map[string]any{})
-	c.settle(rollup.RollerOptions{Interval: 10 * time.Millisecond}, c.happened()...)
-	c.set("posts/c/comments/2", map[string]any{}) // and its event is lost
-	for n := 1; n <= 2; n++ {
-		sum, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{RecountAge: time.Nanosecond})
-		if err != nil || sum.Seen != 1 || sum.Repaired != 2-n {
-			t.Errorf("walk %d: %+v, %v, want that it finds the post", n, sum, err)
+	virtual.Test(t, func(t *testing.T) {
+		c := newCounting(t, rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: "comments=count(comments)", Hosted: true}})
+		c.set("posts/c", map[string]any{"title": "Hello"})
+		c.set("posts/c/comments/1", map[string]any{})
+		c.settle(rollup.RollerOptions{Interval: 10 * time.Millisecond}, c.happened()...)
+		c.set("posts/c/comments/2", map[string]any{}) // and its event is lost
+		for n := 1; n <= 2; n++ {
+			sum, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{RecountAge: time.Nanosecond})
+			if err != nil || sum.Seen != 1 || sum.Repaired != 2-n {
+				t.Errorf("walk %d: %+v, %v, want that it finds the post", n, sum, err)
+			}
 		}
-	}
-	c.holds("posts/c", map[string]any{"title": "Hello", "comments": int64(2)})
+		c.holds("posts/c", map[string]any{"title": "Hello", "comments": int64(2)})
+	})
 }
 
 // A field that the app has kept itself so far is never anything but the number that it was and the
@@ -223,8 +223,7 @@ func TestWalkFindsWhatOnlyCountsDocuments(t *testing.T) {
 func TestFirstAnswerTakesTheNumbersPlace(t *testing.T) {
 	t.Parallel()
 	for path, cfg := range map[string]rollup.Config{"counters/c": defaultCounters, "posts/c": hostedPosts} {
-		t.Run(path, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, path, func(t *testing.T) {
 			c := newCounting(t, cfg)
 			var shown []any
 			t.Cleanup(c.server.OnChange(func(change emulator.Change) {
@@ -255,17 +254,13 @@ func TestCountedFieldsAreOfOneTime(t *testing.T) {
 	inVirtualTime(t, func(w *world) {
 		c := w.counting(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,comments=count(comments),public=count(comments where public==true)"}})
 		n := 0
-		conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		conn := w.server.Conn(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			if n < 6 && strings.HasSuffix(method, "/RunAggregationQuery") {
 				n++
 				c.set(fmt.Sprint("counters/c/comments/", n), map[string]any{"public": true})
 			}
 			return streamer(ctx, desc, cc, method, opts...)
 		}))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		w.t.Cleanup(func() { _ = conn.Close() })
 		client, err := rollup.Open(w.ctx, c.cfg, option.WithGRPCConn(conn))
 		if err != nil {
 			w.t.Fatal(err)
@@ -290,8 +285,7 @@ func TestRecountsInTheWrongOrder(t *testing.T) {
 		},
 		1: func(c *counting) { c.must(c.fs.Doc("posts/p/comments/2").Delete(c.ctx)) },
 	} {
-		t.Run(fmt.Sprint(want), func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fmt.Sprint(want), func(t *testing.T) {
 			c := newCounting(t, hostedPosts)
 			c.set("posts/p", map[string]any{})
 			c.set("posts/p/comments/1", map[string]any{})
@@ -317,16 +311,17 @@ func TestRecountsInTheWrongOrder(t *testing.T) {
 
 // The first event of a post has it shown. What comes while that is committed has an event of its own.
 func TestRecountThatAdopts(t *testing.T) {
-	t.Parallel()
-	c := newCounting(t, hostedPosts)
-	c.set("posts/p", map[string]any{})
-	c.set("posts/p/comments/1", map[string]any{})
-	first := c.happened()
-	c.before(func() { c.set("posts/p/comments/2", map[string]any{}) })
-	r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
-	c.deliver(r, first...)
-	c.deliver(r, c.happened()...)
-	c.holds("posts/p", map[string]any{"comments": int64(2), "likes": int64(0)})
+	virtual.Test(t, func(t *testing.T) {
+		c := newCounting(t, hostedPosts)
+		c.set("posts/p", map[string]any{})
+		c.set("posts/p/comments/1", map[string]any{})
+		first := c.happened()
+		c.before(func() { c.set("posts/p/comments/2", map[string]any{}) })
+		r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+		c.deliver(r, first...)
+		c.deliver(r, c.happened()...)
+		c.holds("posts/p", map[string]any{"comments": int64(2), "likes": int64(0)})
+	})
 }
 
 // It is asked again at once: a post's first comment shows as soon as any other.
@@ -347,48 +342,50 @@ func TestRecountThatAdoptsIsAskedAgainAtOnce(t *testing.T) {
 
 // An aggregation whose commit's answer is lost is not counted anew, and nothing is counted twice.
 func TestRecountWhoseAnswerIsLost(t *testing.T) {
-	t.Parallel()
-	c := newCounting(t, hostedPosts)
-	c.set("posts/p", map[string]any{})
-	r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
-	for i := range 3 {
-		c.set(fmt.Sprintf("posts/p/comments/%d", i), map[string]any{})
-		var lost atomic.Bool
-		c.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-			if writes := req.GetWrites(); len(writes) > 0 && strings.HasSuffix(writes[0].GetUpdate().GetName(), "/posts/p") && !lost.Swap(true) {
-				return emulator.Verdict{After: status.Error(codes.Unavailable, "the answer is lost")}
+	virtual.Test(t, func(t *testing.T) {
+		c := newCounting(t, hostedPosts)
+		c.set("posts/p", map[string]any{})
+		r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+		for i := range 3 {
+			c.set(fmt.Sprintf("posts/p/comments/%d", i), map[string]any{})
+			var lost atomic.Bool
+			c.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+				if writes := req.GetWrites(); len(writes) > 0 && strings.HasSuffix(writes[0].GetUpdate().GetName(), "/posts/p") && !lost.Swap(true) {
+					return emulator.Verdict{After: status.Error(codes.Unavailable, "the answer is lost")}
+				}
+				return emulator.Verdict{}
+			})
+			c.deliver(r, c.happened()...)
+			c.holds("posts/p", map[string]any{"comments": int64(i + 1)})
+			if !lost.Load() {
+				t.Error("no answer was lost")
 			}
-			return emulator.Verdict{}
-		})
-		c.deliver(r, c.happened()...)
-		c.holds("posts/p", map[string]any{"comments": int64(i + 1)})
-		if !lost.Load() {
-			t.Error("no answer was lost")
 		}
-	}
+	})
 }
 
 // Of a sum that is not an integer the whole part is shown, and a reconcile says so.
 func TestSumThatIsNoInteger(t *testing.T) {
-	t.Parallel()
-	c := newCounting(t, hostedPosts)
-	c.set("posts/p", map[string]any{})
-	c.set("posts/p/ratings/1", map[string]any{"stars": 5})
-	r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
-	c.deliver(r, c.happened()...)
-	c.holds("posts/p", map[string]any{"stars": int64(5)})
-	c.set("posts/p/ratings/2", map[string]any{"stars": 0.5})
-	c.deliver(r, c.happened()...)                         // acknowledged
-	c.holds("posts/p", map[string]any{"stars": int64(5)}) // of 5.5
-	report, err := c.client.Reconcile(c.ctx, "p", rollup.ReconcileOptions{})
-	if err != nil || !strings.Contains(report.Problem, "stars=sum(ratings.stars) is no whole number") {
-		t.Errorf("reconcile = %+v, %v, want the problem", report, err)
-	}
-	c.holds("posts/p", map[string]any{"stars": int64(5), "comments": int64(0)})
-	// A whole double is the integer that it is.
-	c.set("posts/p/ratings/2", map[string]any{"stars": 2.0})
-	c.deliver(r, c.happened()...)
-	c.holds("posts/p", map[string]any{"stars": int64(7)})
+	virtual.Test(t, func(t *testing.T) {
+		c := newCounting(t, hostedPosts)
+		c.set("posts/p", map[string]any{})
+		c.set("posts/p/ratings/1", map[string]any{"stars": 5})
+		r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+		c.deliver(r, c.happened()...)
+		c.holds("posts/p", map[string]any{"stars": int64(5)})
+		c.set("posts/p/ratings/2", map[string]any{"stars": 0.5})
+		c.deliver(r, c.happened()...)                         // acknowledged
+		c.holds("posts/p", map[string]any{"stars": int64(5)}) // of 5.5
+		report, err := c.client.Reconcile(c.ctx, "p", rollup.ReconcileOptions{})
+		if err != nil || !strings.Contains(report.Problem, "stars=sum(ratings.stars) is no whole number") {
+			t.Errorf("reconcile = %+v, %v, want the problem", report, err)
+		}
+		c.holds("posts/p", map[string]any{"stars": int64(5), "comments": int64(0)})
+		// A whole double is the integer that it is.
+		c.set("posts/p/ratings/2", map[string]any{"stars": 2.0})
+		c.deliver(r, c.happened()...)
+		c.holds("posts/p", map[string]any{"stars": int64(7)})
+	})
 }
 
 // A document of which the only event brought no whole number has a base all the same, by which a reconcile finds it,
@@ -396,8 +393,7 @@ func TestSumThatIsNoInteger(t *testing.T) {
 func TestFirstEventBringsNoValue(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]bool{"the document first": true, "the rating first": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			c := newCounting(t, hostedPosts)
 			if first {
 				c.set("posts/p", map[string]any{})
@@ -418,11 +414,10 @@ func TestFirstEventBringsNoValue(t *testing.T) {
 // A query for which an index is missing is logged, and its event is not delivered for a day. Fields
 // of other queries are counted all the same. One that Firestore is too busy for is asked again.
 func TestAggregationThatCannotSucceed(t *testing.T) {
-	t.Parallel()
-	instance := emulator.Start(t)
-	var answer atomic.Pointer[status.Status]
-	conn, err := grpc.NewClient("passthrough:///"+instance.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var answer atomic.Pointer[status.Status]
+		conn := w.server.Conn(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			stream, err := streamer(ctx, desc, cc, method, opts...)
 			if refusal := answer.Load(); err == nil && refusal != nil && strings.HasSuffix(method, "/RunAggregationQuery") {
 				stream = asking{stream, func(collection string) error {
@@ -434,45 +429,40 @@ func TestAggregationThatCannotSucceed(t *testing.T) {
 			}
 			return stream, err
 		}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	client, err := rollup.Open(t.Context(), hostedPosts, option.WithGRPCConn(conn))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := (&world{t: t, ctx: t.Context(), server: instance.Server, connect: func() *grpc.ClientConn { return instance.Conn(t) }}).begin()
-	c := w.counting(hostedPosts)
-	r := c.rollerOf(client, rollup.RollerOptions{Interval: 10 * time.Millisecond})
-	c.set("posts/p", map[string]any{})
-	c.set("posts/p/comments/1", map[string]any{})
-	changes := c.happened()
-
-	answer.Store(status.New(codes.FailedPrecondition, "The query requires an index"))
-	c.deliver(r, changes...)
-	report, err := client.Reconcile(c.ctx, "p", rollup.ReconcileOptions{})
-	if err != nil || !strings.Contains(report.Problem, "comments=count(comments) can't be counted") {
-		t.Errorf("reconcile = %+v, %v, want the problem", report, err)
-	}
-	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded} {
-		// long before the query's own time is over
-		answer.Store(status.New(code, "busy"))
-		if err := r.Add(c.ctx, changes[0]); status.Code(err) != code {
-			t.Errorf("while Firestore is busy: %v, want that the event comes again", err)
+		client, err := rollup.Open(t.Context(), hostedPosts, option.WithGRPCConn(conn))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	answer.Store(nil)
-	c.deliver(r, changes...)
-	c.holds("posts/p", map[string]any{"comments": int64(1)})
+		c := w.counting(hostedPosts)
+		r := c.rollerOf(client, rollup.RollerOptions{Interval: 10 * time.Millisecond})
+		c.set("posts/p", map[string]any{})
+		c.set("posts/p/comments/1", map[string]any{})
+		changes := c.happened()
+
+		answer.Store(status.New(codes.FailedPrecondition, "The query requires an index"))
+		c.deliver(r, changes...)
+		report, err := client.Reconcile(c.ctx, "p", rollup.ReconcileOptions{})
+		if err != nil || !strings.Contains(report.Problem, "comments=count(comments) can't be counted") {
+			t.Errorf("reconcile = %+v, %v, want the problem", report, err)
+		}
+		for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded} {
+			// long before the query's own time is over
+			answer.Store(status.New(code, "busy"))
+			if err := r.Add(c.ctx, changes[0]); status.Code(err) != code {
+				t.Errorf("while Firestore is busy: %v, want that the event comes again", err)
+			}
+		}
+		answer.Store(nil)
+		c.deliver(r, changes...)
+		c.holds("posts/p", map[string]any{"comments": int64(1)})
+	})
 }
 
 // A comment's event comes before its post is there: reconcile finds the post once it is.
 func TestEventBeforeItsCounter(t *testing.T) {
 	t.Parallel()
 	for path, cfg := range map[string]rollup.Config{"posts/c": hostedPosts, "sites/s/pages/c": hostedPages} {
-		t.Run(path, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, path, func(t *testing.T) {
 			c := newCounting(t, cfg)
 			c.set(path+"/comments/1", map[string]any{})
 			c.deliver(c.roller(rollup.RollerOptions{}), c.happened()...)
@@ -493,44 +483,46 @@ func TestEventBeforeItsCounter(t *testing.T) {
 // The app deletes its document and makes it anew, with what its clients think is right. Comments
 // that came meanwhile are in the next reconcile's count.
 func TestDocumentThatIsMadeAnew(t *testing.T) {
-	t.Parallel()
-	c := newCounting(t, hostedPosts)
-	r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
-	c.set("posts/p", map[string]any{})
-	c.set("posts/p/comments/1", map[string]any{})
-	c.deliver(r, c.happened()...)
-	c.must(c.fs.Doc("posts/p").Delete(c.ctx))
-	c.set("posts/p/comments/2", map[string]any{})
-	c.deliver(r, c.happened()...)
-	c.set("posts/p", map[string]any{"comments": 1, "public": 0, "stars": 0})
-	if s, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{}); err != nil || s.Seen != 1 {
-		t.Errorf("reconcile = %+v, %v", s, err)
-	}
-	c.holds("posts/p", map[string]any{"comments": int64(2)})
+	virtual.Test(t, func(t *testing.T) {
+		c := newCounting(t, hostedPosts)
+		r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+		c.set("posts/p", map[string]any{})
+		c.set("posts/p/comments/1", map[string]any{})
+		c.deliver(r, c.happened()...)
+		c.must(c.fs.Doc("posts/p").Delete(c.ctx))
+		c.set("posts/p/comments/2", map[string]any{})
+		c.deliver(r, c.happened()...)
+		c.set("posts/p", map[string]any{"comments": 1, "public": 0, "stars": 0})
+		if s, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{}); err != nil || s.Seen != 1 {
+			t.Errorf("reconcile = %+v, %v", s, err)
+		}
+		c.holds("posts/p", map[string]any{"comments": int64(2)})
+	})
 }
 
 // What was counted for a document that never comes goes as what is left of one does: after
 // CleanupAfter, and not before.
 func TestAnswerForADocumentThatNeverComes(t *testing.T) {
-	t.Parallel()
-	c := newCounting(t, hostedPages)
-	c.set("sites/s/pages/c/comments/1", map[string]any{})
-	c.deliver(c.roller(rollup.RollerOptions{}), c.happened()...)
-	its := c.fs.Doc("sites/s/pages/c/counter_rollup/base")
-	removed := 0
-	remove := func(context.Context, string, time.Time) (bool, error) {
-		removed++
-		_, err := its.Delete(c.ctx)
-		return true, err
-	}
-	for _, step := range []struct {
-		after   time.Duration
-		removed int
-	}{{0, 0}, {time.Hour, 0}, {time.Nanosecond, 1}, {time.Nanosecond, 1}} {
-		if _, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{CleanupAfter: step.after, Remove: remove}); err != nil || removed != step.removed {
-			t.Errorf("after %v: removed %d times, %v", step.after, removed, err)
+	virtual.Test(t, func(t *testing.T) {
+		c := newCounting(t, hostedPages)
+		c.set("sites/s/pages/c/comments/1", map[string]any{})
+		c.deliver(c.roller(rollup.RollerOptions{}), c.happened()...)
+		its := c.fs.Doc("sites/s/pages/c/counter_rollup/base")
+		removed := 0
+		remove := func(context.Context, string, time.Time) (bool, error) {
+			removed++
+			_, err := its.Delete(c.ctx)
+			return true, err
 		}
-	}
+		for _, step := range []struct {
+			after   time.Duration
+			removed int
+		}{{0, 0}, {time.Hour, 0}, {time.Nanosecond, 1}, {time.Nanosecond, 1}} {
+			if _, err := c.client.ReconcileAll(c.ctx, rollup.ReconcileOptions{CleanupAfter: step.after, Remove: remove}); err != nil || removed != step.removed {
+				t.Errorf("after %v: removed %d times, %v", step.after, removed, err)
+			}
+		}
+	})
 }
 
 // A comment comes below a document that has been gone for long, just before a reconcile would
@@ -574,81 +566,83 @@ func TestWhatIsCountedPutsOffACleanup(t *testing.T) {
 
 // Deletions of what was below a document that is gone bring nothing back, and leave nothing.
 func TestDeletionsBelowADocumentThatIsGone(t *testing.T) {
-	t.Parallel()
-	c := newCounting(t, hostedPages)
-	c.set("sites/s/pages/c/comments/1", map[string]any{})
-	c.set("sites/s/pages/c/comments/2", map[string]any{}) // is to be deleted next
-	c.must(c.fs.Doc("sites/s/pages/c/comments/1").Delete(c.ctx))
-	c.deliver(c.roller(rollup.RollerOptions{}), c.happened()[2])
-	if docs, err := c.fs.CollectionGroup("counter_rollup").Documents(c.ctx).GetAll(); err != nil || len(docs) != 0 {
-		t.Errorf("%d documents are left, %v", len(docs), err)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		c := newCounting(t, hostedPages)
+		c.set("sites/s/pages/c/comments/1", map[string]any{})
+		c.set("sites/s/pages/c/comments/2", map[string]any{}) // is to be deleted next
+		c.must(c.fs.Doc("sites/s/pages/c/comments/1").Delete(c.ctx))
+		c.deliver(c.roller(rollup.RollerOptions{}), c.happened()[2])
+		if docs, err := c.fs.CollectionGroup("counter_rollup").Documents(c.ctx).GetAll(); err != nil || len(docs) != 0 {
+			t.Errorf("%d documents are left, %v", len(docs), err)
+		}
+	})
 }
 
 // A reconcile counts again what has missed its event: at once where counters are named, and else
 // after a while and within its budget.
 func TestReconcileCountsAgain(t *testing.T) {
-	t.Parallel()
-	c := newCounting(t, hostedPosts)
-	for i := range 3 {
-		post := fmt.Sprintf("posts/p%d", i)
-		c.set(post, map[string]any{})
-		c.set(post+"/comments/1", map[string]any{})
-		// A shard's event has adopted it, and nothing has counted its comments.
-		state := rollup.Change{Fields: []string{"likes"}, At: time.Unix(1, 0)}
-		if _, err := c.client.Apply(c.ctx, fmt.Sprint("p", i), []rollup.Change{state}); err != nil {
-			t.Fatal(err)
+	virtual.Test(t, func(t *testing.T) {
+		c := newCounting(t, hostedPosts)
+		for i := range 3 {
+			post := fmt.Sprintf("posts/p%d", i)
+			c.set(post, map[string]any{})
+			c.set(post+"/comments/1", map[string]any{})
+			// A shard's event has adopted it, and nothing has counted its comments.
+			state := rollup.Change{Fields: []string{"likes"}, At: time.Unix(1, 0)}
+			if _, err := c.client.Apply(c.ctx, fmt.Sprint("p", i), []rollup.Change{state}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	all := func(opts rollup.ReconcileOptions) rollup.Summary {
-		t.Helper()
-		opts.Parallel = 1
-		s, err := c.client.ReconcileAll(c.ctx, opts)
-		if err != nil || !s.Done || s.Seen != 3 {
-			t.Errorf("reconcile = %+v, %v", s, err)
+		all := func(opts rollup.ReconcileOptions) rollup.Summary {
+			t.Helper()
+			opts.Parallel = 1
+			s, err := c.client.ReconcileAll(c.ctx, opts)
+			if err != nil || !s.Done || s.Seen != 3 {
+				t.Errorf("reconcile = %+v, %v", s, err)
+			}
+			return s
 		}
-		return s
-	}
-	// What was never counted is, within the budget.
-	if s := all(rollup.ReconcileOptions{RecountReads: -1}); s.Reads != 0 {
-		t.Errorf("without a budget: %+v", s)
-	}
-	if s := all(rollup.ReconcileOptions{RecountReads: 4}); s.Reads != 6 {
-		t.Errorf("a budget of 4 reads, at 3 for each post: %+v", s)
-	}
-	if s := all(rollup.ReconcileOptions{}); s.Reads != 3 {
-		t.Errorf("what the last one has left: %+v", s)
-	}
-	for i := range 3 {
-		c.holds(fmt.Sprintf("posts/p%d", i), map[string]any{"comments": int64(1), "public": int64(0), "stars": int64(0)})
-	}
-	c.set("posts/p1/comments/2", map[string]any{}) // whose event is lost
-	if s := all(rollup.ReconcileOptions{}); s.Reads != 0 || s.Repaired != 0 {
-		t.Errorf("nothing is old enough: %+v", s)
-	}
-	c.holds("posts/p1", map[string]any{"comments": int64(1)})
-	dry, err := c.client.Reconcile(c.ctx, "p1", rollup.ReconcileOptions{DryRun: true})
-	if got := dry.Fields["comments"]; err != nil || got.Before != 1 || got.After != 2 || got.Late != 1 {
-		t.Errorf("dry run = %+v, %v", dry, err)
-	}
-	c.holds("posts/p1", map[string]any{"comments": int64(1)})
-	named := c.client.ReconcileSome(c.ctx, []string{"p1"}, rollup.ReconcileOptions{})
-	if named.Repaired != 1 || named.Reads != 3 {
-		t.Errorf("reconcile of one that is named = %+v", named)
-	}
-	c.holds("posts/p1", map[string]any{"comments": int64(2)})
-	c.set("posts/p2/comments/2", map[string]any{})
-	if s := all(rollup.ReconcileOptions{RecountAge: time.Nanosecond}); s.Repaired != 1 || s.Reads != 9 {
-		t.Errorf("everything is old enough: %+v", s)
-	}
-	c.holds("posts/p2", map[string]any{"comments": int64(2)})
+		// What was never counted is, within the budget.
+		if s := all(rollup.ReconcileOptions{RecountReads: -1}); s.Reads != 0 {
+			t.Errorf("without a budget: %+v", s)
+		}
+		if s := all(rollup.ReconcileOptions{RecountReads: 4}); s.Reads != 6 {
+			t.Errorf("a budget of 4 reads, at 3 for each post: %+v", s)
+		}
+		if s := all(rollup.ReconcileOptions{}); s.Reads != 3 {
+			t.Errorf("what the last one has left: %+v", s)
+		}
+		for i := range 3 {
+			c.holds(fmt.Sprintf("posts/p%d", i), map[string]any{"comments": int64(1), "public": int64(0), "stars": int64(0)})
+		}
+		c.set("posts/p1/comments/2", map[string]any{}) // whose event is lost
+		if s := all(rollup.ReconcileOptions{}); s.Reads != 0 || s.Repaired != 0 {
+			t.Errorf("nothing is old enough: %+v", s)
+		}
+		c.holds("posts/p1", map[string]any{"comments": int64(1)})
+		dry, err := c.client.Reconcile(c.ctx, "p1", rollup.ReconcileOptions{DryRun: true})
+		if got := dry.Fields["comments"]; err != nil || got.Before != 1 || got.After != 2 || got.Late != 1 {
+			t.Errorf("dry run = %+v, %v", dry, err)
+		}
+		c.holds("posts/p1", map[string]any{"comments": int64(1)})
+		named := c.client.ReconcileSome(c.ctx, []string{"p1"}, rollup.ReconcileOptions{})
+		if named.Repaired != 1 || named.Reads != 3 {
+			t.Errorf("reconcile of one that is named = %+v", named)
+		}
+		c.holds("posts/p1", map[string]any{"comments": int64(2)})
+		c.set("posts/p2/comments/2", map[string]any{})
+		if s := all(rollup.ReconcileOptions{RecountAge: time.Nanosecond}); s.Repaired != 1 || s.Reads != 9 {
+			t.Errorf("everything is old enough: %+v", s)
+		}
+		c.holds("posts/p2", map[string]any{"comments": int64(2)})
 
-	// Something else writes the field: nobody knows any more as of when it is, so it is counted again.
-	c.must(c.fs.Doc("posts/p0").Update(c.ctx, []firestore.Update{{Path: "comments", Value: 99}}))
-	if s := all(rollup.ReconcileOptions{}); s.Repaired != 1 || s.Drift != 98 || s.Reads != 1 {
-		t.Errorf("of a field that something else has written: %+v", s)
-	}
-	c.holds("posts/p0", map[string]any{"comments": int64(1)})
+		// Something else writes the field: nobody knows any more as of when it is, so it is counted again.
+		c.must(c.fs.Doc("posts/p0").Update(c.ctx, []firestore.Update{{Path: "comments", Value: 99}}))
+		if s := all(rollup.ReconcileOptions{}); s.Repaired != 1 || s.Drift != 98 || s.Reads != 1 {
+			t.Errorf("of a field that something else has written: %+v", s)
+		}
+		c.holds("posts/p0", map[string]any{"comments": int64(1)})
+	})
 }
 
 var recountOperations = flag.Int("recount.operations", 1000, "creations, edits and deletions of TestCountedFieldsThroughFaults")
@@ -656,7 +650,7 @@ var recountOperations = flag.Int("recount.operations", 1000, "creations, edits a
 // querying is a connection over which a query of documents fails if this says so of it.
 func (w *world) querying(fails func(ctx context.Context) error) *grpc.ClientConn {
 	w.t.Helper()
-	conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	conn := w.server.Conn(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		stream, err := streamer(ctx, desc, cc, method, opts...)
 		if err == nil && strings.HasSuffix(method, "/RunAggregationQuery") {
 			stream = asking{stream, func(collection string) error {
@@ -668,10 +662,6 @@ func (w *world) querying(fails func(ctx context.Context) error) *grpc.ClientConn
 		}
 		return stream, err
 	}))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
 

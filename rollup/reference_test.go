@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -21,83 +22,84 @@ var referring = rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts
 // A document names the post that it belongs to, by its id, its path or a reference. What happens to
 // it is counted at the post that it named before, and at the one that it names now.
 func TestByReference(t *testing.T) {
-	t.Parallel()
-	c := newCounting(t, referring)
-	r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
-	a, b := c.fs.Doc("posts/a"), c.fs.Doc("posts/b")
-	c.set("posts/a", map[string]any{})
-	c.set("posts/b", map[string]any{})
-	c.set("comments/1", map[string]any{"post": "a", "public": true})
-	c.set("comments/2", map[string]any{"post": "posts/a"})
-	c.set("comments/3", map[string]any{"post": a, "public": true})
-	c.set("comments/4", map[string]any{"post": b})
-	c.set("reviews/1", map[string]any{"of": map[string]any{"post": "a"}, "stars": 5})
-	c.set("users/u/reviews/2", map[string]any{"of": map[string]any{"post": a}, "stars": 2})
-	c.set("users/u/reviews/3", map[string]any{"of": map[string]any{"post": "posts/b"}, "stars": 4})
-	c.deliver(r, c.happened()...)
-	c.holds("posts/a", map[string]any{"comments": int64(3), "public": int64(2), "stars": int64(7), "rating": 3.5})
-	c.holds("posts/b", map[string]any{"comments": int64(1), "public": int64(0), "stars": int64(4), "rating": 4.0})
-
-	// From one to the other, in another form, and back to the same.
-	c.set("comments/1", map[string]any{"post": b})
-	c.set("comments/2", map[string]any{"post": "a", "public": true})
-	c.set("users/u/reviews/3", map[string]any{"of": map[string]any{"post": a}, "stars": 4})
-	moves := c.happened()
-	if len(moves) != 5 { // two for each that moves
-		t.Errorf("%d changes: %+v", len(moves), moves)
-	}
-	c.deliver(r, moves...)
-	c.holds("posts/a", map[string]any{"comments": int64(2), "public": int64(2), "stars": int64(11)})
-	c.holds("posts/b", map[string]any{"comments": int64(2), "public": int64(0), "stars": int64(0), "rating": nil})
-	c.deliver(r, moves...) // once more
-	c.holds("posts/a", map[string]any{"comments": int64(2), "public": int64(2), "stars": int64(11)})
-
-	// To nobody, and to a post that isn't there, for which nothing is made.
-	for i, post := range []any{nil, "", 7, "..", "pages/a", c.fs.Doc("pages/a"), c.fs.Doc("posts/a/comments/c"), []any{"a"}, "gone", c.fs.Doc("posts/gone")} {
-		c.set("comments/1", map[string]any{"post": post})
-		c.set("comments/none", map[string]any{"post": post})
+	virtual.Test(t, func(t *testing.T) {
+		c := newCounting(t, referring)
+		r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
+		a, b := c.fs.Doc("posts/a"), c.fs.Doc("posts/b")
+		c.set("posts/a", map[string]any{})
+		c.set("posts/b", map[string]any{})
+		c.set("comments/1", map[string]any{"post": "a", "public": true})
+		c.set("comments/2", map[string]any{"post": "posts/a"})
+		c.set("comments/3", map[string]any{"post": a, "public": true})
+		c.set("comments/4", map[string]any{"post": b})
+		c.set("reviews/1", map[string]any{"of": map[string]any{"post": "a"}, "stars": 5})
+		c.set("users/u/reviews/2", map[string]any{"of": map[string]any{"post": a}, "stars": 2})
+		c.set("users/u/reviews/3", map[string]any{"of": map[string]any{"post": "posts/b"}, "stars": 4})
 		c.deliver(r, c.happened()...)
-		c.holds("posts/b", map[string]any{"comments": int64(1)})
-		c.set("comments/1", map[string]any{"post": "b", "n": i})
-		c.must(c.fs.Doc("comments/none").Delete(c.ctx))
+		c.holds("posts/a", map[string]any{"comments": int64(3), "public": int64(2), "stars": int64(7), "rating": 3.5})
+		c.holds("posts/b", map[string]any{"comments": int64(1), "public": int64(0), "stars": int64(4), "rating": 4.0})
+
+		// From one to the other, in another form, and back to the same.
+		c.set("comments/1", map[string]any{"post": b})
+		c.set("comments/2", map[string]any{"post": "a", "public": true})
+		c.set("users/u/reviews/3", map[string]any{"of": map[string]any{"post": a}, "stars": 4})
+		moves := c.happened()
+		if len(moves) != 5 { // two for each that moves
+			t.Errorf("%d changes: %+v", len(moves), moves)
+		}
+		c.deliver(r, moves...)
+		c.holds("posts/a", map[string]any{"comments": int64(2), "public": int64(2), "stars": int64(11)})
+		c.holds("posts/b", map[string]any{"comments": int64(2), "public": int64(0), "stars": int64(0), "rating": nil})
+		c.deliver(r, moves...) // once more
+		c.holds("posts/a", map[string]any{"comments": int64(2), "public": int64(2), "stars": int64(11)})
+
+		// To nobody, and to a post that isn't there, for which nothing is made.
+		for i, post := range []any{nil, "", 7, "..", "pages/a", c.fs.Doc("pages/a"), c.fs.Doc("posts/a/comments/c"), []any{"a"}, "gone", c.fs.Doc("posts/gone")} {
+			c.set("comments/1", map[string]any{"post": post})
+			c.set("comments/none", map[string]any{"post": post})
+			c.deliver(r, c.happened()...)
+			c.holds("posts/b", map[string]any{"comments": int64(1)})
+			c.set("comments/1", map[string]any{"post": "b", "n": i})
+			c.must(c.fs.Doc("comments/none").Delete(c.ctx))
+			c.deliver(r, c.happened()...)
+			c.holds("posts/b", map[string]any{"comments": int64(2)})
+		}
+		if docs, err := c.fs.Doc("posts/gone").Collection("counter_rollup").Documents(c.ctx).GetAll(); err != nil || len(docs) > 0 {
+			t.Errorf("a post that isn't there has got %d documents, %v", len(docs), err)
+		}
+		// Once it is there, the next event, or a reconcile by name, brings all.
+		c.set("comments/early", map[string]any{"post": "late"})
 		c.deliver(r, c.happened()...)
+		c.set("posts/late", map[string]any{})
+		if _, err := c.client.Reconcile(c.ctx, "late", rollup.ReconcileOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		c.holds("posts/late", map[string]any{"comments": int64(1), "likes": int64(0)})
+
+		// An event without its data is of the post that the document names now.
+		tell := func(path string) {
+			t.Helper()
+			changes, err := c.client.Named(path)
+			if err == nil {
+				err = r.Add(c.ctx, changes...)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+		c.set("comments/large", map[string]any{"post": b})
+		c.happened()
+		tell("comments/large")
+		c.holds("posts/b", map[string]any{"comments": int64(3)})
+		c.must(c.fs.Doc("comments/large").Delete(c.ctx))
+		c.happened()
+		tell("comments/large") // whose it was is not known
+		c.holds("posts/b", map[string]any{"comments": int64(3)})
+		if _, err := c.client.Reconcile(c.ctx, "b", rollup.ReconcileOptions{}); err != nil {
+			t.Fatal(err)
+		}
 		c.holds("posts/b", map[string]any{"comments": int64(2)})
-	}
-	if docs, err := c.fs.Doc("posts/gone").Collection("counter_rollup").Documents(c.ctx).GetAll(); err != nil || len(docs) > 0 {
-		t.Errorf("a post that isn't there has got %d documents, %v", len(docs), err)
-	}
-	// Once it is there, the next event, or a reconcile by name, brings all.
-	c.set("comments/early", map[string]any{"post": "late"})
-	c.deliver(r, c.happened()...)
-	c.set("posts/late", map[string]any{})
-	if _, err := c.client.Reconcile(c.ctx, "late", rollup.ReconcileOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	c.holds("posts/late", map[string]any{"comments": int64(1), "likes": int64(0)})
-
-	// An event without its data is of the post that the document names now.
-	tell := func(path string) {
-		t.Helper()
-		changes, err := c.client.Named(path)
-		if err == nil {
-			err = r.Add(c.ctx, changes...)
-		}
-		if err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
-	}
-	c.set("comments/large", map[string]any{"post": b})
-	c.happened()
-	tell("comments/large")
-	c.holds("posts/b", map[string]any{"comments": int64(3)})
-	c.must(c.fs.Doc("comments/large").Delete(c.ctx))
-	c.happened()
-	tell("comments/large") // whose it was is not known
-	c.holds("posts/b", map[string]any{"comments": int64(3)})
-	if _, err := c.client.Reconcile(c.ctx, "b", rollup.ReconcileOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	c.holds("posts/b", map[string]any{"comments": int64(2)})
+	})
 }
 
 // A counter of a path without wildcards shows what a whole collection, or a group, comes to, and is
@@ -105,8 +107,7 @@ func TestByReference(t *testing.T) {
 func TestWholeCounter(t *testing.T) {
 	t.Parallel()
 	for _, hosted := range []bool{false, true} {
-		t.Run(fmt.Sprint("hosted=", hosted), func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fmt.Sprint("hosted=", hosted), func(t *testing.T) {
 			c := newCounting(t, rollup.Config{Place: rollup.Place{Project: "p", Counters: "stats/site", Fields: "visits,users=count(/users),comments=count(**/comments)", Hosted: hosted}})
 			r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
 			c.set("stats/site", map[string]any{})

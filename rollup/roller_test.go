@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -158,45 +159,46 @@ func TestRollersShareACounter(t *testing.T) {
 
 // Counters are flushed side by side, up to a bound.
 func TestRollerFlushesCountersSideBySide(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	r := w.roller(rollup.RollerOptions{MaxFlushes: 3})
-	for i := range 6 {
-		w.must(w.fs.Doc(fmt.Sprintf("counters/c%d", i)).Set(w.ctx, map[string]any{"num_shards": 1}))
-		if _, err := w.rollup.Reconcile(w.ctx, fmt.Sprintf("c%d", i), rollup.ReconcileOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var changes []rollup.Change
-	for i := range 6 {
-		w.turnTo(fmt.Sprintf("c%d", i))
-		w.must(w.fs.Doc(fmt.Sprintf("counters/c%d/shards/0", i)).Set(w.ctx, map[string]any{"count": 1}))
-		changes = append(changes, w.arrived()...)
-	}
-	arrived, release := make(chan struct{}, 10), make(chan struct{})
-	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		arrived <- struct{}{}
-		<-release
-		return emulator.Verdict{}
-	})
-	var all sync.WaitGroup
-	for i := range 6 {
-		all.Go(func() {
-			if err := r.Add(w.ctx, changes[i]); err != nil {
-				t.Error(err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := w.roller(rollup.RollerOptions{MaxFlushes: 3})
+		for i := range 6 {
+			w.must(w.fs.Doc(fmt.Sprintf("counters/c%d", i)).Set(w.ctx, map[string]any{"num_shards": 1}))
+			if _, err := w.rollup.Reconcile(w.ctx, fmt.Sprintf("c%d", i), rollup.ReconcileOptions{}); err != nil {
+				t.Fatal(err)
 			}
+		}
+		var changes []rollup.Change
+		for i := range 6 {
+			w.turnTo(fmt.Sprintf("c%d", i))
+			w.must(w.fs.Doc(fmt.Sprintf("counters/c%d/shards/0", i)).Set(w.ctx, map[string]any{"count": 1}))
+			changes = append(changes, w.arrived()...)
+		}
+		arrived, release := make(chan struct{}, 10), make(chan struct{})
+		w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+			arrived <- struct{}{}
+			<-release
+			return emulator.Verdict{}
 		})
-	}
-	for range 3 {
-		<-arrived
-	}
-	select {
-	case <-arrived:
-		t.Error("a fourth flush at a time")
-	case <-time.After(100 * time.Millisecond):
-	}
-	close(release)
-	all.Wait()
+		var all sync.WaitGroup
+		for i := range 6 {
+			all.Go(func() {
+				if err := r.Add(w.ctx, changes[i]); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for range 3 {
+			<-arrived
+		}
+		select {
+		case <-arrived:
+			t.Error("a fourth flush at a time")
+		case <-time.After(100 * time.Millisecond):
+		}
+		close(release)
+		all.Wait()
+	})
 }
 
 // What waits for its interval when the roller is closed is flushed.

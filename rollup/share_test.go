@@ -15,6 +15,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
 
@@ -107,34 +108,35 @@ func TestAnswersShareTheRefreshOfShards(t *testing.T) {
 
 // A counter, or any part of its path, may be called as a collection of ours is.
 func TestReconcileFindsCountersOfOddNames(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for pattern, ids := range map[string][]string{
-		"teams/{team}/posts/{post}": {"counter_rollup/counter_rollup", "counter_rollup/base", "base/counter_rollup", "red/shards"},
-		"pages/{page}":              {"counter_rollup", "base"},
-	} {
-		hosted := !strings.Contains(pattern, "teams")
-		client := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Counters: pattern, Hosted: hosted}})
-		for _, id := range ids {
-			path := "pages/" + id
-			if !hosted {
-				team, post, _ := strings.Cut(id, "/")
-				path = "teams/" + team + "/posts/" + post
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for pattern, ids := range map[string][]string{
+			"teams/{team}/posts/{post}": {"counter_rollup/counter_rollup", "counter_rollup/base", "base/counter_rollup", "red/shards"},
+			"pages/{page}":              {"counter_rollup", "base"},
+		} {
+			hosted := !strings.Contains(pattern, "teams")
+			client := w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Counters: pattern, Hosted: hosted}})
+			for _, id := range ids {
+				path := "pages/" + id
+				if !hosted {
+					team, post, _ := strings.Cut(id, "/")
+					path = "teams/" + team + "/posts/" + post
+				}
+				w.must(w.fs.Doc(path).Set(w.ctx, map[string]any{"num_shards": 1}))
+				w.must(w.fs.Doc(path+"/shards/0").Set(w.ctx, map[string]any{"count": 3}))
+				if _, err := client.Reconcile(w.ctx, id, rollup.ReconcileOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				// whose event is lost
+				w.must(w.fs.Doc(path+"/shards/0").Set(w.ctx, map[string]any{"count": 5}))
 			}
-			w.must(w.fs.Doc(path).Set(w.ctx, map[string]any{"num_shards": 1}))
-			w.must(w.fs.Doc(path+"/shards/0").Set(w.ctx, map[string]any{"count": 3}))
-			if _, err := client.Reconcile(w.ctx, id, rollup.ReconcileOptions{}); err != nil {
-				t.Fatal(err)
+			var seen []string
+			sum, err := client.ReconcileAll(w.ctx, rollup.ReconcileOptions{Report: func(r rollup.Report, _ error) { seen = append(seen, r.Counter) }})
+			slices.Sort(seen)
+			slices.Sort(ids)
+			if err != nil || sum.Repaired != len(ids) || !slices.Equal(seen, ids) {
+				t.Errorf("%s: %+v, %v; seen %q, want %q", pattern, sum, err, seen, ids)
 			}
-			// whose event is lost
-			w.must(w.fs.Doc(path+"/shards/0").Set(w.ctx, map[string]any{"count": 5}))
 		}
-		var seen []string
-		sum, err := client.ReconcileAll(w.ctx, rollup.ReconcileOptions{Report: func(r rollup.Report, _ error) { seen = append(seen, r.Counter) }})
-		slices.Sort(seen)
-		slices.Sort(ids)
-		if err != nil || sum.Repaired != len(ids) || !slices.Equal(seen, ids) {
-			t.Errorf("%s: %+v, %v; seen %q, want %q", pattern, sum, err, seen, ids)
-		}
-	}
+	})
 }

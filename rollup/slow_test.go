@@ -45,15 +45,13 @@ func (s slowAnswer) RecvMsg(m any) error {
 func (w *world) slowly(collection string) (*grpc.ClientConn, *atomic.Int64) {
 	w.t.Helper()
 	asked := &atomic.Int64{}
-	conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	conn := w.server.Conn(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		stream, err := streamer(ctx, desc, cc, method, opts...)
 		if strings.HasSuffix(method, "/RunAggregationQuery") {
 			stream = slowAnswer{stream, collection, asked, &atomic.Bool{}}
 		}
 		return stream, err
 	}))
-	w.must(nil, err)
-	w.t.Cleanup(func() { _ = conn.Close() })
 	return conn, asked
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -48,7 +49,7 @@ func TestFirstRefreshAsks(t *testing.T) {
 				t.Parallel()
 				inVirtualTime(t, func(w *world) {
 					var asked atomic.Int64
-					conn, err := w.server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+					conn := w.server.Conn(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 						stream, err := streamer(ctx, desc, cc, method, opts...)
 						if strings.HasSuffix(method, "/RunAggregationQuery") {
 							stream = asking{stream, func(collection string) error {
@@ -66,8 +67,6 @@ func TestFirstRefreshAsks(t *testing.T) {
 						}
 						return stream, err
 					}))
-					w.must(nil, err)
-					w.t.Cleanup(func() { _ = conn.Close() })
 					c := w.counting(rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: fields}})
 					client, err := rollup.Open(w.ctx, c.cfg, option.WithGRPCConn(conn))
 					w.must(nil, err)
@@ -131,36 +130,38 @@ func TestFirstRefreshAsks(t *testing.T) {
 
 // The answer to the first refresh's commit is lost: what it found to be asked for still is.
 func TestFirstRefreshAsksThoughItsAnswerIsLost(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,comments=count(comments)"}})
-	w.create()
-	w.inc(0, 5)
-	states := w.arrived()
-	var commits atomic.Int64
-	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
-		if commits.Add(1) == 1 {
-			v.After = status.Error(codes.Unavailable, "the answer is lost")
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,comments=count(comments)"}})
+		w.create()
+		w.inc(0, 5)
+		states := w.arrived()
+		var commits atomic.Int64
+		w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+			if commits.Add(1) == 1 {
+				v.After = status.Error(codes.Unavailable, "the answer is lost")
+			}
+			return v
+		})
+		got, err := w.rollup.Apply(w.ctx, w.id, states)
+		if w.must(got, err); commits.Load() != 1 || len(got.Unknown) != 1 {
+			t.Errorf("%d commits, and %q to be asked for; want one of each", commits.Load(), got.Unknown)
 		}
-		return v
+		w.total(5)
 	})
-	got, err := w.rollup.Apply(w.ctx, w.id, states)
-	if w.must(got, err); commits.Load() != 1 || len(got.Unknown) != 1 {
-		t.Errorf("%d commits, and %q to be asked for; want one of each", commits.Load(), got.Unknown)
-	}
-	w.total(5)
 }
 
 // A new counter's shards hold nothing: that is right.
 func TestReconcileOfANewCounterFindsItRight(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,comments=count(comments)"}})
-	w.create()
-	if r := w.reconcile(); !r.Right() {
-		t.Errorf("reconcile = %+v, want nothing to do", r)
-	}
-	w.field("comments", int64(0))
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.rollup = w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,comments=count(comments)"}})
+		w.create()
+		if r := w.reconcile(); !r.Right() {
+			t.Errorf("reconcile = %+v, want nothing to do", r)
+		}
+		w.field("comments", int64(0))
+	})
 }
 
 // asking sees of which collection an aggregation asks, and may refuse that.
