@@ -76,26 +76,21 @@ func (c *Client) Named(path string) ([]Change, error) {
 // lookFor reads the document of such a change, for the counter that it names now. The one that it named
 // before learns of it from a reconcile by name.
 func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
-	name := c.db.Layout.Document(change.Document)
-	for _, counted := range c.db.Layout.ParseCounted(name) {
-		if counted.Documents != change.Collection {
-			continue
-		}
-		docs, _, err := c.db.Get(ctx, name)
-		if err != nil {
-			return change, fmt.Errorf("read %q: %w", change.Document, err)
-		}
-		if docs[0] == nil {
-			break
-		}
-		if counter, ok := store.CounterIn(c.db.Layout, docs[0], counted.References); ok {
-			change.Counter = counter
-			return change, nil
-		}
+	docs, _, err := c.db.Get(ctx, c.db.Layout.Document(change.Document))
+	if err != nil {
+		return change, fmt.Errorf("read %q: %w", change.Document, err)
 	}
-	c.log.WarnContext(ctx, logProblem, "document", change.Document, "collection", change.Collection,
-		"problem", "its event came without its data, and it names no counter now: if it did, reconcile that one by name")
+	var names bool
+	if change.Counter, names = store.CounterIn(c.db.Layout, docs[0], referencesIn(c.db.Layout, change.Collection)); !names {
+		c.log.WarnContext(ctx, logProblem, "document", change.Document, "collection", change.Collection,
+			"problem", "its event came without its data, and it names no counter now: if it did, reconcile that one by name")
+	}
 	return change, nil
+}
+
+// referencesIn are the fields in which documents of a collection name their counter.
+func referencesIn(names layout.Layout, collection string) []layout.Filter {
+	return names.CountedIn(collection)[0].Counted.References()
 }
 
 // decode takes names from the documents in the event, never from its headers. A document that is no shard may be counted
@@ -132,7 +127,7 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 			list = append(list, c)
 			continue
 		}
-		references := names.CountedIn(c.Collection)[0].Counted.References()
+		references := referencesIn(names, c.Collection)
 		left, was := store.CounterIn(names, before, references)
 		at, is := store.CounterIn(names, after, references)
 		if is {
