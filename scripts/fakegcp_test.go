@@ -844,6 +844,9 @@ func TestDryRunCanBePasted(t *testing.T) {
 	i := install(t, p)
 	paste := func(command string, args ...string) {
 		t.Helper()
+		if command == "deploy" {
+			args = append(args, "--files", t.TempDir())
+		}
 		printed := exec.CommandContext(t.Context(), p.program(t), append([]string{command, "--dry-run", "--project", "a-project"}, args...)...)
 		printed.Env, printed.Stderr = append(os.Environ(), "TMPDIR="+t.TempDir()), t.Output()
 		if command == "destroy" { // it asks what is there

@@ -98,10 +98,10 @@ counts() { # name, command…
 unpack "$folder/counters_${version}_linux_amd64.tar.gz" "$scratch/program"
 [[ $("$scratch/program/counters" version) == "counters v$version "* ]] || fail "the program says $("$scratch/program/counters" version)"
 counts program "$scratch/program/counters"
-"$scratch/program/counters" deploy --project a-project --location us-central1 --dry-run >"$scratch/deploy"
+"$scratch/program/counters" deploy --project a-project --location us-central1 --dry-run >"$scratch/deploy" 2>&1 || fail "deploy: $(<"$scratch/deploy")"
 grep -q 'gcloud functions deploy counters-rollup' "$scratch/deploy" || fail "deploy: $(<"$scratch/deploy")"
 ok "deploy knows what to do"
-(cd "$scratch" && "$scratch/program/counters" deploy --project a-project --location us-central1 --dry-run --source "$folder/counters-functions_$version.zip" >"$scratch/deploy")
+(cd "$scratch" && "$scratch/program/counters" deploy --project a-project --location us-central1 --dry-run --source "$folder/counters-functions_$version.zip" >"$scratch/deploy" 2>&1) || fail "deploy: $(<"$scratch/deploy")"
 mkdir "$scratch/functions"
 (cd "$scratch/functions" && unzip -q "$folder/counters-functions_$version.zip" && go build -o "$scratch/functions.a" . && [[ ! -e source.go && ! -e function_test.go ]])
 ok "the functions' archive builds, and deploy takes it"
@@ -158,7 +158,8 @@ done
 npx=("${without_go[@]}" npx --yes @firestore-counters/cli)
 SECONDS=0
 starts npx "${npx[@]}"
-ok "npx downloads and starts the program without Go, in $SECONDS s"
+[[ $(curl -sS -X POST "$gateway/increment/first") == *'"by":1'* ]] || fail "npx doesn't count"
+ok "npx downloads the program without Go, starts it and counts, in $SECONDS s"
 # The session of the README, without the terminal that has just been started.
 python3 - README.md "${gateway#http://}" "${without_go[@]}" <<'PYTHON' || fail "the session of README.md"
 import re, subprocess, sys, time
@@ -182,7 +183,7 @@ PYTHON
 ok "README.md's session runs with it"
 mapfile -t exported < <(sed -n 's/^export //p' "$scratch/npx.out")
 [[ $("${without_go[@]}" "${exported[@]}" npx --yes @firestore-counters/cli get post-123) == 6 ]] || fail "npx … get"
-"${npx[@]}" deploy --project a-project --location us-central1 --dry-run >"$scratch/deploy"
+"${npx[@]}" deploy --project a-project --location us-central1 --dry-run >"$scratch/deploy" 2>&1 || fail "deploy: $(<"$scratch/deploy")"
 grep -q 'gcloud functions deploy counters-rollup' "$scratch/deploy" || fail "npx … deploy: $(<"$scratch/deploy")"
 installed=$(find "$scratch/home/.npm/_npx" -path '*/cli-linux-x64/*')
 for part in counters LICENSE counters.spdx.json; do

@@ -84,7 +84,7 @@ func deploy(t *testing.T, args ...string) (calls []call) {
 	}
 	dir := t.TempDir()
 	environ := append(os.Environ(), "GCLOUD_DIR="+dir, "TMPDIR="+dir, "CLOUDSDK_CONFIG="+dir)
-	dry := exec.CommandContext(t.Context(), program, append([]string{"deploy", "--dry-run", "--project=a-project", "--location=us-central1"}, args...)...)
+	dry := exec.CommandContext(t.Context(), program, append([]string{"deploy", "--dry-run", "--files=" + filepath.Join(dir, "files"), "--project=a-project", "--location=us-central1"}, args...)...)
 	dry.Env = append(environ, "PATH="+dir) // without gcloud
 	dry.Stderr = t.Output()
 	script, err := dry.Output()

@@ -40,6 +40,9 @@ names the database.`,
 			if err := d.Check(); err != nil {
 				return usageError{err}
 			}
+			if d.Files != "" && !d.DryRun {
+				return usageError{errors.New("--files: want --dry-run with it")}
+			}
 			d.Me, d.Said, d.Out = "deploy", cmd.ErrOrStderr(), cmd.OutOrStdout()
 			d.Estimate = func(w *deployment.Wanted, edition string) (string, error) {
 				return estimateOf(w, cost.Edition(edition), load)
@@ -52,8 +55,9 @@ names the database.`,
 	d.Flags(cmd.Flags())
 	load.add(cmd.Flags()) // of the plan's estimate
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask whether to go on")
-	cmd.Flags().BoolVar(&d.DryRun, "dry-run", false, "print each command that it would run, to be pasted into bash, and run none but those that ask what is there. "+
+	cmd.Flags().BoolVar(&d.DryRun, "dry-run", false, "print each command that it would run, and run none but those that ask what is there. "+
 		"Without a login it prints those of a new deployment")
+	cmd.Flags().StringVar(&d.Files, "files", "", "with --dry-run: leave in `DIR` what the commands read, so that they can be pasted into bash")
 	return cmd
 }
 

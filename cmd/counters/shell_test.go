@@ -37,8 +37,7 @@ func command(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	_ = cmd.Run()
-	printed := args[0] == "deploy" && slices.Contains(args, "--dry-run") // and reads what it leaves
-	if left, err := filepath.Glob(filepath.Join(temp, "*")); err != nil || len(left) > 0 && !printed {
+	if left, err := filepath.Glob(filepath.Join(temp, "*")); err != nil || len(left) > 0 {
 		t.Errorf("%q leaves %q, %v", args, left, err)
 	}
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
@@ -47,13 +46,23 @@ func command(t *testing.T, args ...string) (stdout, stderr string, code int) {
 // The scripts know each option, and the program is what they name and what checks settings.
 func TestDeployWithoutACheckout(t *testing.T) {
 	t.Parallel()
-	out, errOut, code := command(t, "deploy", "--location", "us-central1", "--set", "FIELDS=likes", "--project", "a-project", "--dry-run")
+	dry := []string{"deploy", "--location", "us-central1", "--set", "FIELDS=likes", "--project", "a-project", "--dry-run"}
+	files := filepath.Join(t.TempDir(), "files")
+	out, errOut, code := command(t, append(dry, "--files", files)...)
 	source := regexp.MustCompile(`gcloud functions deploy counters-rollup .*--source=(\S+) .*FIELDS=likes`).FindStringSubmatch(out)
 	if code != 0 || source == nil || !strings.Contains(out, "gcloud logging metrics create counters_rollup_lag") {
 		t.Fatalf("exit code %d, %s\n%s", code, errOut, out)
 	}
-	if _, err := os.Stat(filepath.Join(source[1], "function.go")); err != nil || !strings.Contains(errOut, "which stay") {
-		t.Errorf("what the commands read is gone: %v, %s", err, errOut)
+	if _, err := os.Stat(filepath.Join(source[1], "function.go")); err != nil || filepath.Dir(source[1]) != files {
+		t.Errorf("what the commands read is not in %s: %v, %s", files, err, errOut)
+	}
+	if _, errOut, code := command(t, append(dry, "--files", files)...); code != exitFailed || !strings.Contains(errOut, "want a folder that is empty") {
+		t.Errorf("over other files: exit code %d, %s", code, errOut)
+	}
+	// Without it, nothing is left that they could read.
+	out, errOut, code = command(t, dry...)
+	if code != 0 || !strings.Contains(out, "--source=DIR/source ") || !strings.Contains(out, "=DIR/dashboard.json") || !strings.Contains(errOut, "say --files DIR") {
+		t.Errorf("exit code %d, %s\n%s", code, errOut, out)
 	}
 }
 
@@ -64,6 +73,7 @@ func TestCommandsSayWhatIsWrong(t *testing.T) {
 		code       int
 	}{
 		{"deploy", "counters: --project is missing", exitUsage},
+		{"deploy --project a-project --location us-central1 --files there", "--files: want --dry-run with it", exitUsage},
 		{"deploy --project a-project --location us-central1 --frob", "counters: no flag --frob", exitUsage},
 		{"deploy --project a-project --location us-central1 --set NUM_SHARDS=0", "NUM_SHARDS=0: want 1 to 1000", exitUsage},
 		{"deploy --project a-project --location us-central1 --source nowhere", "--source nowhere: want a folder with function.go", exitFailed},

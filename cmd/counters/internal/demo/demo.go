@@ -23,6 +23,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -75,6 +76,10 @@ type Page struct {
 	mux    *http.ServeMux
 	sdk    *sdk
 
+	open   context.Context // until Close
+	close  context.CancelFunc
+	ending sync.WaitGroup // deletions of visits that are over
+
 	started time.Time
 }
 
@@ -100,12 +105,16 @@ func New(c Config) (*Page, error) {
 	}
 	documents.Database = "projects/" + c.Project + "/databases/" + c.Database
 	p := &Page{config: c, conn: conn, client: client, layout: documents, mux: http.NewServeMux(), sdk: newSDK(c.NodeModules, c.CDN), started: time.Now()}
+	p.open, p.close = context.WithCancel(context.Background())
 	p.serveView("GET /{$}", "index.html")
 	if p.hasSeats() {
 		p.serveView("GET /seats", "seats.html")
 		p.serveView("GET /credits", "credits.html")
 		p.mux.HandleFunc("PUT /-/seats", p.serveSeats)
 		p.mux.HandleFunc("POST /-/seats/over", p.endSeats)
+	} else {
+		p.mux.HandleFunc("GET /seats", noSeats)
+		p.mux.HandleFunc("GET /credits", noSeats)
 	}
 	own, err := fs.Sub(page, "page")
 	if err != nil {
@@ -137,8 +146,12 @@ func New(c Config) (*Page, error) {
 	return p, nil
 }
 
-// Close ends the page's connection. Requests should have ended before.
-func (p *Page) Close() error { return p.client.Close() }
+// Close ends what the page does, and its connection. Requests should have ended before.
+func (p *Page) Close() error {
+	p.close()
+	p.ending.Wait()
+	return p.client.Close()
+}
 
 // ServeHTTP implements [http.Handler].
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -193,7 +206,11 @@ func (p *Page) html(view string) []byte {
 		"fields": p.layout.Fields.Asked(), "counted": p.layout.Counted.Names(), "queries": p.layout.Counted.String(), "hosted": p.config.Hosted, "members": p.config.Members, "faults": p.config.System != nil, "byHand": p.config.System != nil && p.config.System.Embedded,
 	}
 	var html bytes.Buffer
-	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config, "Seats": p.hasSeats()}
+	more := "" // or what starts the other views
+	if !p.hasSeats() && p.canHaveSeats() {
+		more = withSeats
+	}
+	data := map[string]any{"ImportMap": script(map[string]any{"imports": p.sdk.imports()}), "Config": config, "Seats": p.hasSeats(), "More": more}
 	if err := views.ExecuteTemplate(&html, view, data); err != nil {
 		panic(err) // Not possible: the template and what it is given are ours.
 	}

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"encoding/json"
+	"html"
 	"io"
 	"io/fs"
 	"net/http"
@@ -139,6 +140,17 @@ func TestSeatsAreOffered(t *testing.T) {
 		}
 		if offered := strings.Contains(request(t, h, "/").Body.String(), `href="seats"`); offered != (c.status == http.StatusOK) {
 			t.Errorf("%+v: the page leads there: %t", c.Config, offered)
+		}
+	}
+	// A field with a limit is all that they lack: the page says how to have one, and so does each address.
+	h := newPage(t, Config{Place: layout.Place{Project: "p"}, Members: true})
+	const says = "--fields 'total=count,seats=limit(500)'"
+	if got := html.UnescapeString(request(t, h, "/").Body.String()); !strings.Contains(got, says) {
+		t.Errorf("the page doesn't say %s", says)
+	}
+	for _, path := range []string{"/seats", "/credits"} {
+		if w := request(t, h, path); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), says) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
 	w := httptest.NewRecorder()

@@ -21,10 +21,22 @@ const seats = 500
 // visit is the name of a counter that these views have made.
 var visit = regexp.MustCompile(`^(seats|credits)-`)
 
-// hasSeats reports whether there are a second and a third view: each buyer is a member, and the page makes the counter.
-func (p *Page) hasSeats() bool {
-	at := p.layout
-	return p.config.Members && len(at.Limited()) > 0 && at.Path.Parts() == 1 && !at.Path.Whole()
+// withSeats has a second and a third view.
+const withSeats = "counters dev --fields 'total=count,seats=limit(500)'"
+
+// hasSeats reports whether there are a second and a third view.
+func (p *Page) hasSeats() bool { return len(p.layout.Limited()) > 0 && p.canHaveSeats() }
+
+// canHaveSeats reports whether a limit is all that these views may lack: each buyer is a member, and the page makes the
+// counter.
+func (p *Page) canHaveSeats() bool {
+	at := p.layout.Path
+	return p.config.Members && at.Parts() == 1 && !at.Whole()
+}
+
+// noSeats says what starts these views.
+func noSeats(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "This view needs a field with a limit:\n\n  "+withSeats, http.StatusNotFound)
 }
 
 // serveSeats makes a counter with a limit: PUT /-/seats?counter=ID.
@@ -42,6 +54,10 @@ func (p *Page) serveSeats(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// lates are the pauses after which the counter of a visit that is over is deleted: requests that were under way when its
+// page went make it again.
+var lates = []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}
+
 // endSeats deletes the counter of a visit that is over: POST /-/seats/over?counter=ID. The page of no other counter
 // says so.
 func (p *Page) endSeats(w http.ResponseWriter, r *http.Request) {
@@ -51,18 +67,32 @@ func (p *Page) endSeats(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Minute) // the page is gone
-	defer cancel()
-	var err error
+	p.ending.Go(func() { // the page is gone, and waits for nothing
+		for _, late := range lates {
+			select {
+			case <-time.After(late):
+			case <-p.open.Done():
+				return
+			}
+			if err := p.deleteVisit(p.open, id); err != nil && p.open.Err() == nil {
+				p.config.Logger.Warn("the counter of an earlier visit stays", "counter", id, "error", err)
+			}
+		}
+	})
+}
+
+// deleteVisit deletes the counter of a visit, if it is there.
+func (p *Page) deleteVisit(ctx context.Context, id string) error {
 	if p.layout.Hosted { // the page is the app whose documents they are
-		_, err = p.client.Doc(p.layout.Path.Document(id)).Delete(ctx)
+		if _, err := p.client.Doc(p.layout.Path.Document(id)).Delete(ctx); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = p.withCounter(ctx, id, func(c shards.Counter) error { return c.Delete(ctx, shards.DeleteOptions{}) })
+	err := p.withCounter(ctx, id, func(c shards.Counter) error { return c.Delete(ctx, shards.DeleteOptions{}) })
+	if errors.Is(err, shards.ErrNotFound) {
+		return nil
 	}
-	if err != nil && !errors.Is(err, shards.ErrNotFound) {
-		p.config.Logger.Warn("the counter of an earlier visit stays", "counter", id, "error", err)
-	}
+	return err
 }
 
 // makeSeats makes the counter, also where it was made before.

@@ -4,9 +4,21 @@ package demo
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/shards"
 )
 
 // Everything goes wrong, and a crowd wants 500 seats: all are sold, none twice, and the page never shows
@@ -60,4 +72,50 @@ func TestSeatsAndACrowd(t *testing.T) {
 	b.do(chromedp.Navigate(s.url + "/?counter=" + counter.ID()))
 	b.until(live)
 	b.until(`document.getElementById("counter").dataset.total === ""`)
+}
+
+// A buyer's request that was under way when its page went makes the counter again. It goes all the same.
+func TestVisitsEndForGood(t *testing.T) {
+	t.Parallel()
+	firestore := emulator.Start(t)
+	place := layout.Place{Project: "p", Fields: "total=count,seats=limit(500)"}
+	page := newPage(t, Config{Place: place, Members: true, Firestore: firestore.Addr, NumShards: 3})
+	documents := firestore.Client(t, "p")
+	answer := func(method, url string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		if page.ServeHTTP(w, httptest.NewRequest(method, url, nil)); w.Code != http.StatusNoContent {
+			t.Fatalf("%s %s: %d %s", method, url, w.Code, w.Body)
+		}
+	}
+	gone := func() {
+		t.Helper()
+		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+			if _, err := documents.Doc("counters/seats-1").Get(t.Context()); status.Code(err) == codes.NotFound {
+				return
+			} else if err != nil || time.Now().After(end) {
+				t.Fatalf("the counter is still there, %v", err)
+			}
+		}
+	}
+	answer(http.MethodPut, "/-/seats?counter=seats-1")
+	answer(http.MethodPost, "/-/seats/over?counter=seats-1")
+	gone()
+	conn, err := grpc.NewClient(firestore.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := shards.Open(t.Context(), shards.Config{Place: place, AutoCreate: true}, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close() // and with it the connection
+	late, err := client.Counter("seats-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := late.Join(t.Context(), "seats", "late"); err != nil {
+		t.Fatal(err)
+	}
+	gone()
 }

@@ -27,6 +27,7 @@ type Deployer struct {
 	Wanted
 	Cloud
 	DryRun   bool
+	Files    string                                          // where a dry run leaves what its commands read; it leaves nothing where this is empty
 	Out      io.Writer                                       // what was made, or the commands of a dry run
 	Estimate func(w *Wanted, edition string) (string, error) // what it costs, in a database of that edition
 	Confirm  func() (bool, error)                            // whether to go on, once the plan was said
@@ -57,11 +58,11 @@ func (d *Deployer) Deploy(ctx context.Context) (err error) {
 	for _, line := range d.warnings() {
 		d.say("%s: warning: %s\n", d.Me, line)
 	}
-	if d.dir, err = os.MkdirTemp("", "counters-"); err != nil {
+	if err := d.makeDir(); err != nil {
 		return err
 	}
 	defer func() {
-		if !d.DryRun || err != nil { // the commands that it prints read what is there
+		if d.Files == "" || err != nil {
 			_ = os.RemoveAll(d.dir)
 		}
 	}()
@@ -107,6 +108,24 @@ func (d *Deployer) Deploy(ctx context.Context) (err error) {
 	}
 	before := maps.Clone(d.there)
 	return d.done(ctx, before, d.bring(ctx, len(changes)))
+}
+
+// makeDir makes the folder of the files that commands read.
+func (d *Deployer) makeDir() (err error) {
+	if d.Files == "" {
+		d.dir, err = os.MkdirTemp("", "counters-")
+		return err
+	}
+	if d.dir, err = filepath.Abs(d.Files); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		return fmt.Errorf("--files %s: %w", d.Files, err)
+	}
+	if there, err := os.ReadDir(d.dir); err != nil || len(there) > 0 {
+		return cmp.Or(err, fmt.Errorf("--files %s: want a folder that is empty, or isn't there yet", d.Files))
+	}
+	return nil
 }
 
 // turnOn turns APIs on, without which nothing else can be read, and reads it.
@@ -200,7 +219,14 @@ func (d *Deployer) sources(ctx context.Context) error {
 
 // list is the list, by what is known now.
 func (d *Deployer) list() ([]Resource, *Builder) {
-	b := &Builder{Wanted: &d.Wanted, Look: d.lookAt, Dir: d.dir, Source: d.source, Version: d.version}
+	dir, source := d.dir, d.source
+	if d.DryRun && d.Files == "" { // they will be gone when somebody reads the commands
+		dir = "DIR"
+		if in, err := filepath.Rel(d.dir, source); err == nil && filepath.IsLocal(in) {
+			source = filepath.Join(dir, in)
+		}
+	}
+	b := &Builder{Wanted: &d.Wanted, Look: d.lookAt, Dir: dir, Source: source, Version: d.version}
 	return b.List(), b
 }
 
@@ -340,8 +366,10 @@ func (d *Deployer) write() error {
 
 // print prints the commands of a dry run.
 func (d *Deployer) print(changes []change) error {
-	if err := d.write(); err != nil {
-		return err
+	if d.Files != "" {
+		if err := d.write(); err != nil {
+			return err
+		}
 	}
 	for _, c := range changes {
 		fmt.Fprintf(d.Out, "# %s\n", c.Name)
@@ -349,7 +377,11 @@ func (d *Deployer) print(changes []change) error {
 			fmt.Fprintln(d.Out, command)
 		}
 	}
-	d.say("%s: nothing was run. The commands read files in %s, which stay. Google takes minutes to know what is new: run what fails by that again\n", d.Me, d.dir)
+	if d.Files == "" {
+		d.say("%s: nothing was run. To paste the commands, say --files DIR as well: it leaves there what they read\n", d.Me)
+	} else {
+		d.say("%s: nothing was run. Google takes minutes to know what is new: run what fails by that again\n", d.Me)
+	}
 	return nil
 }
 
