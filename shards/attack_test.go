@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -40,60 +41,61 @@ func (w *world) hold(t *testing.T, is func(*firestorepb.CommitRequest) bool) (re
 		if held == nil {
 			t.Fatal("there was no such commit")
 		}
-		_, err := firestorepb.NewFirestoreClient(w.Conn(t)).Commit(t.Context(), held)
+		_, err := firestorepb.NewFirestoreClient(w.Conn()).Commit(t.Context(), held)
 		return err
 	}
 }
 
 // A total beyond an int64 is no number: an exact read and a rebase say so, and change nothing.
 func TestSumsBeyondAnInt64(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := w.counter(t, client, "a", 3)
-	shard := func(n string, count any) {
-		t.Helper()
-		if _, err := w.fs.Doc("counters/a/shards/"+n).Set(t.Context(), map[string]any{"count": count}); err != nil {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		c := w.counter(t, client, "a", 3)
+		shard := func(n string, count any) {
+			t.Helper()
+			if _, err := w.fs.Doc("counters/a/shards/"+n).Set(t.Context(), map[string]any{"count": count}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		exact := func(want int64) {
+			t.Helper()
+			if s, err := c.Sum(t.Context()); err != nil || s.Total != want {
+				t.Errorf("exact total %d, %v; want %d", s.Total, err, want)
+			}
+		}
+		beyond := func() {
+			t.Helper()
+			if s, err := c.Sum(t.Context()); !errors.Is(err, shards.ErrNotInteger) {
+				t.Errorf("%+v, %v; want ErrNotInteger", s, err)
+			}
+			before := w.everything(t)
+			if err := c.Rebase(t.Context(), 7); !errors.Is(err, shards.ErrNotInteger) {
+				t.Errorf("rebase: %v; want ErrNotInteger", err)
+			}
+			if diff := cmp.Diff(before, w.everything(t)); diff != "" {
+				t.Errorf("(-before +after)\n%s", diff)
+			}
+		}
+		shard("0", math.MaxInt64)
+		shard("1", 5)
+		beyond()
+		shard("2", -10) // in any order
+		exact(math.MaxInt64 - 5)
+		if err := c.Rebase(t.Context(), 100); err != nil {
 			t.Fatal(err)
 		}
-	}
-	exact := func(want int64) {
-		t.Helper()
-		if s, err := c.Sum(t.Context()); err != nil || s.Total != want {
-			t.Errorf("exact total %d, %v; want %d", s.Total, err, want)
+		exact(100)
+		shard("0", math.MinInt64)
+		shard("1", -200)
+		beyond()
+		shard("1", 0)
+		shard("2", 0)
+		if err := c.Rebase(t.Context(), math.MinInt64); err != nil {
+			t.Fatal(err)
 		}
-	}
-	beyond := func() {
-		t.Helper()
-		if s, err := c.Sum(t.Context()); !errors.Is(err, shards.ErrNotInteger) {
-			t.Errorf("%+v, %v; want ErrNotInteger", s, err)
-		}
-		before := w.everything(t)
-		if err := c.Rebase(t.Context(), 7); !errors.Is(err, shards.ErrNotInteger) {
-			t.Errorf("rebase: %v; want ErrNotInteger", err)
-		}
-		if diff := cmp.Diff(before, w.everything(t)); diff != "" {
-			t.Errorf("(-before +after)\n%s", diff)
-		}
-	}
-	shard("0", math.MaxInt64)
-	shard("1", 5)
-	beyond()
-	shard("2", -10) // in any order
-	exact(math.MaxInt64 - 5)
-	if err := c.Rebase(t.Context(), 100); err != nil {
-		t.Fatal(err)
-	}
-	exact(100)
-	shard("0", math.MinInt64)
-	shard("1", -200)
-	beyond()
-	shard("1", 0)
-	shard("2", 0)
-	if err := c.Rebase(t.Context(), math.MinInt64); err != nil {
-		t.Fatal(err)
-	}
-	exact(math.MinInt64)
+		exact(math.MinInt64)
+	})
 }
 
 // A command leaves no drift behind where the total has come to the end of an int64.
@@ -102,15 +104,14 @@ func TestCommandsBeyondAnInt64(t *testing.T) {
 	for name, s := range map[string]struct {
 		total   int64 // to start from
 		counts  []int64
-		command func(c shards.Counter) error
+		command func(ctx context.Context, c shards.Counter) error
 		want    int64
 	}{
-		"reset":                 {math.MaxInt64 - 10, []int64{100}, func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) }, 0},
-		"reset of the smallest": {math.MinInt64, []int64{-1, 5}, func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) }, 0},
-		"rebase":                {math.MaxInt64 - 10, []int64{100}, func(c shards.Counter) error { return c.Rebase(t.Context(), 100) }, 100},
+		"reset":                 {math.MaxInt64 - 10, []int64{100}, func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx, shards.ResetOptions{}) }, 0},
+		"reset of the smallest": {math.MinInt64, []int64{-1, 5}, func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx, shards.ResetOptions{}) }, 0},
+		"rebase":                {math.MaxInt64 - 10, []int64{100}, func(ctx context.Context, c shards.Counter) error { return c.Rebase(ctx, 100) }, 100},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			c := handle(t, w.open(t, shards.Config{}), "a")
 			if err := c.Create(t.Context(), shards.CreateOptions{Shards: 2, Total: s.total}); err != nil {
@@ -120,7 +121,7 @@ func TestCommandsBeyondAnInt64(t *testing.T) {
 				w.inc(t, fmt.Sprint(n), count)
 			}
 			w.rollUp(t, "a")
-			if err := s.command(c); err != nil {
+			if err := s.command(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
 			if r := w.rollUp(t, "a"); r.After != s.want || r.Drift != 0 {
@@ -133,32 +134,33 @@ func TestCommandsBeyondAnInt64(t *testing.T) {
 // A shard that one client's increment(1.0) has made a double holds the integer that it is. A fraction counts, and the
 // total is the whole part.
 func TestWholeDoublesAreIntegers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := w.counter(t, client, "a", 2)
-	ref := w.fs.Doc("counters/a/shards/1")
-	if _, err := ref.Update(t.Context(), []firestore.Update{{Path: "count", Value: firestore.Increment(3.0)}}); err != nil {
-		t.Fatal(err)
-	}
-	for range 20 {
-		if err := c.Add(t.Context(), 1); err != nil {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		c := w.counter(t, client, "a", 2)
+		ref := w.fs.Doc("counters/a/shards/1")
+		if _, err := ref.Update(t.Context(), []firestore.Update{{Path: "count", Value: firestore.Increment(3.0)}}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if s, err := c.Sum(t.Context()); err != nil || s.Total != 23 {
-		t.Errorf("exact total %+v, %v; want 23", s, err)
-	}
-	if err := c.Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.wantSum(t, "a", 23)
-	if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 0.5}); err != nil {
-		t.Fatal(err)
-	}
-	if s, err := c.Sum(t.Context()); err != nil || s.Total != 0 {
-		t.Errorf("half a count: %+v, %v; want the whole part", s, err)
-	}
+		for range 20 {
+			if err := c.Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s, err := c.Sum(t.Context()); err != nil || s.Total != 23 {
+			t.Errorf("exact total %+v, %v; want 23", s, err)
+		}
+		if err := c.Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.wantSum(t, "a", 23)
+		if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 0.5}); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := c.Sum(t.Context()); err != nil || s.Total != 0 {
+			t.Errorf("half a count: %+v, %v; want the whole part", s, err)
+		}
+	})
 }
 
 // crowd begins calls for several counters that share a commit: as many others keep the commits busy
@@ -245,8 +247,7 @@ func TestTroubleLeavesASharedCommit(t *testing.T) {
 		{name: "invalid", err: invalid, want: invalid},
 		{name: "invalid after doubt", err: invalid, want: invalid, doubted: &emulator.Verdict{Before: unavailable}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			client := w.open(t, shards.Config{})
 			w.busyCounters(t, client, "bad", "good", "fine")
@@ -283,8 +284,8 @@ func TestTroubleLeavesASharedCommit(t *testing.T) {
 func TestALockHoldsUpItsOwnCounterAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := virtual(t)
-		client := w.there(t, shards.Config{})
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
 		w.busyCounters(t, client, "locked", "good")
 		for round, want := range []int64{1, 0} {
 			var shared atomic.Int64
@@ -316,172 +317,176 @@ func TestALockHoldsUpItsOwnCounterAlone(t *testing.T) {
 // A counter that was deleted, and is known all the same, fails no one else's increments; neither do
 // those that are unknown.
 func TestDeletedAndUnknownCountersLeaveASharedCommit(t *testing.T) {
-	t.Parallel()
-	for _, lost := range []bool{false, true} {
-		w := newWorld(t)
-		client := w.open(t, shards.Config{})
-		w.busyCounters(t, client, "gone", "good")
-		if err := handle(t, w.open(t, shards.Config{}), "gone").Delete(t.Context(), shards.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		var first sync.Once
-		errs := w.crowd(t, client, func(req *firestorepb.CommitRequest) (v emulator.Verdict) {
-			if lost && writesTo(req, "good") {
-				first.Do(func() { v.Before = unavailable })
+	virtual.Test(t, func(t *testing.T) {
+		for _, lost := range []bool{false, true} {
+			w := newWorld(t)
+			client := w.open(t, shards.Config{})
+			w.busyCounters(t, client, "gone", "good")
+			if err := handle(t, w.open(t, shards.Config{}), "gone").Delete(t.Context(), shards.DeleteOptions{}); err != nil {
+				t.Fatal(err)
 			}
-			return v
-		}, []shards.Increment{{Counter: "gone", By: 1}}, []shards.Increment{{Counter: "good", By: 1}}, []shards.Increment{{Counter: "never", By: 1}}, []shards.Increment{{Counter: "good", By: 1}, {Counter: "never", By: 1}})
-		if !errors.Is(errs[0], shards.ErrNotFound) || errs[1] != nil || !errors.Is(errs[2], shards.ErrNotFound) || !errors.Is(errs[3], shards.ErrNotFound) {
-			t.Errorf("answered %v, want the second one counted, and the others not found", errs)
+			var first sync.Once
+			errs := w.crowd(t, client, func(req *firestorepb.CommitRequest) (v emulator.Verdict) {
+				if lost && writesTo(req, "good") {
+					first.Do(func() { v.Before = unavailable })
+				}
+				return v
+			}, []shards.Increment{{Counter: "gone", By: 1}}, []shards.Increment{{Counter: "good", By: 1}}, []shards.Increment{{Counter: "never", By: 1}}, []shards.Increment{{Counter: "good", By: 1}, {Counter: "never", By: 1}})
+			if !errors.Is(errs[0], shards.ErrNotFound) || errs[1] != nil || !errors.Is(errs[2], shards.ErrNotFound) || !errors.Is(errs[3], shards.ErrNotFound) {
+				t.Errorf("answered %v, want the second one counted, and the others not found", errs)
+			}
+			w.wantSum(t, "good", 1)
 		}
-		w.wantSum(t, "good", 1)
-	}
+	})
 }
 
 // Five hundred unknown counters of one call, made one after the other, and slowly: nobody else
 // waits for them.
 func TestCreationsKeepNobodyWaiting(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{AutoCreate: true, NumShards: 1})
-	w.busyCounters(t, client, "good")
-	var many []shards.Increment
-	for i := range 100 {
-		many = append(many, shards.Increment{Counter: fmt.Sprint("new", i), By: 1})
-	}
-	creating, hold := make(chan struct{}), make(chan struct{})
-	var begun sync.Once
-	var atOnce, most atomic.Int64
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		if strings.Contains(req.GetWrites()[0].GetUpdate().GetName(), "/counters/new") {
-			most.Store(max(most.Load(), atOnce.Add(1)))
-			begun.Do(func() { close(creating) })
-			<-hold
-			atOnce.Add(-1)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{AutoCreate: true, NumShards: 1})
+		w.busyCounters(t, client, "good")
+		var many []shards.Increment
+		for i := range 100 {
+			many = append(many, shards.Increment{Counter: fmt.Sprint("new", i), By: 1})
 		}
-		return emulator.Verdict{}
-	})
-	var group sync.WaitGroup
-	group.Go(func() {
-		if _, err := client.AddAll(t.Context(), many, shards.Key{}); err != nil {
+		creating, hold := make(chan struct{}), make(chan struct{})
+		var begun sync.Once
+		var atOnce, most atomic.Int64
+		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			if strings.Contains(req.GetWrites()[0].GetUpdate().GetName(), "/counters/new") {
+				most.Store(max(most.Load(), atOnce.Add(1)))
+				begun.Do(func() { close(creating) })
+				<-hold
+				atOnce.Add(-1)
+			}
+			return emulator.Verdict{}
+		})
+		var group sync.WaitGroup
+		group.Go(func() {
+			if _, err := client.AddAll(t.Context(), many, shards.Key{}); err != nil {
+				t.Error(err)
+			}
+		})
+		<-creating
+		if _, err := client.AddAll(t.Context(), []shards.Increment{{Counter: "good", By: 1}, {Counter: "busy1", By: 1}}, shards.Key{}); err != nil {
 			t.Error(err)
 		}
+		if err := handle(t, client, "good").Add(t.Context(), 1); err != nil {
+			t.Error(err)
+		}
+		close(hold)
+		group.Wait()
+		w.wantSum(t, "good", 2)
+		w.wantSum(t, "new99", 1)
+		if n := most.Load(); n > 8 {
+			t.Errorf("%d creations at once, want at most 8", n)
+		}
 	})
-	<-creating
-	if _, err := client.AddAll(t.Context(), []shards.Increment{{Counter: "good", By: 1}, {Counter: "busy1", By: 1}}, shards.Key{}); err != nil {
-		t.Error(err)
-	}
-	if err := handle(t, client, "good").Add(t.Context(), 1); err != nil {
-		t.Error(err)
-	}
-	close(hold)
-	group.Wait()
-	w.wantSum(t, "good", 2)
-	w.wantSum(t, "new99", 1)
-	if n := most.Load(); n > 8 {
-		t.Errorf("%d creations at once, want at most 8", n)
-	}
 }
 
 // A shard that goes missing again each time it was made is tried a few times with pauses,
 // and not for ever.
 func TestMissingShardsDontLoop(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := w.counter(t, client, "a", 1)
-	var commits atomic.Int64
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		if addsToShard(req) {
-			commits.Add(1)
-			return emulator.Verdict{Before: status.Error(codes.NotFound, "no document to update")}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		c := w.counter(t, client, "a", 1)
+		var commits atomic.Int64
+		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			if addsToShard(req) {
+				commits.Add(1)
+				return emulator.Verdict{Before: status.Error(codes.NotFound, "no document to update")}
+			}
+			return emulator.Verdict{}
+		})
+		if err := c.Add(t.Context(), 1); !errors.Is(err, shards.ErrBusy) {
+			t.Errorf("add: %v, want ErrBusy", err)
 		}
-		return emulator.Verdict{}
+		if n := commits.Load(); n > 10 {
+			t.Errorf("%d commits, want a few", n)
+		}
 	})
-	if err := c.Add(t.Context(), 1); !errors.Is(err, shards.ErrBusy) {
-		t.Errorf("add: %v, want ErrBusy", err)
-	}
-	if n := commits.Load(); n > 10 {
-		t.Errorf("%d commits, want a few", n)
-	}
 }
 
 // A command whose answers are all lost looks at what became of it, also when the
 // caller's time is over.
 func TestCommandsInDoubtFindOut(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := handle(t, client, "a")
-	for name, command := range map[string]func(context.Context, shards.Counter) error{
-		"create": func(ctx context.Context, c shards.Counter) error {
-			return c.Create(ctx, shards.CreateOptions{Shards: 1, Total: 7})
-		},
-		"rebase": func(ctx context.Context, c shards.Counter) error { return c.Rebase(ctx, 9) },
-		"reset":  func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx, shards.ResetOptions{}) },
-		"delete": func(ctx context.Context, c shards.Counter) error { return c.Delete(ctx, shards.DeleteOptions{}) },
-	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		maker := w.sent(t, shards.Config{}, "Commit", func(int) error {
-			cancel() // the caller's time is over before the answer is there
-			return unavailable
-		})
-		id := "of " + name
-		if name != "create" {
-			w.counter(t, client, id, 1)
-		}
-		err := command(ctx, handle(t, maker, id))
-		if name == "delete" { // it is marked, and the rest is still to go
-			if _, found := handle(t, client, id).Get(t.Context()); !errors.Is(found, shards.ErrNotFound) || !errors.Is(err, context.Canceled) {
-				t.Errorf("delete, whose mark was applied: %v, and read: %v", err, found)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		c := handle(t, client, "a")
+		for name, command := range map[string]func(context.Context, shards.Counter) error{
+			"create": func(ctx context.Context, c shards.Counter) error {
+				return c.Create(ctx, shards.CreateOptions{Shards: 1, Total: 7})
+			},
+			"rebase": func(ctx context.Context, c shards.Counter) error { return c.Rebase(ctx, 9) },
+			"reset":  func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx, shards.ResetOptions{}) },
+			"delete": func(ctx context.Context, c shards.Counter) error { return c.Delete(ctx, shards.DeleteOptions{}) },
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			maker := w.sent(t, shards.Config{}, "Commit", func(int) error {
+				cancel() // the caller's time is over before the answer is there
+				return unavailable
+			})
+			id := "of " + name
+			if name != "create" {
+				w.counter(t, client, id, 1)
 			}
-		} else if err != nil {
-			t.Errorf("%s, which was applied: %v", name, err)
+			err := command(ctx, handle(t, maker, id))
+			if name == "delete" { // it is marked, and the rest is still to go
+				if _, found := handle(t, client, id).Get(t.Context()); !errors.Is(found, shards.ErrNotFound) || !errors.Is(err, context.Canceled) {
+					t.Errorf("delete, whose mark was applied: %v, and read: %v", err, found)
+				}
+			} else if err != nil {
+				t.Errorf("%s, which was applied: %v", name, err)
+			}
 		}
-	}
-	w.wantSum(t, "of create", 7)
-	if err := c.Create(t.Context(), shards.CreateOptions{Shards: 1, Total: 7}); err != nil {
-		t.Fatal(err)
-	}
-	for name, command := range map[string]func(context.Context) error{
-		"reset":  func(ctx context.Context) error { return c.Reset(ctx, shards.ResetOptions{}) },
-		"rebase": func(ctx context.Context) error { return c.Rebase(ctx, 5) },
-		"resize": func(ctx context.Context) error { return c.Resize(ctx, 3, shards.ResizeOptions{}) },
-		"delete": func(ctx context.Context) error { return c.Delete(ctx, shards.DeleteOptions{}) },
-	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-			cancel()
-			return emulator.Verdict{Before: unavailable}
-		})
-		if err := command(ctx); !errors.Is(err, shards.ErrUnknown) {
-			t.Errorf("%s, which may have been applied: %v, want ErrUnknown", name, err)
+		w.wantSum(t, "of create", 7)
+		if err := c.Create(t.Context(), shards.CreateOptions{Shards: 1, Total: 7}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	w.Server.SetInterceptor(nil)
-	w.wantSum(t, "a", 7)
+		for name, command := range map[string]func(context.Context) error{
+			"reset":  func(ctx context.Context) error { return c.Reset(ctx, shards.ResetOptions{}) },
+			"rebase": func(ctx context.Context) error { return c.Rebase(ctx, 5) },
+			"resize": func(ctx context.Context) error { return c.Resize(ctx, 3, shards.ResizeOptions{}) },
+			"delete": func(ctx context.Context) error { return c.Delete(ctx, shards.DeleteOptions{}) },
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+				cancel()
+				return emulator.Verdict{Before: unavailable}
+			})
+			if err := command(ctx); !errors.Is(err, shards.ErrUnknown) {
+				t.Errorf("%s, which may have been applied: %v, want ErrUnknown", name, err)
+			}
+		}
+		w.Server.SetInterceptor(nil)
+		w.wantSum(t, "a", 7)
+	})
 }
 
 // A key that is to be remembered for a minute only: its marker, the only one there is, still stands
 // in the way of a commit that arrives half an hour late.
 func TestLateCommitFindsAKeyOfAMinute(t *testing.T) {
-	t.Parallel()
-	var ahead atomic.Int64
-	i := emulator.StartWith(t, emulator.Options{
-		// the test sweeps
-		TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: time.Hour,
-		Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+	virtual.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		w := newWorldWith(t, emulator.Options{
+			// the test sweeps
+			TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: time.Hour,
+			Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+		})
+		c := w.counter(t, w.open(t, shards.Config{KeyTTL: time.Minute}), "a", 2)
+		release := w.hold(t, addsToShard)
+		if _, err := c.AddOnce(t.Context(), 1, shards.Key{Value: "k"}); err != nil {
+			t.Fatal(err)
+		}
+		ahead.Store(int64(30 * time.Minute))
+		w.Server.Sweep()
+		if err := release(); status.Code(err) != codes.AlreadyExists {
+			t.Errorf("the late commit: %v, want ALREADY_EXISTS", err)
+		}
+		w.wantSum(t, "a", 1)
 	})
-	w := &world{Instance: i, fs: i.Client(t, "p")}
-	c := w.counter(t, w.open(t, shards.Config{KeyTTL: time.Minute}), "a", 2)
-	release := w.hold(t, addsToShard)
-	if _, err := c.AddOnce(t.Context(), 1, shards.Key{Value: "k"}); err != nil {
-		t.Fatal(err)
-	}
-	ahead.Store(int64(30 * time.Minute))
-	w.Server.Sweep()
-	if err := release(); status.Code(err) != codes.AlreadyExists {
-		t.Errorf("the late commit: %v, want ALREADY_EXISTS", err)
-	}
-	w.wantSum(t, "a", 1)
 }

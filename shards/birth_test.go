@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -84,8 +85,7 @@ func TestBusyHasMadeNothing(t *testing.T) {
 		},
 	} {
 		for _, n := range []int{1, 20, 200} {
-			t.Run(fmt.Sprintf("%s, %d counters", name, n), func(t *testing.T) {
-				t.Parallel()
+			virtual.Run(t, fmt.Sprintf("%s, %d counters", name, n), func(t *testing.T) {
 				w := newWorld(t)
 				client := w.open(t, shards.Config{AutoCreate: true, NumShards: 3, Timeout: 10 * time.Second})
 				w.Server.SetInterceptor(stuck())
@@ -109,101 +109,104 @@ func TestBusyHasMadeNothing(t *testing.T) {
 // However many make the same counters at the same time, in pieces that overlap, with answers lost
 // and commits refused: each call counts once, and each counter has all its shards.
 func TestBirthsCountOnce(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{3, 300} { // whole in a commit, and too many shards for one
-		w := newWorld(t)
-		const each = 4
-		clients := []*shards.Client{
-			w.open(t, shards.Config{AutoCreate: true, NumShards: each}), w.open(t, shards.Config{AutoCreate: true, NumShards: each}),
-			w.open(t, shards.Config{AutoCreate: true, NumShards: each, InexactWrites: true}),
-		}
-		w.Server.SetFaults(emulator.Faults{Abort: 0.1, Unavailable: 0.1, LoseAnswers: 0.2, CommitLatency: 2 * time.Millisecond, Seed: uint64(n)})
-		var group sync.WaitGroup
-		const callers = 9
-		for caller := range callers {
-			group.Go(func() {
-				increments := newCounters("new", n)
-				if caller%3 == 1 { // only a part
-					increments = increments[:n/2+1]
-				}
-				for try := 0; ; try++ {
-					_, err := clients[(caller+try)%3].AddAll(t.Context(), increments, shards.Key{Value: fmt.Sprint(caller)})
-					if err == nil {
-						return
+	virtual.Test(t, func(t *testing.T) {
+		for _, n := range []int{3, 300} { // whole in a commit, and too many shards for one
+			w := newWorld(t)
+			const each = 4
+			clients := []*shards.Client{
+				w.open(t, shards.Config{AutoCreate: true, NumShards: each}), w.open(t, shards.Config{AutoCreate: true, NumShards: each}),
+				w.open(t, shards.Config{AutoCreate: true, NumShards: each, InexactWrites: true}),
+			}
+			w.Server.SetFaults(emulator.Faults{Abort: 0.1, Unavailable: 0.1, LoseAnswers: 0.2, CommitLatency: 2 * time.Millisecond, Seed: uint64(n)})
+			var group sync.WaitGroup
+			const callers = 9
+			for caller := range callers {
+				group.Go(func() {
+					increments := newCounters("new", n)
+					if caller%3 == 1 { // only a part
+						increments = increments[:n/2+1]
 					}
-					if !errors.Is(err, shards.ErrBusy) && !errors.Is(err, shards.ErrUnknown) {
-						t.Errorf("caller %d: %v", caller, err)
-						return
+					for try := 0; ; try++ {
+						_, err := clients[(caller+try)%3].AddAll(t.Context(), increments, shards.Key{Value: fmt.Sprint(caller)})
+						if err == nil {
+							return
+						}
+						if !errors.Is(err, shards.ErrBusy) && !errors.Is(err, shards.ErrUnknown) {
+							t.Errorf("caller %d: %v", caller, err)
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			w.Server.SetFaults(emulator.Faults{})
+			for i := range n {
+				id, want := fmt.Sprint("new", i), int64(callers)
+				if i > n/2 {
+					want -= callers / 3
+				}
+				counts := w.counts(t, id)
+				var sum int64
+				for _, count := range counts {
+					sum += count
+				}
+				if whole := len(counts) == each || n > 100 && len(counts) > 0; sum != want || !whole { // some are made later, and that may fail
+					t.Fatalf("%s: %d in %d shards, want %d in %d", id, sum, len(counts), want, each)
+				}
+				if i%50 == 0 {
+					if r := w.rollUp(t, id); r.Problem != "" {
+						t.Errorf("%s: %s", id, r.Problem)
+					}
+					if got := w.total(t, id); got != want {
+						t.Errorf("%s: the total is %d, want %d", id, got, want)
 					}
 				}
-			})
-		}
-		group.Wait()
-		w.Server.SetFaults(emulator.Faults{})
-		for i := range n {
-			id, want := fmt.Sprint("new", i), int64(callers)
-			if i > n/2 {
-				want -= callers / 3
-			}
-			counts := w.counts(t, id)
-			var sum int64
-			for _, count := range counts {
-				sum += count
-			}
-			if whole := len(counts) == each || n > 100 && len(counts) > 0; sum != want || !whole { // some are made later, and that may fail
-				t.Fatalf("%s: %d in %d shards, want %d in %d", id, sum, len(counts), want, each)
-			}
-			if i%50 == 0 {
-				if r := w.rollUp(t, id); r.Problem != "" {
-					t.Errorf("%s: %s", id, r.Problem)
-				}
-				if got := w.total(t, id); got != want {
-					t.Errorf("%s: the total is %d, want %d", id, got, want)
-				}
 			}
 		}
-	}
+	})
 }
 
 // Counters that are too many for their shards to fit into one commit get them all the same, right
 // after it: clients that write by themselves update shards that exist.
 func TestManyBirthsGetAllTheirShards(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{AutoCreate: true, NumShards: 4})
-	const n = 120
-	if _, err := client.AddAll(t.Context(), newCounters("new", n), shards.Key{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.Close(); err != nil { // which waits for what it does in the background
-		t.Fatal(err)
-	}
-	for i := range n {
-		if counts := w.counts(t, fmt.Sprint("new", i)); len(counts) != 4 {
-			t.Errorf("counter %d has %d shards, want 4", i, len(counts))
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{AutoCreate: true, NumShards: 4})
+		const n = 120
+		if _, err := client.AddAll(t.Context(), newCounters("new", n), shards.Key{}); err != nil {
+			t.Fatal(err)
 		}
-	}
+		if err := client.Close(); err != nil { // which waits for what it does in the background
+			t.Fatal(err)
+		}
+		for i := range n {
+			if counts := w.counts(t, fmt.Sprint("new", i)); len(counts) != 4 {
+				t.Errorf("counter %d has %d shards, want 4", i, len(counts))
+			}
+		}
+	})
 }
 
 // A member joins a counter that it makes, and one whose counter somebody else makes at that moment
 // has not joined yet.
 func TestMembersOfNewCounters(t *testing.T) {
-	t.Parallel()
-	for range 20 {
-		w := newWorld(t)
-		clients := []*shards.Client{w.open(t, shards.Config{AutoCreate: true, NumShards: 2}), w.open(t, shards.Config{AutoCreate: true, NumShards: 2})}
-		var group sync.WaitGroup
-		for i := range 8 {
-			group.Go(func() {
-				if counted, err := handle(t, clients[i%2], "new").Join(t.Context(), "total", fmt.Sprint("member", i)); err != nil || !counted {
-					t.Errorf("member %d: %v, %v", i, counted, err)
-				}
-			})
+	virtual.Test(t, func(t *testing.T) {
+		for range 20 {
+			w := newWorld(t)
+			clients := []*shards.Client{w.open(t, shards.Config{AutoCreate: true, NumShards: 2}), w.open(t, shards.Config{AutoCreate: true, NumShards: 2})}
+			var group sync.WaitGroup
+			for i := range 8 {
+				group.Go(func() {
+					if counted, err := handle(t, clients[i%2], "new").Join(t.Context(), "total", fmt.Sprint("member", i)); err != nil || !counted {
+						t.Errorf("member %d: %v, %v", i, counted, err)
+					}
+				})
+			}
+			group.Wait()
+			w.wantSum(t, "new", 8)
+			if members, err := w.fs.Collection("counters/new/total_members").Documents(t.Context()).GetAll(); err != nil || len(members) != 8 {
+				t.Errorf("%d members, %v", len(members), err)
+			}
 		}
-		group.Wait()
-		w.wantSum(t, "new", 8)
-		if members, err := w.fs.Collection("counters/new/total_members").Documents(t.Context()).GetAll(); err != nil || len(members) != 8 {
-			t.Errorf("%d members, %v", len(members), err)
-		}
-	}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -34,8 +35,7 @@ func TestCommandsUnderFaults(t *testing.T) {
 		{"not applied", emulator.Verdict{Before: unavailable}},
 		{"contention", emulator.Verdict{Before: aborted}},
 	} {
-		t.Run(fault.name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fault.name, func(t *testing.T) {
 			w := newWorld(t)
 			client := w.open(t, shards.Config{})
 			once := func(f func() error) {
@@ -92,35 +92,36 @@ func TestCommandsUnderFaults(t *testing.T) {
 }
 
 func TestCommandsOnMissingCounters(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	for name, do := range map[string]func(shards.Counter) error{
-		"reset":  func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) },
-		"rebase": func(c shards.Counter) error { return c.Rebase(t.Context(), 1) },
-	} {
-		if err := do(handle(t, client, "unknown")); !errors.Is(err, shards.ErrNotFound) {
-			t.Errorf("%s of an unknown counter: %v, want ErrNotFound", name, err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		for name, do := range map[string]func(shards.Counter) error{
+			"reset":  func(c shards.Counter) error { return c.Reset(t.Context(), shards.ResetOptions{}) },
+			"rebase": func(c shards.Counter) error { return c.Rebase(t.Context(), 1) },
+		} {
+			if err := do(handle(t, client, "unknown")); !errors.Is(err, shards.ErrNotFound) {
+				t.Errorf("%s of an unknown counter: %v, want ErrNotFound", name, err)
+			}
 		}
-	}
-	unknown := handle(t, client, "unknown")
-	if err := unknown.Delete(t.Context(), shards.DeleteOptions{}); !errors.Is(err, shards.ErrNotFound) {
-		t.Errorf("delete: %v, want ErrNotFound", err)
-	}
-	if err := unknown.Resize(t.Context(), 3, shards.ResizeOptions{}); !errors.Is(err, shards.ErrNotFound) {
-		t.Errorf("resize: %v, want ErrNotFound", err)
-	}
-	for _, n := range []int{0, -1, shards.MaxShards + 1} {
-		if err := unknown.Resize(t.Context(), n, shards.ResizeOptions{}); !errors.Is(err, shards.ErrInvalidShards) {
-			t.Errorf("resize to %d: %v, want ErrInvalidShards", n, err)
+		unknown := handle(t, client, "unknown")
+		if err := unknown.Delete(t.Context(), shards.DeleteOptions{}); !errors.Is(err, shards.ErrNotFound) {
+			t.Errorf("delete: %v, want ErrNotFound", err)
 		}
-	}
-	if err := unknown.Create(t.Context(), shards.CreateOptions{Shards: -1}); !errors.Is(err, shards.ErrInvalidShards) {
-		t.Errorf("create with -1 shards: %v, want ErrInvalidShards", err)
-	}
-	for watched, err := range unknown.Watch(t.Context()) {
-		if !errors.Is(err, shards.ErrNotFound) {
-			t.Errorf("watch: %v, %v, want ErrNotFound", watched, err)
+		if err := unknown.Resize(t.Context(), 3, shards.ResizeOptions{}); !errors.Is(err, shards.ErrNotFound) {
+			t.Errorf("resize: %v, want ErrNotFound", err)
 		}
-	}
+		for _, n := range []int{0, -1, shards.MaxShards + 1} {
+			if err := unknown.Resize(t.Context(), n, shards.ResizeOptions{}); !errors.Is(err, shards.ErrInvalidShards) {
+				t.Errorf("resize to %d: %v, want ErrInvalidShards", n, err)
+			}
+		}
+		if err := unknown.Create(t.Context(), shards.CreateOptions{Shards: -1}); !errors.Is(err, shards.ErrInvalidShards) {
+			t.Errorf("create with -1 shards: %v, want ErrInvalidShards", err)
+		}
+		for watched, err := range unknown.Watch(t.Context()) {
+			if !errors.Is(err, shards.ErrNotFound) {
+				t.Errorf("watch: %v, %v, want ErrNotFound", watched, err)
+			}
+		}
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -65,55 +66,57 @@ func (w *world) wantRolledUp(t *testing.T, want int64) {
 // Counts belong to the path: a document that is made again, after it was deleted in a console,
 // shows all of it at once. A number to start from takes the place of all that was counted, rolled up or not.
 func TestCreateShowsWhatThePathHasCounted(t *testing.T) {
-	t.Parallel()
-	for total, want := range map[int64]int64{0: 20, 3: 3} {
-		w := newWorld(t)
-		client := w.open(t, shards.Config{})
-		c := w.counter(t, client, "a", 5)
-		add := func(n int) {
-			for range n {
-				if err := c.Add(t.Context(), 1); err != nil {
-					t.Fatal(err)
+	virtual.Test(t, func(t *testing.T) {
+		for total, want := range map[int64]int64{0: 20, 3: 3} {
+			w := newWorld(t)
+			client := w.open(t, shards.Config{})
+			c := w.counter(t, client, "a", 5)
+			add := func(n int) {
+				for range n {
+					if err := c.Add(t.Context(), 1); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
+			add(12)
+			w.rollUp(t, "a")
+			add(8)
+			w.deleteByHand(t)
+			if err := c.Create(t.Context(), shards.CreateOptions{Shards: 7, Total: total}); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := c.Get(t.Context()); err != nil || s.Total != want || s.NumShards != 7 {
+				t.Errorf("from %d: %+v, %v; want %d at once, in 7 shards", total, s, err, want)
+			}
+			if n := len(w.counts(t, "a")); n != 7 {
+				t.Errorf("from %d: %d shards, want the 5 that there were, and 2 more", total, n)
+			}
+			w.wantRolledUp(t, want)
 		}
-		add(12)
-		w.rollUp(t, "a")
-		add(8)
-		w.deleteByHand(t)
-		if err := c.Create(t.Context(), shards.CreateOptions{Shards: 7, Total: total}); err != nil {
-			t.Fatal(err)
-		}
-		if s, err := c.Get(t.Context()); err != nil || s.Total != want || s.NumShards != 7 {
-			t.Errorf("from %d: %+v, %v; want %d at once, in 7 shards", total, s, err, want)
-		}
-		if n := len(w.counts(t, "a")); n != 7 {
-			t.Errorf("from %d: %d shards, want the 5 that there were, and 2 more", total, n)
-		}
-		w.wantRolledUp(t, want)
-	}
+	})
 }
 
 // The same beside shards that nothing has rolled up yet, such as a snippet's.
 func TestCreateBesideShards(t *testing.T) {
-	t.Parallel()
-	for total, want := range map[int64]int64{0: 42, 100: 100} {
-		w := newWorld(t)
-		for id, count := range map[string]int64{"0": 40, "7": 2} {
-			if _, err := w.fs.Doc("counters/a/shards/"+id).Set(t.Context(), map[string]any{"count": count}); err != nil {
+	virtual.Test(t, func(t *testing.T) {
+		for total, want := range map[int64]int64{0: 42, 100: 100} {
+			w := newWorld(t)
+			for id, count := range map[string]int64{"0": 40, "7": 2} {
+				if _, err := w.fs.Doc("counters/a/shards/"+id).Set(t.Context(), map[string]any{"count": count}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.counter(t, w.open(t, shards.Config{}), "b", 1)
+			c := handle(t, w.open(t, shards.Config{}), "a")
+			if err := c.Create(t.Context(), shards.CreateOptions{Shards: 2, Total: total}); err != nil {
 				t.Fatal(err)
 			}
+			if got := w.total(t, "a"); got != want {
+				t.Errorf("from %d: total %d, want %d", total, got, want)
+			}
+			w.wantRolledUp(t, want)
 		}
-		w.counter(t, w.open(t, shards.Config{}), "b", 1)
-		c := handle(t, w.open(t, shards.Config{}), "a")
-		if err := c.Create(t.Context(), shards.CreateOptions{Shards: 2, Total: total}); err != nil {
-			t.Fatal(err)
-		}
-		if got := w.total(t, "a"); got != want {
-			t.Errorf("from %d: total %d, want %d", total, got, want)
-		}
-		w.wantRolledUp(t, want)
-	}
+	})
 }
 
 // A base that holds what no base does is not gone over: what it has counted isn't known.
@@ -124,8 +127,7 @@ func TestCreateOverADamagedBase(t *testing.T) {
 		"create": func(t *testing.T, c shards.Counter) error { return c.Create(t.Context(), shards.CreateOptions{}) },
 		"add":    func(t *testing.T, c shards.Counter) error { return c.Add(t.Context(), 1) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			if _, err := w.fs.Doc("counters/a/counter_rollup/base").Set(t.Context(), map[string]any{"base": "none"}); err != nil {
 				t.Fatal(err)
@@ -153,8 +155,7 @@ func TestCreateOverADamagedBase(t *testing.T) {
 func TestCreationsAtOnce(t *testing.T) {
 	t.Parallel()
 	for left, had := range map[string]int64{"": 0, "shards/0": 7, "counter_rollup/base": 0} {
-		t.Run(left, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, left, func(t *testing.T) {
 			w := newWorld(t)
 			if left != "" {
 				data := map[string]any{"count": 7}
@@ -201,8 +202,7 @@ func TestCreationsAtOnce(t *testing.T) {
 func TestCreateLosesItsAnswer(t *testing.T) {
 	t.Parallel()
 	for _, deleted := range []bool{false, true} {
-		t.Run(fmt.Sprint("deleted ", deleted), func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fmt.Sprint("deleted ", deleted), func(t *testing.T) {
 			w := newWorld(t)
 			client := w.open(t, shards.Config{})
 			w.counter(t, client, "a", 1)
@@ -236,80 +236,83 @@ func TestCreateLosesItsAnswer(t *testing.T) {
 // A creation's answer is lost, and before it is looked for others count, and delete the counter: it
 // is not made again, with its number to start from.
 func TestACreationInDoubtMakesNoSecondLife(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	other := handle(t, w.open(t, shards.Config{}), "a")
-	w.afterLost(t, func() {
-		if err := errors.Join(other.Add(t.Context(), 5), other.Delete(t.Context(), shards.DeleteOptions{})); err != nil {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		other := handle(t, w.open(t, shards.Config{}), "a")
+		w.afterLost(t, func() {
+			if err := errors.Join(other.Add(t.Context(), 5), other.Delete(t.Context(), shards.DeleteOptions{})); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := handle(t, w.open(t, shards.Config{}), "a").Create(t.Context(), shards.CreateOptions{Total: 100}); err != nil {
 			t.Error(err)
 		}
+		w.wantNothing(t)
 	})
-	if err := handle(t, w.open(t, shards.Config{}), "a").Create(t.Context(), shards.CreateOptions{Total: 100}); err != nil {
-		t.Error(err)
-	}
-	w.wantNothing(t)
 }
 
 // The commit of a creation arrives late: the counter has been made by the next one, and deleted
 // since. It doesn't come back.
 func TestLateCreationBringsNothingBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := handle(t, w.open(t, shards.Config{}), "a")
-	release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
-		return slices.ContainsFunc(req.GetWrites(), func(w *firestorepb.Write) bool {
-			return strings.HasSuffix(w.GetUpdate().GetName(), "/counters/a")
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := handle(t, w.open(t, shards.Config{}), "a")
+		release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
+			return slices.ContainsFunc(req.GetWrites(), func(w *firestorepb.Write) bool {
+				return strings.HasSuffix(w.GetUpdate().GetName(), "/counters/a")
+			})
 		})
+		if err := c.Create(t.Context(), shards.CreateOptions{Total: 7}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := release(); err == nil {
+			t.Error("the late commit was applied")
+		}
+		if left := w.everything(t); len(left) > 0 {
+			t.Errorf("there is %v", left)
+		}
 	})
-	if err := c.Create(t.Context(), shards.CreateOptions{Total: 7}); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := release(); err == nil {
-		t.Error("the late commit was applied")
-	}
-	if left := w.everything(t); len(left) > 0 {
-		t.Errorf("there is %v", left)
-	}
 }
 
 // Numbers of shards are never inferred: a document that says none has NUM_SHARDS, however many
 // there are, until a resize.
 func TestNumShardsMissing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 0}); err != nil {
-		t.Fatal(err)
-	}
-	w.rollUp(t, "a") // which makes the document
-	c := handle(t, w.open(t, shards.Config{NumShards: 5, CacheTTL: 1}), "a")
-	add := func() {
-		t.Helper()
-		for range 40 {
-			if err := c.Add(t.Context(), 1); err != nil {
-				t.Fatal(err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 0}); err != nil {
+			t.Fatal(err)
+		}
+		w.rollUp(t, "a") // which makes the document
+		c := handle(t, w.open(t, shards.Config{NumShards: 5, CacheTTL: 1}), "a")
+		add := func() {
+			t.Helper()
+			for range 40 {
+				if err := c.Add(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-	}
-	add()
-	s, err := c.Get(t.Context())
-	if n := len(w.counts(t, "a")); err != nil || s.NumShards != 5 || n < 2 || n > 5 {
-		// 1 by chance once in 10²⁷
-		t.Errorf("%+v, %v, and %d shards were written; want 5", s, err, n)
-	}
-	if doc, err := w.fs.Doc("counters/a").Get(t.Context()); err != nil || doc.Data()["num_shards"] != nil {
-		t.Errorf("the document is %v, %v; want that it says no number", doc.Data(), err)
-	}
-	if err := c.Resize(t.Context(), 2, shards.ResizeOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	add()
-	if n := len(w.counts(t, "a")); n != 2 {
-		t.Errorf("after a resize to 2: %d shards", n)
-	}
-	w.wantRolledUp(t, 80)
+		add()
+		s, err := c.Get(t.Context())
+		if n := len(w.counts(t, "a")); err != nil || s.NumShards != 5 || n < 2 || n > 5 {
+			// 1 by chance once in 10²⁷
+			t.Errorf("%+v, %v, and %d shards were written; want 5", s, err, n)
+		}
+		if doc, err := w.fs.Doc("counters/a").Get(t.Context()); err != nil || doc.Data()["num_shards"] != nil {
+			t.Errorf("the document is %v, %v; want that it says no number", doc.Data(), err)
+		}
+		if err := c.Resize(t.Context(), 2, shards.ResizeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		add()
+		if n := len(w.counts(t, "a")); n != 2 {
+			t.Errorf("after a resize to 2: %d shards", n)
+		}
+		w.wantRolledUp(t, 80)
+	})
 }
 
 // While Create is on its way, the roll-up or an increment with AUTO_CREATE makes the counter:
@@ -317,18 +320,17 @@ func TestNumShardsMissing(t *testing.T) {
 func TestCreateBesideAnAdoption(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		adopt func(w *world)
+		adopt func(t *testing.T, w *world)
 		want  int64
 	}{
-		"roll-up": {func(w *world) { w.rollUp(t, "a") }, 10},
-		"AUTO_CREATE": {func(w *world) {
+		"roll-up": {func(t *testing.T, w *world) { w.rollUp(t, "a") }, 10},
+		"AUTO_CREATE": {func(t *testing.T, w *world) {
 			if err := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a").Add(t.Context(), 1); err != nil {
 				t.Error(err)
 			}
 		}, 11},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			for _, n := range []string{"50", "51"} {
 				if _, err := w.fs.Doc("counters/a/shards/"+n).Set(t.Context(), map[string]any{"count": 5}); err != nil {
@@ -346,7 +348,7 @@ func TestCreateBesideAnAdoption(t *testing.T) {
 			c := handle(t, w.sending(t, shards.Config{}, "BeginTransaction", func(n int) {
 				if n == 2 {
 					w.Server.SetInterceptor(nil)
-					tt.adopt(w)
+					tt.adopt(t, w)
 				}
 			}), "a")
 			if err := c.Create(t.Context(), shards.CreateOptions{Total: 1000}); !errors.Is(err, shards.ErrExists) {
@@ -361,12 +363,13 @@ func TestCreateBesideAnAdoption(t *testing.T) {
 // Whoever asks for counters that don't exist, any number of them, takes reads alone, which those
 // who ask at the same time share: there is no transaction for what is not to be made.
 func TestWhatDoesNotExistTakesNoTransaction(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.sending(t, shards.Config{}, "BeginTransaction", func(int) { t.Error("a transaction was begun") })
-	for n, named := range map[int]string{1: `add to counter "none0"`, 2: "add to 2 counters"} {
-		if _, err := client.AddAll(t.Context(), newCounters("none", n), shards.Key{}); !errors.Is(err, shards.ErrNotFound) || !strings.Contains(err.Error(), named) {
-			t.Errorf("%d counters: %v, want ErrNotFound and %s", n, err, named)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.sending(t, shards.Config{}, "BeginTransaction", func(int) { t.Error("a transaction was begun") })
+		for n, named := range map[int]string{1: `add to counter "none0"`, 2: "add to 2 counters"} {
+			if _, err := client.AddAll(t.Context(), newCounters("none", n), shards.Key{}); !errors.Is(err, shards.ErrNotFound) || !strings.Contains(err.Error(), named) {
+				t.Errorf("%d counters: %v, want ErrNotFound and %s", n, err, named)
+			}
 		}
-	}
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -186,37 +187,38 @@ func (w creditWorker) work(tally *creditTally, key shards.Key) {
 // get lost and commits arrive late or twice. What is used and what is left is 500 after each commit, nothing comes back
 // twice, and nobody is refused who had room all the time.
 func TestCredits(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	b := &creditBooks{books: w.keepBooks(t), waiting: map[*int64]bool{}}
-	b.after = func(changes []emulator.Change) { b.committed(t, changes) }
-	limit(t, w.counter(t, w.open(t, withLimit), "a", 5), credits)
-	late := w.failCommits(t, 24, 20*time.Millisecond, func(req *firestorepb.CommitRequest) bool { return false })
-	var clients []shards.Counter
-	for range 3 {
-		clients = append(clients, handle(t, w.open(t, withLimit), "a"))
-	}
-	var tally creditTally
-	var group sync.WaitGroup
-	ends := time.Now().Add(*creditsLast)
-	for n := range creditWorkers {
-		worker := creditWorker{t, rand.New(rand.NewPCG(uint64(n), 1)), b, clients}
-		group.Go(func() {
-			for i := 0; time.Now().Before(ends) && !t.Failed(); i++ {
-				worker.work(&tally, named(fmt.Sprint(n, "-", i)))
-			}
-		})
-	}
-	group.Wait()
-	late.Wait()
-	w.Server.SetInterceptor(nil)
-	for n := 0; n < 50 && b.open() > 0; n++ { // what crashed workers have sent comes yet
-		time.Sleep(20 * time.Millisecond)
-		w.rollUpLimit(t, "a") // ends what is over
-	}
-	if open := b.open(); open > 0 || b.refunded != tally.refunded.Load() || b.count != 0 {
-		t.Errorf("%d are used and %d holds open in the end; %d came back of %d", b.count, open, b.refunded, tally.refunded.Load())
-	}
-	t.Logf("%d held, %d settled, %d crashed, %d ended, %d refused, in %d commits",
-		tally.held.Load(), tally.settled.Load(), tally.crashed.Load(), tally.ended.Load(), tally.refused.Load(), b.commits)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		b := &creditBooks{books: w.keepBooks(t), waiting: map[*int64]bool{}}
+		b.after = func(changes []emulator.Change) { b.committed(t, changes) }
+		limit(t, w.counter(t, w.open(t, withLimit), "a", 5), credits)
+		late := w.failCommits(t, 24, 20*time.Millisecond, func(req *firestorepb.CommitRequest) bool { return false })
+		var clients []shards.Counter
+		for range 3 {
+			clients = append(clients, handle(t, w.open(t, withLimit), "a"))
+		}
+		var tally creditTally
+		var group sync.WaitGroup
+		ends := time.Now().Add(*creditsLast)
+		for n := range creditWorkers {
+			worker := creditWorker{t, rand.New(rand.NewPCG(uint64(n), 1)), b, clients}
+			group.Go(func() {
+				for i := 0; time.Now().Before(ends) && !t.Failed(); i++ {
+					worker.work(&tally, named(fmt.Sprint(n, "-", i)))
+				}
+			})
+		}
+		group.Wait()
+		late.Wait()
+		w.Server.SetInterceptor(nil)
+		for n := 0; n < 50 && b.open() > 0; n++ { // what crashed workers have sent comes yet
+			time.Sleep(20 * time.Millisecond)
+			w.rollUpLimit(t, "a") // ends what is over
+		}
+		if open := b.open(); open > 0 || b.refunded != tally.refunded.Load() || b.count != 0 {
+			t.Errorf("%d are used and %d holds open in the end; %d came back of %d", b.count, open, b.refunded, tally.refunded.Load())
+		}
+		t.Logf("%d held, %d settled, %d crashed, %d ended, %d refused, in %d commits",
+			tally.held.Load(), tally.settled.Load(), tally.crashed.Load(), tally.ended.Load(), tally.refused.Load(), b.commits)
+	})
 }

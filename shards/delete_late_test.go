@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -31,8 +32,7 @@ func TestDeletionCutShortAnywhere(t *testing.T) {
 		{600, 3, false, "deleted"}, {600, 3, false, "cleaned up"}, {600, 3, true, "deleted"}, {600, 3, true, "cleaned up"},
 		{600, 3, false, "made again"}, {600, 3, true, "made again"}, {3, 1000, false, "cleaned up"}, {3, 3, false, "made again"},
 	} {
-		t.Run(fmt.Sprint(s), func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fmt.Sprint(s), func(t *testing.T) {
 			for cut := 0; ; cut++ {
 				w := newWorld(t)
 				cfg := shards.Config{AutoCreate: true, Place: shards.Place{Hosted: s.hosted}}
@@ -136,8 +136,7 @@ func deletes(end string) func(*firestorepb.CommitRequest) bool {
 func TestLateStepOfADeletionSparesTheSuccessor(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]string{"the mark": "/counters/a", "a part": "/shards/99", "the last": "/counter_rollup/base"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			client := w.open(t, shards.Config{})
 			c := w.counter(t, client, "a", 1000)
@@ -210,8 +209,7 @@ func TestLateCommitsBringNothingBack(t *testing.T) {
 			},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			w.counter(t, w.open(t, shards.Config{}), "a", 3)
 			w.rollUp(t, "a")
@@ -240,8 +238,7 @@ func TestTwoDeletionsSpareTheSuccessor(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
 		for step := 2; step < 5; step++ {
-			t.Run(fmt.Sprint("lost ", lost, " step ", step), func(t *testing.T) {
-				t.Parallel()
+			virtual.Run(t, fmt.Sprint("lost ", lost, " step ", step), func(t *testing.T) {
 				w := newWorld(t)
 				other := handle(t, w.open(t, shards.Config{}), "a")
 				w.counter(t, w.open(t, shards.Config{}), "a", 700)
@@ -287,35 +284,36 @@ func TestTwoDeletionsSpareTheSuccessor(t *testing.T) {
 // A shard that a client makes by itself after the mark is of the next life, and stays. What was there before goes, also
 // members of a field that only another revision has.
 func TestShardMadeBesideADeletion(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.counter(t, w.open(t, shards.Config{}), "a", 3)
-	w.populate(t, 600)
-	if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 1, "hearts": 1}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.fs.Doc("counters/a/hearts_members/old").Set(t.Context(), map[string]any{"member": "old"}); err != nil {
-		t.Fatal(err)
-	}
-	steps := 0
-	c := handle(t, w.sending(t, shards.Config{}, "Commit", func(n int) {
-		if steps++; n != 2 {
-			return
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.counter(t, w.open(t, shards.Config{}), "a", 3)
+		w.populate(t, 600)
+		if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 1, "hearts": 1}); err != nil {
+			t.Fatal(err)
 		}
-		if _, err := w.fs.Doc("counters/a/shards/10").Set(t.Context(), map[string]any{"count": 1, "hearts": 1}); err != nil {
-			t.Error(err)
+		if _, err := w.fs.Doc("counters/a/hearts_members/old").Set(t.Context(), map[string]any{"member": "old"}); err != nil {
+			t.Fatal(err)
 		}
-		if _, err := w.fs.Doc("counters/a/hearts_members/young").Set(t.Context(), map[string]any{"member": "young", "shard": "10"}); err != nil {
-			t.Error(err)
+		steps := 0
+		c := handle(t, w.sending(t, shards.Config{}, "Commit", func(n int) {
+			if steps++; n != 2 {
+				return
+			}
+			if _, err := w.fs.Doc("counters/a/shards/10").Set(t.Context(), map[string]any{"count": 1, "hearts": 1}); err != nil {
+				t.Error(err)
+			}
+			if _, err := w.fs.Doc("counters/a/hearts_members/young").Set(t.Context(), map[string]any{"member": "young", "shard": "10"}); err != nil {
+				t.Error(err)
+			}
+		}), "a")
+		if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
+			t.Fatal(err)
 		}
-	}), "a")
-	if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if steps < 3 {
-		t.Errorf("%d steps: the test shows nothing", steps)
-	}
-	if left := slices.Sorted(maps.Keys(w.everything(t))); !slices.Equal(left, []string{"hearts_members/young", "shards/10"}) {
-		t.Errorf("left: %v", left)
-	}
+		if steps < 3 {
+			t.Errorf("%d steps: the test shows nothing", steps)
+		}
+		if left := slices.Sorted(maps.Keys(w.everything(t))); !slices.Equal(left, []string{"hearts_members/young", "shards/10"}) {
+			t.Errorf("left: %v", left)
+		}
+	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/testbed/freeport"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -65,48 +66,49 @@ func first[V any](seq func(func(V, error) bool)) error {
 // Whoever forgets to take a counter from a client, has closed it or has cancelled the call, hears
 // of just that from every method.
 func TestErrorsOfEveryMethod(t *testing.T) {
-	t.Parallel()
-	for name, call := range called(nil, shards.Counter{}) {
-		if err := call(t.Context()); !errors.Is(err, shards.ErrInvalidID) || !strings.Contains(err.Error(), "zero value; Client.Counter makes one") {
-			t.Errorf("%s of the zero Counter: %v", name, err)
+	virtual.Test(t, func(t *testing.T) {
+		for name, call := range called(nil, shards.Counter{}) {
+			if err := call(t.Context()); !errors.Is(err, shards.ErrInvalidID) || !strings.Contains(err.Error(), "zero value; Client.Counter makes one") {
+				t.Errorf("%s of the zero Counter: %v", name, err)
+			}
 		}
-	}
-	client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}, AutoCreate: true, ReadCache: time.Hour}, option.WithGRPCConn(emulator.Start(t).Conn(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	counter, err := client.Counter("x")
-	if err == nil {
-		err = counter.Add(t.Context(), 1)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for name, call := range called(client, counter) {
-		if _, _, err := counter.Cached(t.Context()); err != nil { // known: what needs no read hears of it, too
+		client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}, AutoCreate: true, ReadCache: time.Hour}, option.WithGRPCConn(virtual.Start(t).Conn()))
+		if err != nil {
 			t.Fatal(err)
 		}
-		err := call(ctx)
-		if name == "Watch" {
-			if err != nil { // a loop that is ended just ends
+		counter, err := client.Counter("x")
+		if err == nil {
+			err = counter.Add(t.Context(), 1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for name, call := range called(client, counter) {
+			if _, _, err := counter.Cached(t.Context()); err != nil { // known: what needs no read hears of it, too
+				t.Fatal(err)
+			}
+			err := call(ctx)
+			if name == "Watch" {
+				if err != nil { // a loop that is ended just ends
+					t.Errorf("%s with a context that is cancelled: %v", name, err)
+				}
+				continue
+			}
+			if !errors.Is(err, context.Canceled) || !strings.HasSuffix(err.Error(), ": context canceled") || strings.Contains(err.Error(), "busy") {
 				t.Errorf("%s with a context that is cancelled: %v", name, err)
 			}
-			continue
 		}
-		if !errors.Is(err, context.Canceled) || !strings.HasSuffix(err.Error(), ": context canceled") || strings.Contains(err.Error(), "busy") {
-			t.Errorf("%s with a context that is cancelled: %v", name, err)
+		if err := client.Close(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := client.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for name, call := range called(client, counter) {
-		if err := call(t.Context()); !errors.Is(err, shards.ErrClosed) {
-			t.Errorf("%s of a closed client: %v", name, err)
+		for name, call := range called(client, counter) {
+			if err := call(t.Context()); !errors.Is(err, shards.ErrClosed) {
+				t.Errorf("%s of a closed client: %v", name, err)
+			}
 		}
-	}
+	})
 }
 
 // unheard are the calls of a client of an address at which nothing listens. It is called before t.Parallel:
@@ -216,13 +218,14 @@ func TestSettingsBelowZero(t *testing.T) {
 
 // An increment must make no document of the app's own.
 func TestHostedCountersAreNotMadeByIncrements(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p", Hosted: true}, AutoCreate: true}, option.WithGRPCConn(w.Conn(t)))
-	if err == nil {
-		client.Close()
-	}
-	if !errors.Is(err, shards.ErrHosted) || !strings.Contains(err.Error(), "AutoCreate") {
-		t.Errorf("%v, want ErrHosted, and why", err)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p", Hosted: true}, AutoCreate: true}, option.WithGRPCConn(w.Conn()))
+		if err == nil {
+			client.Close()
+		}
+		if !errors.Is(err, shards.ErrHosted) || !strings.Contains(err.Error(), "AutoCreate") {
+			t.Errorf("%v, want ErrHosted, and why", err)
+		}
+	})
 }

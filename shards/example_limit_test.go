@@ -12,6 +12,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -56,32 +57,33 @@ func ExampleCounter_SetLimit() {
 // The first take of a user's day makes everything, with five writes, and those that come at the same time exceed
 // nothing. Each later one is two.
 func TestQuotaOfADay(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	cfg := shards.Config{Place: shards.Place{Fields: "used=limit(3)"}, AutoCreate: true, NumShards: 1}
-	for day, crowd := range map[string]int{"quiet": 1, "busy": 8} {
-		var taken, refused atomic.Int64
-		var group sync.WaitGroup
-		w.Server.ResetStats()
-		for n := range crowd {
-			client := w.open(t, cfg)
-			group.Go(func() {
-				switch err := spend(t.Context(), client, "ada", day, shards.Key{Value: fmt.Sprint(n)}); {
-				case err == nil:
-					taken.Add(1)
-				case errors.Is(err, shards.ErrLimit):
-					refused.Add(1)
-				default:
-					t.Error(err)
-				}
-			})
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		cfg := shards.Config{Place: shards.Place{Fields: "used=limit(3)"}, AutoCreate: true, NumShards: 1}
+		for day, crowd := range map[string]int{"quiet": 1, "busy": 8} {
+			var taken, refused atomic.Int64
+			var group sync.WaitGroup
+			w.Server.ResetStats()
+			for n := range crowd {
+				client := w.open(t, cfg)
+				group.Go(func() {
+					switch err := spend(t.Context(), client, "ada", day, shards.Key{Value: fmt.Sprint(n)}); {
+					case err == nil:
+						taken.Add(1)
+					case errors.Is(err, shards.ErrLimit):
+						refused.Add(1)
+					default:
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+			if taken.Load() != int64(min(crowd, 3)) || taken.Load()+refused.Load() != int64(crowd) {
+				t.Errorf("%s: %d taken, %d refused", day, taken.Load(), refused.Load())
+			}
+			if writes := w.Server.Stats().Writes; day == "quiet" && writes > 5 {
+				t.Errorf("%d writes, want 5", writes)
+			}
 		}
-		group.Wait()
-		if taken.Load() != int64(min(crowd, 3)) || taken.Load()+refused.Load() != int64(crowd) {
-			t.Errorf("%s: %d taken, %d refused", day, taken.Load(), refused.Load())
-		}
-		if writes := w.Server.Stats().Writes; day == "quiet" && writes > 5 {
-			t.Errorf("%d writes, want 5", writes)
-		}
-	}
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -75,8 +76,7 @@ func wantEnded(t *testing.T, err error) {
 func TestHold(t *testing.T) {
 	t.Parallel()
 	for _, limited := range []bool{true, false} {
-		t.Run(fmt.Sprint(limited), func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fmt.Sprint(limited), func(t *testing.T) {
 			w := newWorld(t)
 			c := w.counter(t, w.open(t, map[bool]shards.Config{true: withLimit}[limited]), "a", 2)
 			if limited {
@@ -115,13 +115,15 @@ func TestHold(t *testing.T) {
 			}
 		})
 	}
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, withLimit), "a", 2)
-	for _, d := range []time.Duration{-1, 0, shards.MinHold - 1, shards.MaxHold + 1} {
-		if _, _, err := c.Hold(t.Context(), "total", "u", d); !errors.Is(err, shards.ErrInvalidHold) {
-			t.Errorf("%v: %v, want ErrInvalidHold", d, err)
+	virtual.Run(t, "lengths", func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, withLimit), "a", 2)
+		for _, d := range []time.Duration{-1, 0, shards.MinHold - 1, shards.MaxHold + 1} {
+			if _, _, err := c.Hold(t.Context(), "total", "u", d); !errors.Is(err, shards.ErrInvalidHold) {
+				t.Errorf("%v: %v, want ErrInvalidHold", d, err)
+			}
 		}
-	}
+	})
 }
 
 // The only seat is held, and that is over. Somebody ends the hold after another has seen that there is no room, and
@@ -129,8 +131,7 @@ func TestHold(t *testing.T) {
 func TestAHoldIsEndedBeforeARefusal(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]map[string]int64{"by sums": {"total": 1}, "by all shards": {"total": 1, "likes": -1}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			cfg := shards.Config{Place: shards.Place{Fields: "total=limit(),likes=limit()"}}
 			other := w.counter(t, w.open(t, cfg), "a", 1)
@@ -159,53 +160,54 @@ func TestAHoldIsEndedBeforeARefusal(t *testing.T) {
 
 // Who confirms stays, whatever the time; so does who joins.
 func TestConfirm(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, withLimit), "a", 2)
-	limit(t, c, 2)
-	confirm := func(member string) error { return c.Confirm(t.Context(), "total", member) }
-	held(t, c, "u")
-	held(t, c, "v")
-	for range 2 {
-		if err := confirm("u"); err != nil {
-			t.Fatal(err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, withLimit), "a", 2)
+		limit(t, c, 2)
+		confirm := func(member string) error { return c.Confirm(t.Context(), "total", member) }
+		held(t, c, "u")
+		held(t, c, "v")
+		for range 2 {
+			if err := confirm("u"); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if join(t, c, "v") {
-		t.Error("v is counted twice")
-	}
-	for _, member := range []string{"u", "v"} {
-		if m, there, err := c.Joined(t.Context(), "total", member); err != nil || !there || !m.Until.IsZero() {
-			t.Errorf("%+v, %t, %v: want it there for good", m, there, err)
+		if join(t, c, "v") {
+			t.Error("v is counted twice")
 		}
-	}
-	if holds, left := w.entries(t); len(holds) > 0 || left != 2 {
-		t.Errorf("entries of %v, and %d that are left", holds, left)
-	}
-	if again, until, err := c.Hold(t.Context(), "total", "u", time.Minute); again || !until.IsZero() || err != nil {
-		t.Errorf("who is there for good is held: %t until %v, %v", again, until, err)
-	}
-	leave(t, c, "u")
-	wantEnded(t, confirm("u"))
-	if !held(t, c, "u") { // its entry was left
-		t.Error("u is not held again")
-	}
-	leave(t, c, "u") // its entry names a time
-	if !held(t, c, "u") {
-		t.Error("u is not held again")
-	}
-	leave(t, c, "u")
-	heldBriefly(t, c, "u")
-	if !held(t, c, "u") { // in place of its own
-		t.Error("u is not held again")
-	}
-	leave(t, c, "u")
-	heldBriefly(t, c, "u")
-	if !join(t, c, "u") {
-		t.Error("u doesn't join in place of its hold")
-	}
-	w.wantMembers(t, c, "u", "v")
-	w.shares(t, "a")
+		for _, member := range []string{"u", "v"} {
+			if m, there, err := c.Joined(t.Context(), "total", member); err != nil || !there || !m.Until.IsZero() {
+				t.Errorf("%+v, %t, %v: want it there for good", m, there, err)
+			}
+		}
+		if holds, left := w.entries(t); len(holds) > 0 || left != 2 {
+			t.Errorf("entries of %v, and %d that are left", holds, left)
+		}
+		if again, until, err := c.Hold(t.Context(), "total", "u", time.Minute); again || !until.IsZero() || err != nil {
+			t.Errorf("who is there for good is held: %t until %v, %v", again, until, err)
+		}
+		leave(t, c, "u")
+		wantEnded(t, confirm("u"))
+		if !held(t, c, "u") { // its entry was left
+			t.Error("u is not held again")
+		}
+		leave(t, c, "u") // its entry names a time
+		if !held(t, c, "u") {
+			t.Error("u is not held again")
+		}
+		leave(t, c, "u")
+		heldBriefly(t, c, "u")
+		if !held(t, c, "u") { // in place of its own
+			t.Error("u is not held again")
+		}
+		leave(t, c, "u")
+		heldBriefly(t, c, "u")
+		if !join(t, c, "u") {
+			t.Error("u doesn't join in place of its hold")
+		}
+		w.wantMembers(t, c, "u", "v")
+		w.shares(t, "a")
+	})
 }
 
 // isHold, isConfirmation and isEnd tell commits by their writes.
@@ -244,8 +246,7 @@ func TestHoldsUnderFaults(t *testing.T) {
 		"lost": {lost}, "down": {down}, "contended": {contended}, "all": {down, contended, down, lost},
 	} {
 		for what, is := range map[string]func(*firestorepb.CommitRequest) bool{"hold": isHold, "confirm": isConfirmation, "end": isEnd} {
-			t.Run(what+" "+name, func(t *testing.T) {
-				t.Parallel()
+			virtual.Run(t, what+" "+name, func(t *testing.T) {
 				w := newWorld(t)
 				c := w.counter(t, w.open(t, withLimit), "a", 2)
 				limit(t, c, 2)
@@ -297,7 +298,7 @@ func (w *world) late(t *testing.T, is func(*firestorepb.CommitRequest) bool, eve
 		if first.Load() == nil {
 			t.Fatal("there was no such commit")
 		}
-		if _, err := firestorepb.NewFirestoreClient(w.Conn(t)).Commit(t.Context(), first.Load()); err == nil {
+		if _, err := firestorepb.NewFirestoreClient(w.Conn()).Commit(t.Context(), first.Load()); err == nil {
 			t.Error("a late commit is applied")
 		}
 	}
@@ -321,8 +322,7 @@ func TestALateHold(t *testing.T) {
 		},
 	} {
 		for _, limited := range []bool{true, false} { // without a limit the entry alone is in its way
-			t.Run(fmt.Sprintf("%s, limited %t", name, limited), func(t *testing.T) {
-				t.Parallel()
+			virtual.Run(t, fmt.Sprintf("%s, limited %t", name, limited), func(t *testing.T) {
 				w := newWorld(t)
 				cfg := map[bool]shards.Config{true: withLimit}[limited]
 				c := w.counter(t, w.open(t, cfg), "a", 1)
@@ -361,226 +361,232 @@ func TestALateHold(t *testing.T) {
 // A confirmation whose answer is lost arrives late: after the member was told that the seat is gone, it
 // doesn't keep it, nor a later hold of the same member.
 func TestALateConfirmation(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, withLimit), "a", 1)
-	limit(t, c, 1)
-	_, until, err := c.HoldBriefly(t.Context(), "u", time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, arrives := w.late(t, isConfirmation, func(req *firestorepb.CommitRequest) bool { return isConfirmation(req) })
-	for again := true; again; again = errors.Is(err, shards.ErrUnknown) {
-		err = c.Confirm(t.Context(), "total", "u")
-	}
-	if wantEnded(t, err); time.Now().Before(until) {
-		t.Error("that was before the time was over")
-	}
-	arrives()
-	w.wantMembers(t, c)
-	if !held(t, c, "u") {
-		t.Error("u is not held again")
-	}
-	arrives()
-	if m, there, err := c.Joined(t.Context(), "total", "u"); err != nil || !there || m.Until.IsZero() {
-		t.Errorf("%+v, %t, %v: want it held", m, there, err)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, withLimit), "a", 1)
+		limit(t, c, 1)
+		_, until, err := c.HoldBriefly(t.Context(), "u", time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, arrives := w.late(t, isConfirmation, func(req *firestorepb.CommitRequest) bool { return isConfirmation(req) })
+		for again := true; again; again = errors.Is(err, shards.ErrUnknown) {
+			err = c.Confirm(t.Context(), "total", "u")
+		}
+		if wantEnded(t, err); time.Now().Before(until) {
+			t.Error("that was before the time was over")
+		}
+		arrives()
+		w.wantMembers(t, c)
+		if !held(t, c, "u") {
+			t.Error("u is not held again")
+		}
+		arrives()
+		if m, there, err := c.Joined(t.Context(), "total", "u"); err != nil || !there || m.Until.IsZero() {
+			t.Errorf("%+v, %t, %v: want it held", m, there, err)
+		}
+	})
 }
 
 // What ends a hold arrives late, and doesn't end a later one.
 func TestALateEnd(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, withLimit), "a", 1)
-	limit(t, c, 1)
-	heldBriefly(t, c, "u")
-	_, arrives := w.late(t, isEnd, func(*firestorepb.CommitRequest) bool { return false })
-	wantEnded(t, c.Confirm(t.Context(), "total", "u"))
-	arrives()
-	if !held(t, c, "u") {
-		t.Error("u is not held again")
-	}
-	arrives()
-	w.wantMembers(t, c, "u")
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, withLimit), "a", 1)
+		limit(t, c, 1)
+		heldBriefly(t, c, "u")
+		_, arrives := w.late(t, isEnd, func(*firestorepb.CommitRequest) bool { return false })
+		wantEnded(t, c.Confirm(t.Context(), "total", "u"))
+		arrives()
+		if !held(t, c, "u") {
+			t.Error("u is not held again")
+		}
+		arrives()
+		w.wantMembers(t, c, "u")
+	})
 }
 
 // A crowd of several processes holds, confirms, leaves and joins, some holds are over at once, answers get
 // lost, and commits arrive late. No shard ever counts more than its share, the counter holds its members
 // alone, who is told that the seat is its own keeps it, and who is refused had no room.
 func TestHoldsOfACrowd(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	maker := w.counter(t, w.open(t, withLimit), "a", 3)
-	limit(t, maker, 8)
-	w.Server.OnCommit(func(changes []emulator.Change) {
-		for _, c := range changes {
-			fields := c.New.GetFields()
-			if share, limited := fields["share(total)"]; strings.Contains(c.Name, "/shards/") && limited {
-				count, members := fields["total"].GetIntegerValue(), fields["members(total)"].GetIntegerValue()
-				if count > share.GetIntegerValue() || members < 0 || members != count {
-					t.Errorf("%s holds %v", c.Name, fields)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		maker := w.counter(t, w.open(t, withLimit), "a", 3)
+		limit(t, maker, 8)
+		w.Server.OnCommit(func(changes []emulator.Change) {
+			for _, c := range changes {
+				fields := c.New.GetFields()
+				if share, limited := fields["share(total)"]; strings.Contains(c.Name, "/shards/") && limited {
+					count, members := fields["total"].GetIntegerValue(), fields["members(total)"].GetIntegerValue()
+					if count > share.GetIntegerValue() || members < 0 || members != count {
+						t.Errorf("%s holds %v", c.Name, fields)
+					}
 				}
 			}
+		})
+		late := w.failCommits(t, 12, 40*time.Millisecond, nil)
+		var mu sync.Mutex
+		keeps := map[string]bool{} // :: member → whether it was told last that the seat is its own
+		var refused, ended, confirmed atomic.Int64
+		var group sync.WaitGroup
+		for process := range 3 {
+			c := handle(t, w.open(t, withLimit), "a")
+			for caller := range 5 {
+				group.Go(func() {
+					member := fmt.Sprintf("member-%d-%d", process, caller)
+					for range 8 {
+						d := brief
+						if rand.IntN(2) == 0 {
+							d = time.Minute
+						}
+						known := false
+						for !known {
+							var err error
+							switch rand.IntN(6) {
+							case 0, 1:
+								_, _, err = c.HoldBriefly(t.Context(), member, d)
+							case 2, 3:
+								if err = c.Confirm(t.Context(), "total", member); err == nil {
+									confirmed.Add(1)
+									mu.Lock()
+									keeps[member] = true
+									mu.Unlock()
+								}
+							case 4:
+								if _, err = c.Join(t.Context(), "total", member); err == nil {
+									mu.Lock()
+									keeps[member] = true
+									mu.Unlock()
+								}
+							default:
+								mu.Lock()
+								delete(keeps, member) // also where the answer is lost
+								mu.Unlock()
+								for again := true; again; again = err != nil {
+									_, err = c.Leave(t.Context(), "total", member)
+								}
+							}
+							switch {
+							case errors.Is(err, shards.ErrLimit):
+								refused.Add(1)
+							case errors.Is(err, shards.ErrHoldEnded):
+								ended.Add(1)
+								mu.Lock()
+								if keeps[member] {
+									t.Errorf("%s was told that its seat is its own, and then that it is gone", member)
+								}
+								mu.Unlock()
+							case err != nil && !errors.Is(err, shards.ErrBusy) && !errors.Is(err, shards.ErrUnknown):
+								t.Error(err)
+							}
+							known = err == nil || !errors.Is(err, shards.ErrUnknown)
+						}
+					}
+				})
+			}
 		}
+		group.Wait()
+		late.Wait()
+		w.Server.SetInterceptor(nil)
+		time.Sleep(brief)
+		w.rollUpLimit(t, "a") // ends what is over
+		var members int64
+		for m, err := range maker.Members(t.Context(), "total") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if members++; m.Until.IsZero() != keeps[m.Member] && m.Until.IsZero() {
+				t.Logf("%s is there, and its process wasn't told", m.Member)
+			}
+			if !m.Until.IsZero() && time.Now().After(m.Until.Add(time.Second)) {
+				t.Errorf("%s is held until %v", m.Member, m.Until)
+			}
+			delete(keeps, m.Member)
+		}
+		for member := range keeps {
+			t.Errorf("%s was told that its seat is its own, and has none", member)
+		}
+		w.wantSum(t, "a", members)
+		t.Logf("%d confirmed, %d refused, %d ended, %d are there", confirmed.Load(), refused.Load(), ended.Load(), members)
 	})
-	late := w.failCommits(t, 12, 40*time.Millisecond, nil)
-	var mu sync.Mutex
-	keeps := map[string]bool{} // :: member → whether it was told last that the seat is its own
-	var refused, ended, confirmed atomic.Int64
-	var group sync.WaitGroup
-	for process := range 3 {
-		c := handle(t, w.open(t, withLimit), "a")
-		for caller := range 5 {
-			group.Go(func() {
-				member := fmt.Sprintf("member-%d-%d", process, caller)
-				for range 8 {
-					d := brief
-					if rand.IntN(2) == 0 {
-						d = time.Minute
-					}
-					known := false
-					for !known {
-						var err error
-						switch rand.IntN(6) {
-						case 0, 1:
-							_, _, err = c.HoldBriefly(t.Context(), member, d)
-						case 2, 3:
-							if err = c.Confirm(t.Context(), "total", member); err == nil {
-								confirmed.Add(1)
-								mu.Lock()
-								keeps[member] = true
-								mu.Unlock()
-							}
-						case 4:
-							if _, err = c.Join(t.Context(), "total", member); err == nil {
-								mu.Lock()
-								keeps[member] = true
-								mu.Unlock()
-							}
-						default:
-							mu.Lock()
-							delete(keeps, member) // also where the answer is lost
-							mu.Unlock()
-							for again := true; again; again = err != nil {
-								_, err = c.Leave(t.Context(), "total", member)
-							}
-						}
-						switch {
-						case errors.Is(err, shards.ErrLimit):
-							refused.Add(1)
-						case errors.Is(err, shards.ErrHoldEnded):
-							ended.Add(1)
-							mu.Lock()
-							if keeps[member] {
-								t.Errorf("%s was told that its seat is its own, and then that it is gone", member)
-							}
-							mu.Unlock()
-						case err != nil && !errors.Is(err, shards.ErrBusy) && !errors.Is(err, shards.ErrUnknown):
-							t.Error(err)
-						}
-						known = err == nil || !errors.Is(err, shards.ErrUnknown)
-					}
-				}
-			})
-		}
-	}
-	group.Wait()
-	late.Wait()
-	w.Server.SetInterceptor(nil)
-	time.Sleep(brief)
-	w.rollUpLimit(t, "a") // ends what is over
-	var members int64
-	for m, err := range maker.Members(t.Context(), "total") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if members++; m.Until.IsZero() != keeps[m.Member] && m.Until.IsZero() {
-			t.Logf("%s is there, and its process wasn't told", m.Member)
-		}
-		if !m.Until.IsZero() && time.Now().After(m.Until.Add(time.Second)) {
-			t.Errorf("%s is held until %v", m.Member, m.Until)
-		}
-		delete(keeps, m.Member)
-	}
-	for member := range keeps {
-		t.Errorf("%s was told that its seat is its own, and has none", member)
-	}
-	w.wantSum(t, "a", members)
-	t.Logf("%d confirmed, %d refused, %d ended, %d are there", confirmed.Load(), refused.Load(), ended.Load(), members)
 }
 
 // A hold that is over while those that were over before are ended: the next look ends it.
 func TestAHoldIsOverWhileOthersEnd(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, withLimit), "a", 1)
-	limit(t, c, 2)
-	heldBriefly(t, c, "u")
-	_, until, err := c.HoldBriefly(t.Context(), "v", 1500*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := false
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		if isEnd(req) && !seen {
-			seen = true
-			time.Sleep(time.Until(until) + 50*time.Millisecond)
-		}
-		return emulator.Verdict{}
-	})
-	client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=limit()"}}, option.WithGRPCConn(w.Conn(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	for range 2 {
-		if _, err := client.ReconcileAll(t.Context(), rollup.ReconcileOptions{}); err != nil {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, withLimit), "a", 1)
+		limit(t, c, 2)
+		heldBriefly(t, c, "u")
+		_, until, err := c.HoldBriefly(t.Context(), "v", 1500*time.Millisecond)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if !seen {
-		t.Fatal("nothing was ended")
-	}
-	w.wantMembers(t, c)
+		seen := false
+		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			if isEnd(req) && !seen {
+				seen = true
+				time.Sleep(time.Until(until) + 50*time.Millisecond)
+			}
+			return emulator.Verdict{}
+		})
+		client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=limit()"}}, option.WithGRPCConn(w.Conn()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		for range 2 {
+			if _, err := client.ReconcileAll(t.Context(), rollup.ReconcileOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !seen {
+			t.Fatal("nothing was ended")
+		}
+		w.wantMembers(t, c)
+	})
 }
 
 // What was restored without its entries is found by its memberships.
 func TestHoldsWithoutEntries(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, withLimit), "a", 2)
-	limit(t, c, 2)
-	heldBriefly(t, c, "u")
-	held(t, c, "v")
-	docs, err := w.fs.CollectionGroup("counter_requests").Documents(t.Context()).GetAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, doc := range docs {
-		if _, err := doc.Ref.Delete(t.Context()); err != nil {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, withLimit), "a", 2)
+		limit(t, c, 2)
+		heldBriefly(t, c, "u")
+		held(t, c, "v")
+		docs, err := w.fs.CollectionGroup("counter_requests").Documents(t.Context()).GetAll()
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	w.rollUpLimit(t, "a")
-	w.wantMembers(t, c, "v")
-	if err := c.Confirm(t.Context(), "total", "v"); err != nil {
-		t.Fatal(err)
-	}
-	w.wantMembers(t, c, "v")
+		for _, doc := range docs {
+			if _, err := doc.Ref.Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.rollUpLimit(t, "a")
+		w.wantMembers(t, c, "v")
+		if err := c.Confirm(t.Context(), "total", "v"); err != nil {
+			t.Fatal(err)
+		}
+		w.wantMembers(t, c, "v")
+	})
 }
 
 // Something else has taken off the shards what a member holds: its hold stays, and refuses nobody else with
 // an error.
 func TestHoldsOfShardsThatSomethingElseWrote(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, withLimit), "a", 1)
-	limit(t, c, 1)
-	heldBriefly(t, c, "u")
-	if _, err := w.fs.Doc("counters/a/shards/total~0").Update(t.Context(), []firestore.Update{{FieldPath: firestore.FieldPath{"members(total)"}, Value: 0}}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := c.Join(t.Context(), "total", "v")
-	wantLimit(t, err, 0)
-	w.wantMembers(t, c, "u")
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, withLimit), "a", 1)
+		limit(t, c, 1)
+		heldBriefly(t, c, "u")
+		if _, err := w.fs.Doc("counters/a/shards/total~0").Update(t.Context(), []firestore.Update{{FieldPath: firestore.FieldPath{"members(total)"}, Value: 0}}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Join(t.Context(), "total", "v")
+		wantLimit(t, err, 0)
+		w.wantMembers(t, c, "u")
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -32,7 +33,7 @@ func (w *world) before(do func()) {
 // afterLost does something after the next commit was applied, whose answer gets lost, and before
 // anything follows it.
 func (w *world) afterLost(t *testing.T, do func()) {
-	direct := firestorepb.NewFirestoreClient(w.Conn(t))
+	direct := firestorepb.NewFirestoreClient(w.Conn())
 	w.Server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 		w.Server.SetInterceptor(nil)
 		if _, err := direct.Commit(ctx, req); err != nil {
@@ -46,16 +47,12 @@ func (w *world) afterLost(t *testing.T, do func()) {
 // asking opens a client, and does something before each of its queries of one kind.
 func (w *world) asking(t *testing.T, cfg shards.Config, method string, do func()) *shards.Client {
 	t.Helper()
-	conn, err := w.Server.Connect(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, called string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	conn := w.Conn(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, called string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		if strings.HasSuffix(called, "/"+method) {
 			do()
 		}
 		return streamer(ctx, desc, cc, called, opts...)
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
 	cfg.Project = "p"
 	client, err := shards.Open(t.Context(), cfg, option.WithGRPCConn(conn))
 	if err != nil {
@@ -69,7 +66,7 @@ func (w *world) asking(t *testing.T, cfg shards.Config, method string, do func()
 func (w *world) calling(t *testing.T, cfg shards.Config, method string, do func(n int, call func() error) error) *shards.Client {
 	t.Helper()
 	n := 0
-	conn, err := w.Server.Connect(grpc.WithUnaryInterceptor(func(ctx context.Context, called string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	conn := w.Conn(grpc.WithUnaryInterceptor(func(ctx context.Context, called string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		call := func() error { return invoke(ctx, called, req, reply, cc, opts...) }
 		if !strings.HasSuffix(called, "/"+method) {
 			return call()
@@ -77,10 +74,6 @@ func (w *world) calling(t *testing.T, cfg shards.Config, method string, do func(
 		n++
 		return do(n, call)
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
 	cfg.Project = "p"
 	client, err := shards.Open(t.Context(), cfg, option.WithGRPCConn(conn))
 	if err != nil {
@@ -122,105 +115,109 @@ func (w *world) inc(t *testing.T, shard string, by int64) {
 
 // A reset whose answer is lost is not done again: what is counted after it stays.
 func TestResetLosesItsAnswer(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
-	w.inc(t, "0", 5)
-	w.afterLost(t, func() { w.inc(t, "1", 3) })
-	if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.wantSum(t, "a", 3)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+		w.inc(t, "0", 5)
+		w.afterLost(t, func() { w.inc(t, "1", 3) })
+		if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.wantSum(t, "a", 3)
+	})
 }
 
 // A command that comes between what another one has read and its commit: the other one looks again.
 func TestCommandBesideACommand(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := w.counter(t, client, "a", 2)
-	rebase := func(total int64) {
-		if err := handle(t, client, "a").Rebase(t.Context(), total); err != nil {
-			t.Error(err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		c := w.counter(t, client, "a", 2)
+		rebase := func(total int64) {
+			if err := handle(t, client, "a").Rebase(t.Context(), total); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	w.before(func() { rebase(100) })
-	if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.wantSum(t, "a", 0)
-	if got := w.total(t, "a"); got != 0 {
-		t.Errorf("total %d, want 0", got)
-	}
+		w.before(func() { rebase(100) })
+		if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.wantSum(t, "a", 0)
+		if got := w.total(t, "a"); got != 0 {
+			t.Errorf("total %d, want 0", got)
+		}
+	})
 }
 
 // Increments that come between a move's read and its commit are moved too, or go to a shard that
 // stays.
 func TestIncrementsBesideAMove(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
-	late := handle(t, w.open(t, shards.Config{}), "a")
-	w.inc(t, "1", 5)
-	var group sync.WaitGroup
-	want := int64(37)
-	add := func() {
-		for range 16 {
-			group.Go(func() {
-				if err := late.Add(t.Context(), 1); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-	}
-	add()
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		removes := func(w *firestorepb.Write) bool { return strings.HasSuffix(w.GetDelete(), "/shards/1") }
-		if slices.ContainsFunc(req.GetWrites(), removes) {
-			w.Server.SetInterceptor(nil)
-			add()
-			// A client that only knows shards has to wait, or else is counted.
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
-			if _, err := w.fs.Doc("counters/a/shards/1").Update(ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(3)}}); err == nil {
-				want += 3
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+		late := handle(t, w.open(t, shards.Config{}), "a")
+		w.inc(t, "1", 5)
+		var group sync.WaitGroup
+		want := int64(37)
+		add := func() {
+			for range 16 {
+				group.Go(func() {
+					if err := late.Add(t.Context(), 1); err != nil {
+						t.Error(err)
+					}
+				})
 			}
 		}
-		return emulator.Verdict{}
+		add()
+		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			removes := func(w *firestorepb.Write) bool { return strings.HasSuffix(w.GetDelete(), "/shards/1") }
+			if slices.ContainsFunc(req.GetWrites(), removes) {
+				w.Server.SetInterceptor(nil)
+				add()
+				// A client that only knows shards has to wait, or else is counted.
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				if _, err := w.fs.Doc("counters/a/shards/1").Update(ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(3)}}); err == nil {
+					want += 3
+				}
+			}
+			return emulator.Verdict{}
+		})
+		if err := c.Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		group.Wait()
+		if counts := w.counts(t, "a"); len(counts) != 1 || counts["0"] != want {
+			t.Errorf("shards %v, want %d in shard 0", counts, want)
+		}
 	})
-	if err := c.Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	group.Wait()
-	if counts := w.counts(t, "a"); len(counts) != 1 || counts["0"] != want {
-		t.Errorf("shards %v, want %d in shard 0", counts, want)
-	}
 }
 
 // Contention on a shard sends the increment to another one.
 func TestContentionPicksAnotherShard(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
-	var mu sync.Mutex
-	var met []string
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+		var mu sync.Mutex
+		var met []string
+		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			mu.Lock()
+			defer mu.Unlock()
+			met = append(met, req.GetWrites()[len(req.GetWrites())-1].GetUpdate().GetName())
+			if len(met) < 7 {
+				return emulator.Verdict{Before: aborted}
+			}
+			return emulator.Verdict{}
+		})
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		met = append(met, req.GetWrites()[len(req.GetWrites())-1].GetUpdate().GetName())
-		if len(met) < 7 {
-			return emulator.Verdict{Before: aborted}
+		if len(slices.Compact(slices.Clone(met))) != 7 {
+			t.Errorf("the commits went to %v, want never twice in a row to the same shard", met)
 		}
-		return emulator.Verdict{}
 	})
-	if err := c.Add(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(slices.Compact(slices.Clone(met))) != 7 {
-		t.Errorf("the commits went to %v, want never twice in a row to the same shard", met)
-	}
 }
 
 // A command whose commit's answer was lost looks again, and finds another counter under the id:
@@ -231,8 +228,7 @@ func TestACommandFindsASuccessor(t *testing.T) {
 		"rebase": func(ctx context.Context, c shards.Counter) error { return c.Rebase(ctx, 500) },
 		"reset":  func(ctx context.Context, c shards.Counter) error { return c.Reset(ctx, shards.ResetOptions{}) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			client := w.open(t, shards.Config{})
 			c := w.counter(t, client, "a", 1)
@@ -255,8 +251,7 @@ func TestACommandFindsASuccessor(t *testing.T) {
 func TestACommandWhoseCounterIsDeleted(t *testing.T) {
 	t.Parallel()
 	for name, gone := range map[string]bool{"gone": true, "being deleted": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			client := w.open(t, shards.Config{})
 			c := w.counter(t, client, "a", 1)
@@ -284,22 +279,23 @@ func TestACommandWhoseCounterIsDeleted(t *testing.T) {
 
 // Who still thinks that a counter has many shards brings none back that a resize has removed.
 func TestResizeThatOthersMissed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	late := w.open(t, shards.Config{})
-	c := w.counter(t, late, "a", 50)
-	if err := c.Add(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := handle(t, w.open(t, shards.Config{}), "a").Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		late := w.open(t, shards.Config{})
+		c := w.counter(t, late, "a", 50)
 		if err := c.Add(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if counts := w.counts(t, "a"); len(counts) != 1 || counts["0"] != 4 {
-		t.Errorf("shards %v, want 4 in shard 0", counts)
-	}
+		if err := handle(t, w.open(t, shards.Config{}), "a").Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := c.Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if counts := w.counts(t, "a"); len(counts) != 1 || counts["0"] != 4 {
+			t.Errorf("shards %v, want 4 in shard 0", counts)
+		}
+	})
 }

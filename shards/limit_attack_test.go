@@ -15,6 +15,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -29,25 +30,26 @@ func (w *world) put(t *testing.T, path string, data map[string]any) {
 
 // A process that knows many shards, all of which have changed since, isn't refused.
 func TestAllKnownSharesAreOld(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, withLimit)
-	stale := w.counter(t, client, "a", 40)
-	setter := handle(t, w.open(t, withLimit), "a")
-	limit(t, setter, 40)
-	if _, err := client.AddAll(t.Context(), []shards.Increment{{Counter: "a", By: 1}, {Counter: "a", By: -1}}, shards.Key{}); err != nil { // knows all
-		t.Fatal(err)
-	}
-	limit(t, setter, 2*40) // changes each shard
-	var commits atomic.Int64
-	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		commits.Add(1)
-		return emulator.Verdict{}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, withLimit)
+		stale := w.counter(t, client, "a", 40)
+		setter := handle(t, w.open(t, withLimit), "a")
+		limit(t, setter, 40)
+		if _, err := client.AddAll(t.Context(), []shards.Increment{{Counter: "a", By: 1}, {Counter: "a", By: -1}}, shards.Key{}); err != nil { // knows all
+			t.Fatal(err)
+		}
+		limit(t, setter, 2*40) // changes each shard
+		var commits atomic.Int64
+		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+			commits.Add(1)
+			return emulator.Verdict{}
+		})
+		err := stale.Add(t.Context(), 1)
+		if n := commits.Load(); err != nil || n > 8 {
+			t.Errorf("%v after %d commits", err, n)
+		}
 	})
-	err := stale.Add(t.Context(), 1)
-	if n := commits.Load(); err != nil || n > 8 {
-		t.Errorf("%v after %d commits", err, n)
-	}
 }
 
 // checkTwoLimits checks after each commit that shards of count and likes hold nothing else, that none counts more than
@@ -101,98 +103,99 @@ func (w *world) checkTwoLimits(t *testing.T) (checked *atomic.Int64) {
 // Two fields get other limits while many processes count in both, and members join and leave, with faults. After each
 // commit no shard counts more than its share; and what members took is as many as there are.
 func TestLimitsOfTwoFieldsChaos(t *testing.T) {
-	t.Parallel()
-	const fields = "total=limit(),likes=limit(9)"
-	w := newWorld(t)
-	setter := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a", 3)
-	limit(t, setter, 10)
+	virtual.Test(t, func(t *testing.T) {
+		const fields = "total=limit(),likes=limit(9)"
+		w := newWorld(t)
+		setter := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a", 3)
+		limit(t, setter, 10)
 
-	checked := w.checkTwoLimits(t)
-	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		switch rand.IntN(20) {
-		case 0:
-			return emulator.Verdict{Before: unavailable}
-		case 1:
-			return emulator.Verdict{After: unavailable}
-		case 2:
-			return emulator.Verdict{Before: aborted}
+		checked := w.checkTwoLimits(t)
+		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+			switch rand.IntN(20) {
+			case 0:
+				return emulator.Verdict{Before: unavailable}
+			case 1:
+				return emulator.Verdict{After: unavailable}
+			case 2:
+				return emulator.Verdict{Before: aborted}
+			}
+			return emulator.Verdict{}
+		})
+
+		var group sync.WaitGroup
+		var counted [2]atomic.Int64
+		bad := func(err error) bool {
+			return err != nil && !errors.Is(err, shards.ErrLimit) && !errors.Is(err, shards.ErrBusy)
 		}
-		return emulator.Verdict{}
-	})
-
-	var group sync.WaitGroup
-	var counted [2]atomic.Int64
-	bad := func(err error) bool {
-		return err != nil && !errors.Is(err, shards.ErrLimit) && !errors.Is(err, shards.ErrBusy)
-	}
-	names := []string{"total", "likes"}
-	for process := range 3 {
-		c := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a")
-		for caller := range 6 {
-			group.Go(func() {
-				for range 10 {
-					by, field := int64(1+rand.IntN(3)), rand.IntN(2)
-					var err error
-					switch rand.IntN(5) {
-					case 0:
-						_, err = c.Join(t.Context(), names[field], fmt.Sprint(process, caller))
-					case 1:
-						_, err = c.Leave(t.Context(), names[field], fmt.Sprint(process, caller))
-					case 2:
-						if _, err = c.AddFields(t.Context(), map[string]int64{"total": by, "likes": -by}, shards.Key{}); err == nil {
-							counted[0].Add(by)
-							counted[1].Add(-by)
+		names := []string{"total", "likes"}
+		for process := range 3 {
+			c := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: fields}}), "a")
+			for caller := range 6 {
+				group.Go(func() {
+					for range 10 {
+						by, field := int64(1+rand.IntN(3)), rand.IntN(2)
+						var err error
+						switch rand.IntN(5) {
+						case 0:
+							_, err = c.Join(t.Context(), names[field], fmt.Sprint(process, caller))
+						case 1:
+							_, err = c.Leave(t.Context(), names[field], fmt.Sprint(process, caller))
+						case 2:
+							if _, err = c.AddFields(t.Context(), map[string]int64{"total": by, "likes": -by}, shards.Key{}); err == nil {
+								counted[0].Add(by)
+								counted[1].Add(-by)
+							}
+						default:
+							if rand.IntN(3) == 0 {
+								by = -by
+							}
+							if _, err = c.AddFields(t.Context(), map[string]int64{names[field]: by}, shards.Key{}); err == nil {
+								counted[field].Add(by)
+							}
 						}
-					default:
-						if rand.IntN(3) == 0 {
-							by = -by
-						}
-						if _, err = c.AddFields(t.Context(), map[string]int64{names[field]: by}, shards.Key{}); err == nil {
-							counted[field].Add(by)
+						if bad(err) {
+							t.Error(err)
 						}
 					}
-					if bad(err) {
-						t.Error(err)
-					}
+				})
+			}
+		}
+		group.Go(func() {
+			for range 20 {
+				err := setter.SetLimit(t.Context(), names[rand.IntN(2)], 5+rand.Int64N(20))
+				if bad(err) && !errors.Is(err, shards.ErrInvalidLimit) { // less than the members
+					t.Error(err)
 				}
-			})
-		}
-	}
-	group.Go(func() {
-		for range 20 {
-			err := setter.SetLimit(t.Context(), names[rand.IntN(2)], 5+rand.Int64N(20))
-			if bad(err) && !errors.Is(err, shards.ErrInvalidLimit) { // less than the members
-				t.Error(err)
+				time.Sleep(3 * time.Millisecond)
 			}
-			time.Sleep(3 * time.Millisecond)
-		}
-	})
-	roller, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Fields: fields}}, option.WithGRPCConn(w.Conn(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer roller.Close()
-	group.Go(func() {
-		for range 15 { // and finds nothing wrong with any share
-			r, err := roller.Reconcile(t.Context(), "a", rollup.ReconcileOptions{})
-			if err != nil && !errors.Is(err, rollup.ErrContention) || r.Problem != "" {
-				t.Errorf("%+v, %v", r, err)
-			}
-		}
-	})
-	group.Wait()
-	w.Server.SetInterceptor(nil)
-	for i, name := range names {
-		audits, err := setter.Audit(t.Context())
+		})
+		roller, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Fields: fields}}, option.WithGRPCConn(w.Conn()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if audits[i].Otherwise != counted[i].Load() {
-			t.Errorf("%s: %+v, want %d beside the members", name, audits[i], counted[i].Load())
+		defer roller.Close()
+		group.Go(func() {
+			for range 15 { // and finds nothing wrong with any share
+				r, err := roller.Reconcile(t.Context(), "a", rollup.ReconcileOptions{})
+				if err != nil && !errors.Is(err, rollup.ErrContention) || r.Problem != "" {
+					t.Errorf("%+v, %v", r, err)
+				}
+			}
+		})
+		group.Wait()
+		w.Server.SetInterceptor(nil)
+		for i, name := range names {
+			audits, err := setter.Audit(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if audits[i].Otherwise != counted[i].Load() {
+				t.Errorf("%s: %+v, want %d beside the members", name, audits[i], counted[i].Load())
+			}
 		}
-	}
-	if err := w.Server.WaitForChanges(t.Context()); err != nil { // each is checked before the test ends
-		t.Error(err)
-	}
-	t.Logf("%d commits", checked.Load())
+		if err := w.Server.WaitForChanges(t.Context()); err != nil { // each is checked before the test ends
+			t.Error(err)
+		}
+		t.Logf("%d commits", checked.Load())
+	})
 }

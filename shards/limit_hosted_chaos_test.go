@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
 
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -23,8 +24,7 @@ import (
 func TestHostedLimitsChange(t *testing.T) {
 	t.Parallel()
 	for _, removes := range []bool{false, true} {
-		t.Run(fmt.Sprint(removes), func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fmt.Sprint(removes), func(t *testing.T) {
 			hostedChaos(t, removes)
 		})
 	}
@@ -73,7 +73,7 @@ func hostedChaos(t *testing.T, removes bool) {
 		}
 	})
 	place := rollup.Place{Project: "p", Hosted: true, Fields: of.Fields}
-	client, err := rollup.Open(t.Context(), rollup.Config{Place: place}, option.WithGRPCConn(w.Conn(t)))
+	client, err := rollup.Open(t.Context(), rollup.Config{Place: place}, option.WithGRPCConn(w.Conn()))
 	if err != nil {
 		t.Fatal(err)
 	}

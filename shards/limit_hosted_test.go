@@ -12,6 +12,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -69,42 +70,43 @@ func (w *world) populateLimit(t *testing.T, n, limit int) {
 // A document of the app's own has a limit before anything is counted, and shows it beside the total. Whatever the app
 // makes of its document, the limit is the path's, as the counts are.
 func TestHostedLimit(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := handle(t, w.open(t, oursLimited), "a")
-	if err := c.SetLimit(t.Context(), "total", 3); !errors.Is(err, shards.ErrNotFound) {
-		t.Errorf("of a document that isn't there: %v, want ErrNotFound", err)
-	}
-	w.put(t, "counters/a", map[string]any{"title": "x", "limits": "the app's"})
-	limit(t, c, 3)
-	if sum, ids := w.shares(t, "a"); sum != 3 || len(ids) != 3 || ids[0] != "total~0" {
-		t.Errorf("shares of %d in %v, want 3 in three", sum, ids)
-	}
-	for _, by := range []int64{2, 1, -1, 1} {
-		if err := c.Add(t.Context(), by); err != nil {
-			t.Fatal(err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := handle(t, w.open(t, oursLimited), "a")
+		if err := c.SetLimit(t.Context(), "total", 3); !errors.Is(err, shards.ErrNotFound) {
+			t.Errorf("of a document that isn't there: %v, want ErrNotFound", err)
 		}
-	}
-	shows := func(title string, taken, of int64) {
-		t.Helper()
-		w.reconcileLimit(t)
-		doc := w.doc(t, "counters/a")
-		delete(doc, "counter_rollup")
-		if want := map[string]any{"title": title, "limits": "the app's", "total": taken, "total_limit": of}; fmt.Sprint(doc) != fmt.Sprint(want) {
-			t.Errorf("the document is %v, want %v", doc, want)
+		w.put(t, "counters/a", map[string]any{"title": "x", "limits": "the app's"})
+		limit(t, c, 3)
+		if sum, ids := w.shares(t, "a"); sum != 3 || len(ids) != 3 || ids[0] != "total~0" {
+			t.Errorf("shares of %d in %v, want 3 in three", sum, ids)
 		}
-		wantLimit(t, handle(t, w.open(t, oursLimited), "a").Add(t.Context(), of-taken+1), of-taken)
-	}
-	shows("x", 3, 3)
-	limit(t, c, 5)
-	shows("x", 3, 5)
-	old := w.doc(t, "counters/a")
-	limit(t, c, 4)
-	w.put(t, "counters/a", old)
-	shows("x", 3, 4)
-	w.deleteByHand(t)
-	w.put(t, "counters/a", map[string]any{"title": "again", "limits": "the app's", "total": 9, "total_limit": 99})
-	shows("again", 3, 4)
+		for _, by := range []int64{2, 1, -1, 1} {
+			if err := c.Add(t.Context(), by); err != nil {
+				t.Fatal(err)
+			}
+		}
+		shows := func(title string, taken, of int64) {
+			t.Helper()
+			w.reconcileLimit(t)
+			doc := w.doc(t, "counters/a")
+			delete(doc, "counter_rollup")
+			if want := map[string]any{"title": title, "limits": "the app's", "total": taken, "total_limit": of}; fmt.Sprint(doc) != fmt.Sprint(want) {
+				t.Errorf("the document is %v, want %v", doc, want)
+			}
+			wantLimit(t, handle(t, w.open(t, oursLimited), "a").Add(t.Context(), of-taken+1), of-taken)
+		}
+		shows("x", 3, 3)
+		limit(t, c, 5)
+		shows("x", 3, 5)
+		old := w.doc(t, "counters/a")
+		limit(t, c, 4)
+		w.put(t, "counters/a", old)
+		shows("x", 3, 4)
+		w.deleteByHand(t)
+		w.put(t, "counters/a", map[string]any{"title": "again", "limits": "the app's", "total": 9, "total_limit": 99})
+		shows("again", 3, 4)
+	})
 }
 
 // Shards that something else wrote say that fewer members have seats than do: the removal ends all the same,
@@ -117,8 +119,7 @@ func TestRemovalBelowALimitThatSomethingBroke(t *testing.T) {
 		"no number":      {"total": "x", "members(total)": 0, "share(total)": 10},
 		"without shards": nil,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			w.populateLimit(t, 600, 600)
 			client := w.open(t, oursLimited)
@@ -152,8 +153,7 @@ func TestRemovalBelowALimitThatSomethingBroke(t *testing.T) {
 func TestTheNextLifeOfADocumentHasAnotherLimit(t *testing.T) {
 	t.Parallel()
 	for _, members := range []int{2, 600} { // at once, and in steps
-		t.Run(fmt.Sprint(members), func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fmt.Sprint(members), func(t *testing.T) {
 			w := newWorld(t)
 			w.populateLimit(t, members, members+5)
 			client := w.open(t, oursLimited)
@@ -188,7 +188,7 @@ func TestTheNextLifeOfADocumentHasAnotherLimit(t *testing.T) {
 			if len(late) == 0 {
 				t.Fatal("no commit was lost")
 			}
-			if _, err := firestorepb.NewFirestoreClient(w.Conn(t)).Commit(t.Context(), late[0]); err == nil {
+			if _, err := firestorepb.NewFirestoreClient(w.Conn()).Commit(t.Context(), late[0]); err == nil {
 				t.Error("a commit of the life before is applied")
 			}
 			if counted, _, err := c.Hold(t.Context(), "total", "held", time.Hour); !counted || err != nil {
@@ -205,8 +205,7 @@ func TestTheNextLifeOfADocumentHasAnotherLimit(t *testing.T) {
 func TestATakeBesideARemoval(t *testing.T) {
 	t.Parallel()
 	for _, again := range []bool{false, true} {
-		t.Run(fmt.Sprint(again), func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fmt.Sprint(again), func(t *testing.T) {
 			w := newWorld(t)
 			client := w.open(t, oursLimited)
 			c := handle(t, client, "a")

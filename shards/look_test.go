@@ -3,6 +3,7 @@ package shards_test
 import (
 	"testing"
 
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -30,97 +31,102 @@ func (w *world) reads(t *testing.T, c shards.Counter, call func() error) int64 {
 // Who takes of a counter with 25 shards asks two sums, and reads the shards. Who is refused asks two sums, and for
 // seats and amounts whose holds are over. Who knows shards with room reads nothing.
 func TestWhatALookCosts(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	maker := w.of(t, "a", 25, 1000)
-	fresh := func() shards.Counter { return handle(t, w.open(t, withLimit), "a") }
-	costs := func(what string, c shards.Counter, want int64, call func() error) {
-		t.Helper()
-		if n := w.reads(t, c, call); n != want {
-			t.Errorf("%s reads %d documents, want %d", what, n, want)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		maker := w.of(t, "a", 25, 1000)
+		fresh := func() shards.Counter { return handle(t, w.open(t, withLimit), "a") }
+		costs := func(what string, c shards.Counter, want int64, call func() error) {
+			t.Helper()
+			if n := w.reads(t, c, call); n != want {
+				t.Errorf("%s reads %d documents, want %d", what, n, want)
+			}
 		}
-	}
-	take := func(c shards.Counter, by int64) func() error {
-		return func() error { return c.Add(t.Context(), by) }
-	}
-	c := fresh()
-	costs("the first take", c, 27, take(c, 1))
-	costs("the next", c, 0, take(c, 1))
-	if err := maker.Add(t.Context(), 997); err != nil {
-		t.Fatal(err)
-	}
-	refused := func(c shards.Counter, by, left int64) func() error {
-		return func() error { wantLimit(t, c.Add(t.Context(), by), left); return nil }
-	}
-	c = fresh()
-	costs("a refusal with one left", c, 4, refused(c, 2, 1))
-	costs("the last take", c, 27, take(c, 1))
-	for _, c := range []shards.Counter{fresh(), c, maker} {
-		costs("a refusal", c, 4, refused(c, 1, 0))
-	}
+		take := func(c shards.Counter, by int64) func() error {
+			return func() error { return c.Add(t.Context(), by) }
+		}
+		c := fresh()
+		costs("the first take", c, 27, take(c, 1))
+		costs("the next", c, 0, take(c, 1))
+		if err := maker.Add(t.Context(), 997); err != nil {
+			t.Fatal(err)
+		}
+		refused := func(c shards.Counter, by, left int64) func() error {
+			return func() error { wantLimit(t, c.Add(t.Context(), by), left); return nil }
+		}
+		c = fresh()
+		costs("a refusal with one left", c, 4, refused(c, 2, 1))
+		costs("the last take", c, 27, take(c, 1))
+		for _, c := range []shards.Counter{fresh(), c, maker} {
+			costs("a refusal", c, 4, refused(c, 1, 0))
+		}
+	})
 }
 
 // A call whose increments of a sold out field add up to 0, of a process that knows no shard of the counter.
 func TestALookOfWhoTakesNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	maker := w.counter(t, w.open(t, withLimit), "a", 3)
-	limit(t, maker, 3)
-	if err := maker.Add(t.Context(), 3); err != nil {
-		t.Fatal(err)
-	}
-	fresh := w.open(t, withLimit)
-	if _, err := fresh.AddAll(t.Context(), []shards.Increment{{Counter: "a", By: 1}, {Counter: "a", By: -1}}, shards.Key{}); err != nil {
-		t.Error(err)
-	}
-	w.wantSum(t, "a", 3)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		maker := w.counter(t, w.open(t, withLimit), "a", 3)
+		limit(t, maker, 3)
+		if err := maker.Add(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		fresh := w.open(t, withLimit)
+		if _, err := fresh.AddAll(t.Context(), []shards.Increment{{Counter: "a", By: 1}, {Counter: "a", By: -1}}, shards.Key{}); err != nil {
+			t.Error(err)
+		}
+		w.wantSum(t, "a", 3)
+	})
 }
 
 // Who gives back what many shards hold is decided about by all of them.
 func TestALookOfWhoGivesBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	if err := w.of(t, "a", 10, 10).Add(t.Context(), 10); err != nil {
-		t.Fatal(err)
-	}
-	c := handle(t, w.open(t, withLimit), "a")
-	wantLimit(t, c.Add(t.Context(), -11), 0)
-	if err := handle(t, w.open(t, withLimit), "a").Add(t.Context(), -10); err != nil {
-		t.Error(err)
-	}
-	w.wantSum(t, "a", 0)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if err := w.of(t, "a", 10, 10).Add(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		c := handle(t, w.open(t, withLimit), "a")
+		wantLimit(t, c.Add(t.Context(), -11), 0)
+		if err := handle(t, w.open(t, withLimit), "a").Add(t.Context(), -10); err != nil {
+			t.Error(err)
+		}
+		w.wantSum(t, "a", 0)
+	})
 }
 
 // Who leaves gives back what only members took, and is decided about by all shards, which say how much that is.
 func TestALookOfWhoLeaves(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	maker := w.of(t, "a", 10, 10)
-	join(t, maker, "alice")
-	if counted, err := handle(t, w.open(t, withLimit), "a").Leave(t.Context(), "total", "alice"); !counted || err != nil {
-		t.Errorf("counted %v, %v", counted, err)
-	}
-	w.wantSum(t, "a", 0)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		maker := w.of(t, "a", 10, 10)
+		join(t, maker, "alice")
+		if counted, err := handle(t, w.open(t, withLimit), "a").Leave(t.Context(), "total", "alice"); !counted || err != nil {
+			t.Errorf("counted %v, %v", counted, err)
+		}
+		w.wantSum(t, "a", 0)
+	})
 }
 
 // A limit is raised, and what it gives is taken, between the two sums by which others would be refused.
 func TestSumsOfARefusalAreOfOneTime(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	maker := w.of(t, "a", 10, 10)
-	asked := 0
-	c := handle(t, w.asking(t, withLimit, "RunAggregationQuery", func() {
-		if asked++; asked == 2 {
-			limit(t, maker, 11)
-			if err := maker.Add(t.Context(), 1); err != nil {
-				t.Error(err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		maker := w.of(t, "a", 10, 10)
+		asked := 0
+		c := handle(t, w.asking(t, withLimit, "RunAggregationQuery", func() {
+			if asked++; asked == 2 {
+				limit(t, maker, 11)
+				if err := maker.Add(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
 			}
+		}), "a")
+		if err := c.Add(t.Context(), 10); err != nil { // of more shards than a look for room finds
+			t.Errorf("%v: there was room for it at any time", err)
 		}
-	}), "a")
-	if err := c.Add(t.Context(), 10); err != nil { // of more shards than a look for room finds
-		t.Errorf("%v: there was room for it at any time", err)
-	}
-	if w.wantSum(t, "a", 11); asked < 2 {
-		t.Errorf("%d sums were asked for", asked)
-	}
+		if w.wantSum(t, "a", 11); asked < 2 {
+			t.Errorf("%d sums were asked for", asked)
+		}
+	})
 }

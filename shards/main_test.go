@@ -11,6 +11,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/testbed/slots"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -23,21 +24,26 @@ func TestMain(m *testing.M) {
 
 // world is an embedded Firestore of a test's own.
 type world struct {
-	*emulator.Instance
+	*virtual.Firestore
 	fs *firestore.Client // looks at what is there, and does what other clients do
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	i := emulator.Start(t)
-	return &world{Instance: i, fs: i.Client(t, "p")}
+	return newWorldWith(t, emulator.Options{})
+}
+
+func newWorldWith(t *testing.T, opts emulator.Options) *world {
+	t.Helper()
+	f := virtual.StartWith(t, opts)
+	return &world{Firestore: f, fs: f.Client()}
 }
 
 // open opens a client, as a process of its own would.
 func (w *world) open(t *testing.T, cfg shards.Config) *shards.Client {
 	t.Helper()
 	cfg.Project = "p"
-	client, err := shards.Open(context.Background(), cfg, option.WithGRPCConn(w.Conn(t)))
+	client, err := shards.Open(context.Background(), cfg, option.WithGRPCConn(w.Conn()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +132,7 @@ func (w *world) rollUp(t *testing.T, id string) rollup.Report {
 func (w *world) reconcile(t *testing.T, cfg rollup.Config, id string, opts rollup.ReconcileOptions) rollup.Report {
 	t.Helper()
 	cfg.Project = "p"
-	client, err := rollup.Open(t.Context(), cfg, option.WithGRPCConn(w.Conn(t)))
+	client, err := rollup.Open(t.Context(), cfg, option.WithGRPCConn(w.Conn()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,10 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -47,11 +47,7 @@ func (w *world) start(t *testing.T, seed uint64) *instance {
 	i := &instance{rand: rand.New(rand.NewPCG(seed, 1)), quiet: make(chan struct{})}
 	i.ctx, i.kill = context.WithCancel(t.Context())
 	var err error
-	i.conn, err = grpc.NewClient("passthrough:///"+w.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithPerRPCCredentials(ownerToken{}), grpc.WithUnaryInterceptor(i.call))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i.conn = w.Conn(grpc.WithUnaryInterceptor(i.call))
 	i.client, err = shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}}, option.WithGRPCConn(i.conn))
 	if err != nil {
 		t.Fatal(err)
@@ -59,13 +55,6 @@ func (w *world) start(t *testing.T, seed uint64) *instance {
 	i.counter = handle(t, i.client, "a")
 	return i
 }
-
-type ownerToken struct{}
-
-func (ownerToken) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer owner"}, nil
-}
-func (ownerToken) RequireTransportSecurity() bool { return false }
 
 // depart says what becomes of a commit, and counts it among those on their way if it is sent.
 func (i *instance) depart() (fate int, delay time.Duration, dead bool) {
@@ -134,140 +123,141 @@ func (i *instance) end() {
 // them; commits are refused, lost and late, and instances are killed all the time. Members, and
 // what the shards add up to, are what was asked for.
 func TestMembersInChaos(t *testing.T) {
-	t.Parallel()
-	seed := *chaosSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-members.seed %d", seed)
-	w := newWorld(t)
-	w.counter(t, w.open(t, shards.Config{}), "a", 10)
-	var mu sync.Mutex
-	instances := make([]*instance, 3)
-	var ended []*instance
-	for n := range instances {
-		instances[n] = w.start(t, seed+uint64(n))
-	}
-	running := func(r *rand.Rand) *instance {
-		mu.Lock()
-		defer mu.Unlock()
-		return instances[r.IntN(len(instances))]
-	}
-	var errs atomic.Int64
-	// send asks for something until it is answered.
-	send := func(r *rand.Rand, do func(context.Context, *instance) (bool, error)) (counted bool, tries int) {
-		for tries = 1; ; tries++ {
-			i := running(r)
-			counted, err := do(i.ctx, i)
-			if err == nil {
-				return counted, tries
-			}
-			errs.Add(1)
-			if t.Context().Err() != nil {
-				return false, tries
-			}
-			if i.ctx.Err() != nil {
-				// what a dead process has sent may arrive until then, and undo what
-				// is asked for next
-				<-i.quiet
+	virtual.Test(t, func(t *testing.T) {
+		seed := *chaosSeed
+		if seed == 0 {
+			seed = rand.Uint64()
+		}
+		t.Logf("-members.seed %d", seed)
+		w := newWorld(t)
+		w.counter(t, w.open(t, shards.Config{}), "a", 10)
+		var mu sync.Mutex
+		instances := make([]*instance, 3)
+		var ended []*instance
+		for n := range instances {
+			instances[n] = w.start(t, seed+uint64(n))
+		}
+		running := func(r *rand.Rand) *instance {
+			mu.Lock()
+			defer mu.Unlock()
+			return instances[r.IntN(len(instances))]
+		}
+		var errs atomic.Int64
+		// send asks for something until it is answered.
+		send := func(r *rand.Rand, do func(context.Context, *instance) (bool, error)) (counted bool, tries int) {
+			for tries = 1; ; tries++ {
+				i := running(r)
+				counted, err := do(i.ctx, i)
+				if err == nil {
+					return counted, tries
+				}
+				errs.Add(1)
+				if t.Context().Err() != nil {
+					return false, tries
+				}
+				if i.ctx.Err() != nil {
+					// what a dead process has sent may arrive until then, and undo what
+					// is asked for next
+					<-i.quiet
+				}
 			}
 		}
-	}
 
-	var members, added, sent atomic.Int64
-	there := make([]bool, *chaosMembers)
-	work := make(chan int)
-	var group sync.WaitGroup
-	for range 128 {
-		group.Go(func() {
-			for n := range work {
-				r := rand.New(rand.NewPCG(seed, uint64(n)+1000))
-				member := fmt.Sprint("member", n)
-				for op := range 1 + r.IntN(4) {
-					joins := r.IntN(2) == 0
-					toggle := func(ctx context.Context, i *instance) (bool, error) {
-						sent.Add(1)
-						if joins {
-							return i.counter.Join(ctx, "total", member)
+		var members, added, sent atomic.Int64
+		there := make([]bool, *chaosMembers)
+		work := make(chan int)
+		var group sync.WaitGroup
+		for range 128 {
+			group.Go(func() {
+				for n := range work {
+					r := rand.New(rand.NewPCG(seed, uint64(n)+1000))
+					member := fmt.Sprint("member", n)
+					for op := range 1 + r.IntN(4) {
+						joins := r.IntN(2) == 0
+						toggle := func(ctx context.Context, i *instance) (bool, error) {
+							sent.Add(1)
+							if joins {
+								return i.counter.Join(ctx, "total", member)
+							}
+							return i.counter.Leave(ctx, "total", member)
 						}
-						return i.counter.Leave(ctx, "total", member)
+						var twice [2]bool
+						var tries [2]int
+						var both sync.WaitGroup
+						for k, seed := range []uint64{r.Uint64(), r.Uint64()} {
+							both.Go(func() { twice[k], tries[k] = send(rand.New(rand.NewPCG(seed, 0)), toggle) })
+						}
+						both.Wait()
+						certain := tries == [2]int{1, 1}
+						switch change := joins != there[n]; {
+						case !change && (twice[0] || twice[1]), twice[0] && twice[1], change && certain && !twice[0] && !twice[1]:
+							t.Errorf("%s was there %v, joins %v: counted %v in %v tries", member, there[n], joins, twice, tries)
+						}
+						there[n] = joins
+						if r.IntN(5) == 0 {
+							key := shards.Key{Value: fmt.Sprint(member, "-", op)}
+							send(r, func(ctx context.Context, i *instance) (bool, error) { return i.counter.AddOnce(ctx, 3, key) })
+							added.Add(3)
+						}
 					}
-					var twice [2]bool
-					var tries [2]int
-					var both sync.WaitGroup
-					for k, seed := range []uint64{r.Uint64(), r.Uint64()} {
-						both.Go(func() { twice[k], tries[k] = send(rand.New(rand.NewPCG(seed, 0)), toggle) })
-					}
-					both.Wait()
-					certain := tries == [2]int{1, 1}
-					switch change := joins != there[n]; {
-					case !change && (twice[0] || twice[1]), twice[0] && twice[1], change && certain && !twice[0] && !twice[1]:
-						t.Errorf("%s was there %v, joins %v: counted %v in %v tries", member, there[n], joins, twice, tries)
-					}
-					there[n] = joins
-					if r.IntN(5) == 0 {
-						key := shards.Key{Value: fmt.Sprint(member, "-", op)}
-						send(r, func(ctx context.Context, i *instance) (bool, error) { return i.counter.AddOnce(ctx, 3, key) })
-						added.Add(3)
+					if there[n] {
+						members.Add(1)
 					}
 				}
-				if there[n] {
-					members.Add(1)
+			})
+		}
+		stop := make(chan struct{})
+		var killer sync.WaitGroup
+		kills := 0
+		killer.Go(func() {
+			r := rand.New(rand.NewPCG(seed, 2))
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Duration(20+r.IntN(200)) * time.Millisecond):
 				}
+				kills++
+				n := r.IntN(len(instances))
+				fresh := w.start(t, seed+uint64(100+kills))
+				mu.Lock()
+				old := instances[n]
+				instances[n] = fresh
+				mu.Unlock()
+				old.end()
+				ended = append(ended, old)
 			}
 		})
-	}
-	stop := make(chan struct{})
-	var killer sync.WaitGroup
-	kills := 0
-	killer.Go(func() {
-		r := rand.New(rand.NewPCG(seed, 2))
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Duration(20+r.IntN(200)) * time.Millisecond):
+		for n := range there {
+			work <- n
+		}
+		close(work)
+		group.Wait()
+		close(stop)
+		killer.Wait()
+		for _, i := range append(ended, instances...) {
+			_ = i.client.Close()
+			if i.ctx.Err() == nil {
+				i.end()
 			}
-			kills++
-			n := r.IntN(len(instances))
-			fresh := w.start(t, seed+uint64(100+kills))
-			mu.Lock()
-			old := instances[n]
-			instances[n] = fresh
-			mu.Unlock()
-			old.end()
-			ended = append(ended, old)
+			_ = i.conn.Close()
 		}
-	})
-	for n := range there {
-		work <- n
-	}
-	close(work)
-	group.Wait()
-	close(stop)
-	killer.Wait()
-	for _, i := range append(ended, instances...) {
-		_ = i.client.Close()
-		if i.ctx.Err() == nil {
-			i.end()
-		}
-		_ = i.conn.Close()
-	}
 
-	docs, err := w.fs.Collection("counters/a/total_members").Documents(t.Context()).GetAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, doc := range docs {
-		var n int
-		if _, err := fmt.Sscanf(doc.Ref.ID, "member%d", &n); err != nil || !there[n] {
-			t.Errorf("%s is a member, and left", doc.Ref.ID)
+		docs, err := w.fs.Collection("counters/a/total_members").Documents(t.Context()).GetAll()
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if int64(len(docs)) != members.Load() {
-		t.Errorf("%d members, want %d", len(docs), members.Load())
-	}
-	w.wantSum(t, "a", members.Load()+added.Load())
-	t.Logf("%d members, of %d who toggled by %d requests; %d failed; %d instances were killed; %d commits",
-		len(docs), len(there), sent.Load(), errs.Load(), kills, w.Server.Stats().CommitRequests)
+		for _, doc := range docs {
+			var n int
+			if _, err := fmt.Sscanf(doc.Ref.ID, "member%d", &n); err != nil || !there[n] {
+				t.Errorf("%s is a member, and left", doc.Ref.ID)
+			}
+		}
+		if int64(len(docs)) != members.Load() {
+			t.Errorf("%d members, want %d", len(docs), members.Load())
+		}
+		w.wantSum(t, "a", members.Load()+added.Load())
+		t.Logf("%d members, of %d who toggled by %d requests; %d failed; %d instances were killed; %d commits",
+			len(docs), len(there), sent.Load(), errs.Load(), kills, w.Server.Stats().CommitRequests)
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -57,85 +58,87 @@ func (w *world) wantMembers(t *testing.T, c shards.Counter, want ...string) {
 }
 
 func TestMembers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
-	if !join(t, c, "u") || join(t, c, "u") {
-		t.Error("u is to be counted with the first join, and not with the second")
-	}
-	before := w.Server.Stats()
-	if join(t, c, "u") {
-		t.Error("u is counted again")
-	}
-	if after := w.Server.Stats(); after.Writes != before.Writes || after.Deletes != before.Deletes {
-		t.Errorf("a join that is repeated writes %d documents and deletes %d, want none", after.Writes-before.Writes, after.Deletes-before.Deletes)
-	}
-	join(t, c, "v")
-	w.wantMembers(t, c, "u", "v")
-	doc, err := w.fs.Doc("counters/a/total_members/u").Get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := w.counts(t, "a")
-	if shard, _ := doc.Data()["shard"].(string); counts[shard] == 0 {
-		t.Errorf("u names shard %q of %v, want the one that it is counted on", shard, counts)
-	}
-	if doc.Data()["member"] != "u" || !doc.CreateTime.Truncate(time.Millisecond).Equal(doc.Data()["at"].(time.Time)) {
-		t.Errorf("the membership is %v, made at %v", doc.Data(), doc.CreateTime)
-	}
-	if m, there, err := c.Joined(t.Context(), "total", "u"); err != nil || !there || !m.At.Equal(doc.CreateTime.Truncate(time.Millisecond)) {
-		t.Errorf("joined: %v, %+v, %v; want since %v", there, m, err, doc.CreateTime)
-	}
-	if !leave(t, c, "u") || leave(t, c, "u") || leave(t, c, "w") {
-		t.Error("u is to be taken off once, and w never")
-	}
-	if _, there, err := c.Joined(t.Context(), "total", "u"); err != nil || there {
-		t.Errorf("joined after leaving: %v, %v", there, err)
-	}
-	w.wantMembers(t, c, "v")
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+		if !join(t, c, "u") || join(t, c, "u") {
+			t.Error("u is to be counted with the first join, and not with the second")
+		}
+		before := w.Server.Stats()
+		if join(t, c, "u") {
+			t.Error("u is counted again")
+		}
+		if after := w.Server.Stats(); after.Writes != before.Writes || after.Deletes != before.Deletes {
+			t.Errorf("a join that is repeated writes %d documents and deletes %d, want none", after.Writes-before.Writes, after.Deletes-before.Deletes)
+		}
+		join(t, c, "v")
+		w.wantMembers(t, c, "u", "v")
+		doc, err := w.fs.Doc("counters/a/total_members/u").Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := w.counts(t, "a")
+		if shard, _ := doc.Data()["shard"].(string); counts[shard] == 0 {
+			t.Errorf("u names shard %q of %v, want the one that it is counted on", shard, counts)
+		}
+		if doc.Data()["member"] != "u" || !doc.CreateTime.Truncate(time.Millisecond).Equal(doc.Data()["at"].(time.Time)) {
+			t.Errorf("the membership is %v, made at %v", doc.Data(), doc.CreateTime)
+		}
+		if m, there, err := c.Joined(t.Context(), "total", "u"); err != nil || !there || !m.At.Equal(doc.CreateTime.Truncate(time.Millisecond)) {
+			t.Errorf("joined: %v, %+v, %v; want since %v", there, m, err, doc.CreateTime)
+		}
+		if !leave(t, c, "u") || leave(t, c, "u") || leave(t, c, "w") {
+			t.Error("u is to be taken off once, and w never")
+		}
+		if _, there, err := c.Joined(t.Context(), "total", "u"); err != nil || there {
+			t.Errorf("joined after leaving: %v, %v", there, err)
+		}
+		w.wantMembers(t, c, "v")
+	})
 }
 
 func TestMembersAreRefused(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{})
-	c := w.counter(t, client, "a", 3)
-	before := w.Server.Stats().Commits
-	for _, at := range []struct {
-		field, member string
-		want          error
-	}{
-		{"total", "", shards.ErrInvalidMember}, {"total", "a/b", shards.ErrInvalidMember}, {"total", "..", shards.ErrInvalidMember},
-		{"total", "__x__", shards.ErrInvalidMember}, {"total", "\xff", shards.ErrInvalidMember}, {"total", strings.Repeat("x", 1501), shards.ErrInvalidMember},
-		{"count", "u", shards.ErrInvalidField}, {"likes", "u", shards.ErrInvalidField}, {"", "u", shards.ErrInvalidField}, {"likes", "..", shards.ErrInvalidField},
-	} {
-		_, joinErr := c.Join(t.Context(), at.field, at.member)
-		_, leaveErr := c.Leave(t.Context(), at.field, at.member)
-		_, _, readErr := c.Joined(t.Context(), at.field, at.member)
-		for _, err := range []error{joinErr, leaveErr, readErr} {
-			if !errors.Is(err, at.want) {
-				t.Errorf("%.20q of %q: %v, want %v", at.member, at.field, err, at.want)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		c := w.counter(t, client, "a", 3)
+		before := w.Server.Stats().Commits
+		for _, at := range []struct {
+			field, member string
+			want          error
+		}{
+			{"total", "", shards.ErrInvalidMember}, {"total", "a/b", shards.ErrInvalidMember}, {"total", "..", shards.ErrInvalidMember},
+			{"total", "__x__", shards.ErrInvalidMember}, {"total", "\xff", shards.ErrInvalidMember}, {"total", strings.Repeat("x", 1501), shards.ErrInvalidMember},
+			{"count", "u", shards.ErrInvalidField}, {"likes", "u", shards.ErrInvalidField}, {"", "u", shards.ErrInvalidField}, {"likes", "..", shards.ErrInvalidField},
+		} {
+			_, joinErr := c.Join(t.Context(), at.field, at.member)
+			_, leaveErr := c.Leave(t.Context(), at.field, at.member)
+			_, _, readErr := c.Joined(t.Context(), at.field, at.member)
+			for _, err := range []error{joinErr, leaveErr, readErr} {
+				if !errors.Is(err, at.want) {
+					t.Errorf("%.20q of %q: %v, want %v", at.member, at.field, err, at.want)
+				}
 			}
 		}
-	}
-	for _, err := range c.Members(t.Context(), "likes") {
-		if !errors.Is(err, shards.ErrInvalidField) || !strings.Contains(err.Error(), "total") {
-			t.Errorf("members of a field that isn't counted: %v, want ErrInvalidField that names those that are", err)
+		for _, err := range c.Members(t.Context(), "likes") {
+			if !errors.Is(err, shards.ErrInvalidField) || !strings.Contains(err.Error(), "total") {
+				t.Errorf("members of a field that isn't counted: %v, want ErrInvalidField that names those that are", err)
+			}
 		}
-	}
-	if !join(t, c, strings.Repeat("x", 1500)) {
-		t.Error("a member of 1,500 bytes is not counted")
-	}
-	if n := w.Server.Stats().Commits - before; n != 1 {
-		t.Errorf("%d commits, want 1", n)
-	}
-	unknown := handle(t, client, "unknown")
-	if _, err := unknown.Join(t.Context(), "total", "u"); !errors.Is(err, shards.ErrNotFound) {
-		t.Errorf("join of an unknown counter: %v, want ErrNotFound", err)
-	}
-	if _, there, err := unknown.Joined(t.Context(), "total", "u"); there || err != nil {
-		t.Errorf("look at an unknown counter: %v, %v; want that nobody is counted", there, err)
-	}
+		if !join(t, c, strings.Repeat("x", 1500)) {
+			t.Error("a member of 1,500 bytes is not counted")
+		}
+		if n := w.Server.Stats().Commits - before; n != 1 {
+			t.Errorf("%d commits, want 1", n)
+		}
+		unknown := handle(t, client, "unknown")
+		if _, err := unknown.Join(t.Context(), "total", "u"); !errors.Is(err, shards.ErrNotFound) {
+			t.Errorf("join of an unknown counter: %v, want ErrNotFound", err)
+		}
+		if _, there, err := unknown.Joined(t.Context(), "total", "u"); there || err != nil {
+			t.Errorf("look at an unknown counter: %v, %v; want that nobody is counted", there, err)
+		}
+	})
 }
 
 // One who joins or leaves, whose commits meet faults.
@@ -162,8 +165,7 @@ func TestOneMemberUnderFaults(t *testing.T) {
 		{name: "all of it", faults: []emulator.Verdict{down, contended, down, contended, lost}, commits: 5},
 	} {
 		for _, joins := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, joins %v", c.name, joins), func(t *testing.T) {
-				t.Parallel()
+			virtual.Run(t, fmt.Sprintf("%s, joins %v", c.name, joins), func(t *testing.T) {
 				w := newWorld(t)
 				counter := w.counter(t, w.open(t, shards.Config{InexactWrites: c.unmarked}), "a", 4)
 				if joins == c.there {
@@ -195,8 +197,7 @@ func TestOneMemberUnderFaults(t *testing.T) {
 func TestJoinIsTakenBackInDoubt(t *testing.T) {
 	t.Parallel()
 	for _, inexact := range []bool{false, true} { // EXACT_WRITES=false is not for members
-		t.Run(fmt.Sprint("inexact ", inexact), func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fmt.Sprint("inexact ", inexact), func(t *testing.T) {
 			w := newWorld(t)
 			client := w.open(t, shards.Config{InexactWrites: inexact})
 			c := w.counter(t, client, "a", 2)
@@ -220,8 +221,7 @@ func TestJoinIsTakenBackInDoubt(t *testing.T) {
 func TestLateJoin(t *testing.T) {
 	t.Parallel()
 	for _, inexact := range []bool{false, true} { // EXACT_WRITES=false is not for members
-		t.Run(fmt.Sprint("inexact ", inexact), func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fmt.Sprint("inexact ", inexact), func(t *testing.T) {
 			w := newWorld(t)
 			c := w.counter(t, w.open(t, shards.Config{InexactWrites: inexact}), "a", 2)
 			other := handle(t, w.open(t, shards.Config{}), "a")
@@ -238,7 +238,7 @@ func TestLateJoin(t *testing.T) {
 				t.Error("counted, want that the member was there already")
 			}
 			leave(t, other, "u")
-			if _, err := firestorepb.NewFirestoreClient(w.Conn(t)).Commit(t.Context(), late); status.Code(err) != codes.AlreadyExists {
+			if _, err := firestorepb.NewFirestoreClient(w.Conn()).Commit(t.Context(), late); status.Code(err) != codes.AlreadyExists {
 				t.Errorf("the late commit: %v, want ALREADY_EXISTS", err)
 			}
 			w.wantMembers(t, c)
@@ -251,8 +251,7 @@ func TestLateJoin(t *testing.T) {
 func TestReplayedMembersShareACommit(t *testing.T) {
 	t.Parallel()
 	for name, fields := range map[string]struct{ replayed, others bool }{"joins": {true, true}, "leaves": {false, false}, "a leave among joins": {false, true}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			client := w.open(t, shards.Config{})
 			c := w.counter(t, client, "a", 2)
@@ -327,117 +326,120 @@ func TestReplayedMembersShareACommit(t *testing.T) {
 // What one client is asked for the same member is done in that order, though the first
 // commit is slow.
 func TestOperationsOfAMemberKeepTheirOrder(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
-	arrived, held := make(chan struct{}), make(chan struct{})
-	var slow atomic.Bool
-	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		if slow.CompareAndSwap(false, true) {
-			close(arrived)
-			<-held
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+		arrived, held := make(chan struct{}), make(chan struct{})
+		var slow atomic.Bool
+		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
+			if slow.CompareAndSwap(false, true) {
+				close(arrived)
+				<-held
+			}
+			return emulator.Verdict{}
+		})
+		ctx, goAway := context.WithCancel(t.Context())
+		first := make(chan error)
+		go func() {
+			_, err := c.Join(ctx, "total", "u")
+			first <- err
+		}()
+		<-arrived
+		goAway() // a page that was closed; its join goes on
+		if err := <-first; !errors.Is(err, shards.ErrUnknown) {
+			t.Fatalf("the join that was left in flight: %v, want ErrUnknown", err)
 		}
-		return emulator.Verdict{}
+		second := make(chan bool)
+		go func() { second <- leave(t, c, "u") }()
+		impatient, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := c.Join(impatient, "total", "u"); !errors.Is(err, shards.ErrBusy) {
+			t.Errorf("one that doesn't wait for its turn: %v, want ErrBusy", err)
+		}
+		close(held)
+		if !<-second {
+			t.Error("the leave found nobody: it did not wait for the join before it")
+		}
+		w.wantMembers(t, c)
 	})
-	ctx, goAway := context.WithCancel(t.Context())
-	first := make(chan error)
-	go func() {
-		_, err := c.Join(ctx, "total", "u")
-		first <- err
-	}()
-	<-arrived
-	goAway() // a page that was closed; its join goes on
-	if err := <-first; !errors.Is(err, shards.ErrUnknown) {
-		t.Fatalf("the join that was left in flight: %v, want ErrUnknown", err)
-	}
-	second := make(chan bool)
-	go func() { second <- leave(t, c, "u") }()
-	impatient, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.Join(impatient, "total", "u"); !errors.Is(err, shards.ErrBusy) {
-		t.Errorf("one that doesn't wait for its turn: %v, want ErrBusy", err)
-	}
-	close(held)
-	if !<-second {
-		t.Error("the leave found nobody: it did not wait for the join before it")
-	}
-	w.wantMembers(t, c)
 }
 
 // A join makes a counter where that is on, and a leave doesn't. A shard that is missing
 // is made for both.
 func TestMembersMakeWhatIsMissing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{AutoCreate: true, NumShards: 1})
-	c := handle(t, client, "a")
-	if leave(t, c, "u") {
-		t.Error("a leave of a counter that isn't there is counted")
-	}
-	if _, there, err := c.Joined(t.Context(), "total", "u"); there || err != nil {
-		t.Errorf("joined where no counter is: %v, %v", there, err)
-	}
-	left := w.fs.Doc("counters/a/total_members/left") // below a document that is gone, and may come back
-	if _, err := left.Create(t.Context(), map[string]any{"member": "left"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Leave(t.Context(), "total", "left"); !errors.Is(err, shards.ErrNotFound) {
-		t.Errorf("leave of a member below a document that is gone: %v, want ErrNotFound", err)
-	}
-	if _, _, err := c.Joined(t.Context(), "total", "left"); !errors.Is(err, shards.ErrNotFound) {
-		t.Errorf("a look at a member below a document that is gone: %v, want ErrNotFound", err)
-	}
-	if _, err := left.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if !join(t, c, "u") {
-		t.Error("the first join is not counted")
-	}
-	if _, err := w.fs.Doc("counters/a/shards/0").Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if !leave(t, c, "u") {
-		t.Error("a leave that meets a missing shard is not counted")
-	}
-	if got := w.sum(t, "a"); got != -1 { // what the shard held is gone
-		t.Errorf("sum %d, want -1", got)
-	}
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{AutoCreate: true, NumShards: 1})
+		c := handle(t, client, "a")
+		if leave(t, c, "u") {
+			t.Error("a leave of a counter that isn't there is counted")
+		}
+		if _, there, err := c.Joined(t.Context(), "total", "u"); there || err != nil {
+			t.Errorf("joined where no counter is: %v, %v", there, err)
+		}
+		left := w.fs.Doc("counters/a/total_members/left") // below a document that is gone, and may come back
+		if _, err := left.Create(t.Context(), map[string]any{"member": "left"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Leave(t.Context(), "total", "left"); !errors.Is(err, shards.ErrNotFound) {
+			t.Errorf("leave of a member below a document that is gone: %v, want ErrNotFound", err)
+		}
+		if _, _, err := c.Joined(t.Context(), "total", "left"); !errors.Is(err, shards.ErrNotFound) {
+			t.Errorf("a look at a member below a document that is gone: %v, want ErrNotFound", err)
+		}
+		if _, err := left.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !join(t, c, "u") {
+			t.Error("the first join is not counted")
+		}
+		if _, err := w.fs.Doc("counters/a/shards/0").Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !leave(t, c, "u") {
+			t.Error("a leave that meets a missing shard is not counted")
+		}
+		if got := w.sum(t, "a"); got != -1 { // what the shard held is gone
+			t.Errorf("sum %d, want -1", got)
+		}
+	})
 }
 
 func TestMembersOfAnAppsDocument(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	client := w.open(t, shards.Config{Place: shards.Place{Counters: "posts/{post}", Fields: "likes,bookmarks", Hosted: true}, NumShards: 2})
-	post := handle(t, client, "p")
-	if _, err := post.Join(t.Context(), "likes", "u"); !errors.Is(err, shards.ErrNotFound) {
-		t.Errorf("join of a post that isn't there: %v, want ErrNotFound", err)
-	}
-	if _, err := w.fs.Doc("posts/p").Set(t.Context(), map[string]any{"title": "t"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, field := range []string{"likes", "bookmarks", "likes"} {
-		if _, err := post.Join(t.Context(), field, "u"); err != nil {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{Place: shards.Place{Counters: "posts/{post}", Fields: "likes,bookmarks", Hosted: true}, NumShards: 2})
+		post := handle(t, client, "p")
+		if _, err := post.Join(t.Context(), "likes", "u"); !errors.Is(err, shards.ErrNotFound) {
+			t.Errorf("join of a post that isn't there: %v, want ErrNotFound", err)
+		}
+		if _, err := w.fs.Doc("posts/p").Set(t.Context(), map[string]any{"title": "t"}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if _, err := post.Join(t.Context(), "bookmarks", "v"); err != nil {
-		t.Fatal(err)
-	}
-	if err := post.Add(t.Context(), 5); err != nil {
-		t.Fatal(err)
-	}
-	audits, err := post.Audit(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []shards.Audit{
-		{Field: "likes", Shards: 6, Members: 1, Otherwise: 5, Exact: 6},
-		{Field: "bookmarks", Shards: 2, Members: 2, Exact: 2},
-	} {
-		if audits[i] != want {
-			t.Errorf("audit %+v, want %+v", audits[i], want)
+		for _, field := range []string{"likes", "bookmarks", "likes"} {
+			if _, err := post.Join(t.Context(), field, "u"); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
+		if _, err := post.Join(t.Context(), "bookmarks", "v"); err != nil {
+			t.Fatal(err)
+		}
+		if err := post.Add(t.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		audits, err := post.Audit(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []shards.Audit{
+			{Field: "likes", Shards: 6, Members: 1, Otherwise: 5, Exact: 6},
+			{Field: "bookmarks", Shards: 2, Members: 2, Exact: 2},
+		} {
+			if audits[i] != want {
+				t.Errorf("audit %+v, want %+v", audits[i], want)
+			}
+		}
+	})
 }
 
 // A counter is made and joined between the look for it and the one for its member: neither who looks nor
@@ -445,8 +447,7 @@ func TestMembersOfAnAppsDocument(t *testing.T) {
 func TestAMemberOfACounterThatIsMadeMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"look", "leave"} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, what, func(t *testing.T) {
 			w := newWorld(t)
 			maker := w.open(t, shards.Config{AutoCreate: true})
 			made, err := maker.Counter("a")

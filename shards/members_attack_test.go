@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -54,7 +55,7 @@ func newCrowded(t *testing.T, hosted bool) *crowded {
 		c.instances = append(c.instances, handle(t, client, "a"))
 	}
 	var err error
-	c.rollup, err = rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Counters: path, Fields: "likes,views", Hosted: hosted}}, option.WithGRPCConn(c.Conn(t)))
+	c.rollup, err = rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p", Counters: path, Fields: "likes,views", Hosted: hosted}}, option.WithGRPCConn(c.Conn()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +73,9 @@ func (c *crowded) draw(n int) int {
 }
 
 func (c *crowded) fault(t *testing.T) emulator.Interceptor {
-	direct := firestorepb.NewFirestoreClient(c.Conn(t))
+	direct := firestorepb.NewFirestoreClient(c.Conn())
 	return func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		time.Sleep(time.Duration(c.draw(10)) * time.Millisecond)
 		switch n := c.draw(100); {
 		case n < 6:
 			return emulator.Verdict{After: unavailable}
@@ -115,6 +117,7 @@ func (c *crowded) members(t *testing.T, ctx context.Context, counter shards.Coun
 			_, err = counter.Leave(t.Context(), field, member)
 		}
 		c.mayFail(t, err)
+		time.Sleep(time.Millisecond) // no time passes while somebody works
 	}
 }
 
@@ -194,42 +197,44 @@ func (c *crowded) run(t *testing.T, increments bool, agree []string, owner func(
 // A field that only has members adds up to their number at every moment, whatever happens
 // to the counter.
 func TestMembersAgreeAtEveryMoment(t *testing.T) {
-	t.Parallel()
-	c := newCrowded(t, false)
-	c.run(t, false, []string{"likes", "views"}, func(ctx context.Context, counter shards.Counter) error {
-		switch c.draw(7) {
-		case 0:
-			return counter.Delete(ctx, shards.DeleteOptions{})
-		case 1:
-			return counter.Create(ctx, shards.CreateOptions{})
-		case 2:
-			_, _ = c.fs.Doc(c.doc).Delete(ctx) // by hand
-			return nil
-		case 3, 4:
-			return counter.Reset(ctx, shards.ResetOptions{RemoveMembers: true})
-		}
-		return counter.Resize(ctx, 1+c.draw(5), shards.ResizeOptions{KeepShards: c.draw(2) == 0})
+	virtual.Test(t, func(t *testing.T) {
+		c := newCrowded(t, false)
+		c.run(t, false, []string{"likes", "views"}, func(ctx context.Context, counter shards.Counter) error {
+			switch c.draw(7) {
+			case 0:
+				return counter.Delete(ctx, shards.DeleteOptions{})
+			case 1:
+				return counter.Create(ctx, shards.CreateOptions{})
+			case 2:
+				_, _ = c.fs.Doc(c.doc).Delete(ctx) // by hand
+				return nil
+			case 3, 4:
+				return counter.Reset(ctx, shards.ResetOptions{RemoveMembers: true})
+			}
+			return counter.Resize(ctx, 1+c.draw(5), shards.ResizeOptions{KeepShards: c.draw(2) == 0})
+		})
 	})
 }
 
 // The same below a document of the app's own, which deletes it, makes it anew, and sets it to
 // what it held once.
 func TestMembersOfAnAppsDocumentAgreeAtEveryMoment(t *testing.T) {
-	t.Parallel()
-	c := newCrowded(t, true)
-	c.run(t, false, []string{"likes", "views"}, func(ctx context.Context, counter shards.Counter) error {
-		switch c.draw(8) {
-		case 0, 1, 2:
-			_, _ = c.fs.Doc(c.doc).Set(ctx, map[string]any{"title": "x"})
-		case 3:
-			_, _ = c.fs.Doc(c.doc).Set(ctx, map[string]any{"likes": 99, "counter_rollup": map[string]any{"num_shards": 2}})
-		case 4:
-			_, _ = c.fs.Doc(c.doc).Delete(ctx)
-		case 5:
-			return counter.Reset(ctx, shards.ResetOptions{RemoveMembers: true})
-		default:
-			return counter.Resize(ctx, 1+c.draw(5), shards.ResizeOptions{KeepShards: c.draw(2) == 0})
-		}
-		return nil
+	virtual.Test(t, func(t *testing.T) {
+		c := newCrowded(t, true)
+		c.run(t, false, []string{"likes", "views"}, func(ctx context.Context, counter shards.Counter) error {
+			switch c.draw(8) {
+			case 0, 1, 2:
+				_, _ = c.fs.Doc(c.doc).Set(ctx, map[string]any{"title": "x"})
+			case 3:
+				_, _ = c.fs.Doc(c.doc).Set(ctx, map[string]any{"likes": 99, "counter_rollup": map[string]any{"num_shards": 2}})
+			case 4:
+				_, _ = c.fs.Doc(c.doc).Delete(ctx)
+			case 5:
+				return counter.Reset(ctx, shards.ResetOptions{RemoveMembers: true})
+			default:
+				return counter.Resize(ctx, 1+c.draw(5), shards.ResizeOptions{KeepShards: c.draw(2) == 0})
+			}
+			return nil
+		})
 	})
 }

@@ -9,10 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/api/option"
-	"google.golang.org/grpc"
 	"pgregory.net/rapid"
 
 	"github.com/firestore-counters/counters/emulator"
@@ -109,40 +106,7 @@ func (a *account) giveBack(id string) (err error) {
 // their answers or abort: each answer is that of the plain model.
 func TestReservationsAreAsInTheModel(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { reservationsAreAsInTheModel(t, virtual(t)) })
-}
-
-// virtual is a world in a bubble, without a network.
-func virtual(t *testing.T) *world {
-	server := emulator.New(emulator.Options{})
-	t.Cleanup(server.Close)
-	w := &world{Instance: &emulator.Instance{Server: server}}
-	var err error
-	if w.fs, err = firestore.NewClient(t.Context(), "p", option.WithGRPCConn(w.dial(t))); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.fs.Close() })
-	return w
-}
-
-func (w *world) dial(t *testing.T) *grpc.ClientConn {
-	conn, err := w.Server.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return conn
-}
-
-// there opens a client of a world in a bubble.
-func (w *world) there(t *testing.T, cfg shards.Config) *shards.Client {
-	cfg.Project = "p"
-	client, err := shards.Open(t.Context(), cfg, option.WithGRPCConn(w.dial(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	return client
+	synctest.Test(t, func(t *testing.T) { reservationsAreAsInTheModel(t, newWorld(t)) })
 }
 
 func reservationsAreAsInTheModel(t *testing.T, w *world) {
@@ -154,7 +118,7 @@ func reservationsAreAsInTheModel(t *testing.T, w *world) {
 		}
 		return v
 	})
-	clients := []*shards.Client{w.there(t, withLimit), w.there(t, withLimit)}
+	clients := []*shards.Client{w.open(t, withLimit), w.open(t, withLimit)}
 	run := 0
 	rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) { // which has no deadline
 		run++

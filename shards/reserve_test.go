@@ -16,6 +16,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -148,8 +149,7 @@ func wantSettled(t *testing.T, h shards.Hold, err error, by int64) {
 // onBoth runs a test with a limit of 10 in three shards, and without a limit.
 func onBoth(t *testing.T, test func(t *testing.T, w *world, b *books, c shards.Counter, limited bool)) {
 	for _, limited := range []bool{true, false} {
-		t.Run(fmt.Sprintf("limited %t", limited), func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, fmt.Sprintf("limited %t", limited), func(t *testing.T) {
 			w := newWorld(t)
 			b := w.keepBooks(t)
 			c := w.counter(t, w.open(t, map[bool]shards.Config{true: withLimit}[limited]), "a", 3)
@@ -229,44 +229,45 @@ func TestReserve(t *testing.T) {
 
 // What can't be held or settled changes nothing.
 func TestInvalidReservations(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	b := w.keepBooks(t)
-	c := w.counter(t, w.open(t, withLimit), "a", 1)
-	limit(t, c, 10)
-	for name, is := range map[string]struct {
-		err  error
-		want error
-	}{
-		"too short":     {second(c.Reserve(t.Context(), "total", 1, 0, named("x"))), shards.ErrInvalidHold},
-		"too long":      {second(c.Reserve(t.Context(), "total", 1, shards.MaxHold+1, named("x"))), shards.ErrInvalidHold},
-		"nothing":       {second(c.Reserve(t.Context(), "total", 0, time.Minute, named("x"))), shards.ErrInvalidIncrement},
-		"less":          {second(c.Reserve(t.Context(), "total", -1, time.Minute, named("x"))), shards.ErrInvalidIncrement},
-		"another field": {second(c.Reserve(t.Context(), "likes", 1, time.Minute, named("x"))), shards.ErrInvalidField},
-		"no key":        {second(c.Reserve(t.Context(), "total", 1, time.Minute, named("\n"))), shards.ErrInvalidKey},
-		"more":          {second(c.Reserve(t.Context(), "total", 11, time.Minute, named("x"))), shards.ErrLimit},
-		"settled below": {only(c.Settle(t.Context(), "total", -1, named("x"))), shards.ErrInvalidIncrement},
-		"of no key":     {only(c.Settle(t.Context(), "total", 1, shards.Key{})), shards.ErrInvalidKey},
-		"of no field":   {only(c.GiveBack(t.Context(), "likes", named("x"))), shards.ErrInvalidField},
-	} {
-		if !errors.Is(is.err, is.want) {
-			t.Errorf("%s: %v, want %v", name, is.err, is.want)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		b := w.keepBooks(t)
+		c := w.counter(t, w.open(t, withLimit), "a", 1)
+		limit(t, c, 10)
+		for name, is := range map[string]struct {
+			err  error
+			want error
+		}{
+			"too short":     {second(c.Reserve(t.Context(), "total", 1, 0, named("x"))), shards.ErrInvalidHold},
+			"too long":      {second(c.Reserve(t.Context(), "total", 1, shards.MaxHold+1, named("x"))), shards.ErrInvalidHold},
+			"nothing":       {second(c.Reserve(t.Context(), "total", 0, time.Minute, named("x"))), shards.ErrInvalidIncrement},
+			"less":          {second(c.Reserve(t.Context(), "total", -1, time.Minute, named("x"))), shards.ErrInvalidIncrement},
+			"another field": {second(c.Reserve(t.Context(), "likes", 1, time.Minute, named("x"))), shards.ErrInvalidField},
+			"no key":        {second(c.Reserve(t.Context(), "total", 1, time.Minute, named("\n"))), shards.ErrInvalidKey},
+			"more":          {second(c.Reserve(t.Context(), "total", 11, time.Minute, named("x"))), shards.ErrLimit},
+			"settled below": {only(c.Settle(t.Context(), "total", -1, named("x"))), shards.ErrInvalidIncrement},
+			"of no key":     {only(c.Settle(t.Context(), "total", 1, shards.Key{})), shards.ErrInvalidKey},
+			"of no field":   {only(c.GiveBack(t.Context(), "likes", named("x"))), shards.ErrInvalidField},
+		} {
+			if !errors.Is(is.err, is.want) {
+				t.Errorf("%s: %v, want %v", name, is.err, is.want)
+			}
 		}
-	}
-	b.want(t, 0)
-	h, _, err := c.Reserve(t.Context(), "total", 2, time.Minute, shards.Key{}) // is given one
-	if err != nil || h.ID == "" {
-		t.Fatalf("%+v, %v", h, err)
-	}
-	settled(t, c, 1, h.ID)
-	b.want(t, 1)
-	if _, _, err := handle(t, w.open(t, withLimit), "missing").Reserve(t.Context(), "total", 1, time.Minute, named("x")); !errors.Is(err, shards.ErrNotFound) {
-		t.Errorf("%v, want ErrNotFound", err)
-	}
-	made := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: "total=limit(3)"}, AutoCreate: true}), "made")
-	reserved(t, made, 3, "x")
-	_, _, err = made.Reserve(t.Context(), "total", 1, time.Minute, named("y"))
-	wantLimit(t, err, 0)
+		b.want(t, 0)
+		h, _, err := c.Reserve(t.Context(), "total", 2, time.Minute, shards.Key{}) // is given one
+		if err != nil || h.ID == "" {
+			t.Fatalf("%+v, %v", h, err)
+		}
+		settled(t, c, 1, h.ID)
+		b.want(t, 1)
+		if _, _, err := handle(t, w.open(t, withLimit), "missing").Reserve(t.Context(), "total", 1, time.Minute, named("x")); !errors.Is(err, shards.ErrNotFound) {
+			t.Errorf("%v, want ErrNotFound", err)
+		}
+		made := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: "total=limit(3)"}, AutoCreate: true}), "made")
+		reserved(t, made, 3, "x")
+		_, _, err = made.Reserve(t.Context(), "total", 1, time.Minute, named("y"))
+		wantLimit(t, err, 0)
+	})
 }
 
 func second(_ shards.Hold, _ bool, err error) error { return err }
@@ -275,59 +276,61 @@ func only(_ shards.Hold, err error) error { return err }
 
 // A key is its caller's, and its field's.
 func TestReservationsAreTheirCallers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: "total=limit(),likes"}}), "a", 1)
-	limit(t, c, 10)
-	for _, key := range []shards.Key{{Value: "x"}, {Value: "x", Caller: "alice"}} {
-		if _, replayed, err := c.Reserve(t.Context(), "total", 2, time.Minute, key); replayed || err != nil {
-			t.Errorf("%+v: %t, %v", key, replayed, err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: "total=limit(),likes"}}), "a", 1)
+		limit(t, c, 10)
+		for _, key := range []shards.Key{{Value: "x"}, {Value: "x", Caller: "alice"}} {
+			if _, replayed, err := c.Reserve(t.Context(), "total", 2, time.Minute, key); replayed || err != nil {
+				t.Errorf("%+v: %t, %v", key, replayed, err)
+			}
 		}
-	}
-	if _, replayed, err := c.Reserve(t.Context(), "likes", 2, time.Minute, named("x")); replayed || err != nil {
-		t.Error(replayed, err)
-	}
-	_, err := c.Settle(t.Context(), "total", 1, shards.Key{Value: "x", Caller: "bob"})
-	wantEnded(t, err)
-	w.wantSum(t, "a", 4)
+		if _, replayed, err := c.Reserve(t.Context(), "likes", 2, time.Minute, named("x")); replayed || err != nil {
+			t.Error(replayed, err)
+		}
+		_, err := c.Settle(t.Context(), "total", 1, shards.Key{Value: "x", Caller: "bob"})
+		wantEnded(t, err)
+		w.wantSum(t, "a", 4)
+	})
 }
 
 // When its time is over, whoever finds no room ends a hold. Until then it may be settled.
 func TestReservationsEnd(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	b := w.keepBooks(t)
-	c := w.counter(t, w.open(t, withLimit), "a", 2)
-	limit(t, c, 10)
-	briefly := func(by int64, id string) {
-		t.Helper()
-		h, err := c.ReserveBriefly(t.Context(), by, brief, named(id))
-		if err != nil {
-			t.Fatal(err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		b := w.keepBooks(t)
+		c := w.counter(t, w.open(t, withLimit), "a", 2)
+		limit(t, c, 10)
+		briefly := func(by int64, id string) {
+			t.Helper()
+			h, err := c.ReserveBriefly(t.Context(), by, brief, named(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Until(h.Until) + time.Millisecond)
 		}
-		time.Sleep(time.Until(h.Until) + time.Millisecond)
-	}
-	briefly(7, "late")
-	settled(t, c, 5, "late")
-	briefly(5, "over")
-	reserved(t, c, 4, "next")
-	if h, err := c.Held(t.Context(), "total", named("over")); err != nil || h.State != "ended" || h.Returned() != 5 {
-		t.Errorf("%+v, %v", h, err)
-	}
-	b.want(t, 9)
-	_, err := c.Settle(t.Context(), "total", 5, named("over"))
-	wantEnded(t, err)
-	if h, replayed, err := c.Reserve(t.Context(), "total", 5, time.Minute, named("over")); err != nil || !replayed || h.State != "ended" {
-		t.Errorf("held again: %+v, %t, %v", h, replayed, err)
-	}
-	briefly(1, "once more")
-	if err := c.SetLimit(t.Context(), "total", 9); err != nil { // which needs its room
-		t.Error(err)
-	}
-	b.want(t, 9)
-	if n := b.open(); n != 1 {
-		t.Errorf("%d holds are open", n)
-	}
+		briefly(7, "late")
+		settled(t, c, 5, "late")
+		briefly(5, "over")
+		reserved(t, c, 4, "next")
+		if h, err := c.Held(t.Context(), "total", named("over")); err != nil || h.State != "ended" || h.Returned() != 5 {
+			t.Errorf("%+v, %v", h, err)
+		}
+		b.want(t, 9)
+		_, err := c.Settle(t.Context(), "total", 5, named("over"))
+		wantEnded(t, err)
+		if h, replayed, err := c.Reserve(t.Context(), "total", 5, time.Minute, named("over")); err != nil || !replayed || h.State != "ended" {
+			t.Errorf("held again: %+v, %t, %v", h, replayed, err)
+		}
+		briefly(1, "once more")
+		if err := c.SetLimit(t.Context(), "total", 9); err != nil { // which needs its room
+			t.Error(err)
+		}
+		b.want(t, 9)
+		if n := b.open(); n != 1 {
+			t.Errorf("%d holds are open", n)
+		}
+	})
 }
 
 // More than was held is taken if there is room for the rest, of several shards too; or else nothing changes.
@@ -386,8 +389,8 @@ func TestSettleForMore(t *testing.T) {
 func TestSettleForMoreBesideACrowd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := virtual(t)
-		c := w.counter(t, w.there(t, shards.Config{Place: shards.Place{Fields: "total=limit(1000)"}}), "a", 25)
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{Place: shards.Place{Fields: "total=limit(1000)"}}), "a", 25)
 		reserved(t, c, 2, "x")
 		tries := 0
 		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
@@ -416,32 +419,33 @@ func TestSettleForMoreBesideACrowd(t *testing.T) {
 // A hold that is over may be settled for as long as nobody has ended it: whoever settles it for more than there is room
 // for doesn't end it to make room, and may settle it for less.
 func TestALateSettleForMoreEndsOthers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	b := w.keepBooks(t)
-	c := w.counter(t, w.open(t, withLimit), "a", 3)
-	limit(t, c, 10)
-	last := shards.Hold{}
-	for id, by := range map[string]int64{"x": 7, "y": 2} {
-		h, err := c.ReserveBriefly(t.Context(), by, brief, named(id))
-		if err != nil {
-			t.Fatal(err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		b := w.keepBooks(t)
+		c := w.counter(t, w.open(t, withLimit), "a", 3)
+		limit(t, c, 10)
+		last := shards.Hold{}
+		for id, by := range map[string]int64{"x": 7, "y": 2} {
+			h, err := c.ReserveBriefly(t.Context(), by, brief, named(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h.Until.After(last.Until) {
+				last = h
+			}
 		}
-		if h.Until.After(last.Until) {
-			last = h
+		time.Sleep(time.Until(last.Until) + time.Millisecond)
+		for range 2 {
+			_, err := c.Settle(t.Context(), "total", 11, named("x")) // ends y
+			wantLimit(t, err, 3)
+			b.want(t, 7)
 		}
-	}
-	time.Sleep(time.Until(last.Until) + time.Millisecond)
-	for range 2 {
-		_, err := c.Settle(t.Context(), "total", 11, named("x")) // ends y
-		wantLimit(t, err, 3)
-		b.want(t, 7)
-	}
-	if h, err := c.Held(t.Context(), "total", named("x")); err != nil || h.State != "held" {
-		t.Errorf("%+v, %v: want that it is held", h, err)
-	}
-	settled(t, c, 9, "x")
-	b.want(t, 9)
+		if h, err := c.Held(t.Context(), "total", named("x")); err != nil || h.State != "held" {
+			t.Errorf("%+v, %v: want that it is held", h, err)
+		}
+		settled(t, c, 9, "x")
+		b.want(t, 9)
+	})
 }
 
 // writesRecord reports whether a commit makes or changes the record of a hold, to a state.
@@ -505,9 +509,9 @@ func TestReservationsUnderFaults(t *testing.T) {
 // be, whatever arrives.
 func TestALateReservation(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(c shards.Counter) error{
-		"settled":    func(c shards.Counter) error { return only(c.Settle(t.Context(), "total", 1, named("x"))) },
-		"given back": func(c shards.Counter) error { return only(c.GiveBack(t.Context(), "total", named("x"))) },
+	for name, end := range map[string]func(ctx context.Context, c shards.Counter) error{
+		"settled":    func(ctx context.Context, c shards.Counter) error { return only(c.Settle(ctx, "total", 1, named("x"))) },
+		"given back": func(ctx context.Context, c shards.Counter) error { return only(c.GiveBack(ctx, "total", named("x"))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -523,7 +527,7 @@ func TestALateReservation(t *testing.T) {
 					}
 				}
 				w.Server.SetInterceptor(nil)
-				if err := end(c); err != nil && !errors.Is(err, shards.ErrHoldEnded) {
+				if err := end(t.Context(), c); err != nil && !errors.Is(err, shards.ErrHoldEnded) {
 					t.Fatal(err)
 				}
 				arrives()
@@ -567,36 +571,37 @@ func TestALateSettle(t *testing.T) {
 
 // Somebody else takes the last room with an answer that is lost: the same hold, asked for again elsewhere, isn't refused.
 func TestARefusalReadsTheRecord(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	b := w.keepBooks(t)
-	c := w.counter(t, w.open(t, withLimit), "a", 2)
-	limit(t, c, 3)
-	other := handle(t, w.open(t, withLimit), "a")
-	looks := 0
-	asks := w.asking(t, withLimit, "RunAggregationQuery", func() {
-		if looks++; looks == 1 {
-			reserved(t, other, 3, "x")
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		b := w.keepBooks(t)
+		c := w.counter(t, w.open(t, withLimit), "a", 2)
+		limit(t, c, 3)
+		other := handle(t, w.open(t, withLimit), "a")
+		looks := 0
+		asks := w.asking(t, withLimit, "RunAggregationQuery", func() {
+			if looks++; looks == 1 {
+				reserved(t, other, 3, "x")
+			}
+		})
+		h, replayed, err := handle(t, asks, "a").Reserve(t.Context(), "total", 3, time.Minute, named("x"))
+		if err != nil || !replayed || h.By != 3 {
+			t.Errorf("%+v, %t, %v", h, replayed, err)
 		}
-	})
-	h, replayed, err := handle(t, asks, "a").Reserve(t.Context(), "total", 3, time.Minute, named("x"))
-	if err != nil || !replayed || h.By != 3 {
-		t.Errorf("%+v, %t, %v", h, replayed, err)
-	}
-	b.want(t, 3)
+		b.want(t, 3)
 
-	// So it is with a settle for more than there is.
-	reserved(t, w.raised(t, c, 4), 1, "y")
-	looks = -100
-	client := w.asking(t, withLimit, "RunAggregationQuery", func() {
-		if looks++; looks == -99 {
-			settled(t, w.raised(t, other, 6), 3, "y")
+		// So it is with a settle for more than there is.
+		reserved(t, w.raised(t, c, 4), 1, "y")
+		looks = -100
+		client := w.asking(t, withLimit, "RunAggregationQuery", func() {
+			if looks++; looks == -99 {
+				settled(t, w.raised(t, other, 6), 3, "y")
+			}
+		})
+		if h, err := handle(t, client, "a").Settle(t.Context(), "total", 3, named("y")); err != nil || h.Settled != 3 {
+			t.Errorf("%+v, %v", h, err)
 		}
+		b.want(t, 6)
 	})
-	if h, err := handle(t, client, "a").Settle(t.Context(), "total", 3, named("y")); err != nil || h.Settled != 3 {
-		t.Errorf("%+v, %v", h, err)
-	}
-	b.want(t, 6)
 }
 
 // raised has a counter with another limit.
@@ -608,24 +613,25 @@ func (w *world) raised(t *testing.T, c shards.Counter, n int64) shards.Counter {
 
 // Shards that a resize removes take no hold along: what comes back comes off another one.
 func TestHoldsBesideAResize(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	b := w.keepBooks(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 8)
-	for i := range 6 {
-		reserved(t, c, 2, fmt.Sprint(i))
-	}
-	if err := c.Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	b.want(t, 12)
-	for i := range 3 {
-		settled(t, c, []int64{0, 1, 3}[i], fmt.Sprint(i))
-		if _, err := c.GiveBack(t.Context(), "total", named(fmt.Sprint(3+i))); err != nil {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		b := w.keepBooks(t)
+		c := w.counter(t, w.open(t, shards.Config{}), "a", 8)
+		for i := range 6 {
+			reserved(t, c, 2, fmt.Sprint(i))
+		}
+		if err := c.Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	b.want(t, 4)
+		b.want(t, 12)
+		for i := range 3 {
+			settled(t, c, []int64{0, 1, 3}[i], fmt.Sprint(i))
+			if _, err := c.GiveBack(t.Context(), "total", named(fmt.Sprint(3+i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.want(t, 4)
+	})
 }
 
 // A counter that is deleted takes its holds along: in its next life nothing of them comes back.
@@ -671,8 +677,7 @@ func TestHoldsGoWithTheirCounter(t *testing.T) {
 func TestHoldsOfACounterThatWasDeletedByHand(t *testing.T) {
 	t.Parallel()
 	for name, limited := range map[string]bool{"a take": false, "a limit": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			cfg := shards.Config{Place: shards.Place{Fields: "total=limit(10)"}, NumShards: 1}
 			c := w.counter(t, w.open(t, cfg), "a", 1)
@@ -718,8 +723,7 @@ func TestPlainHoldsOfACounterThatWasDeletedByHand(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			cfg := shards.Config{NumShards: 1, AutoCreate: true}
 			c := handle(t, w.open(t, cfg), "a")
@@ -755,87 +759,90 @@ func TestPlainHoldsOfACounterThatWasDeletedByHand(t *testing.T) {
 
 // Of many holds, too, none comes back to the shards of a counter's next life.
 func TestManyHoldsOfACounterThatWasDeletedByHand(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	cfg := shards.Config{Place: shards.Place{Fields: "total=limit(1000)"}, NumShards: 1}
-	c := w.counter(t, w.open(t, cfg), "a", 1)
-	const n = 410
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() {
-			if _, _, err := c.Reserve(t.Context(), "total", 1, time.Minute, named(fmt.Sprint(i))); err != nil {
-				t.Error(err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		cfg := shards.Config{Place: shards.Place{Fields: "total=limit(1000)"}, NumShards: 1}
+		c := w.counter(t, w.open(t, cfg), "a", 1)
+		const n = 410
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() {
+				if _, _, err := c.Reserve(t.Context(), "total", 1, time.Minute, named(fmt.Sprint(i))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		for _, path := range []string{"counters/a/shards/total~0", "counters/a/counter_rollup/base", "counters/a"} {
+			if _, err := w.fs.Doc(path).Delete(t.Context()); err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
-	all.Wait()
-	for _, path := range []string{"counters/a/shards/total~0", "counters/a/counter_rollup/base", "counters/a"} {
-		if _, err := w.fs.Doc(path).Delete(t.Context()); err != nil {
+		}
+		c = w.counter(t, w.open(t, cfg), "a", 1)
+		if err := c.Add(t.Context(), 4); err != nil {
 			t.Fatal(err)
 		}
-	}
-	c = w.counter(t, w.open(t, cfg), "a", 1)
-	if err := c.Add(t.Context(), 4); err != nil {
-		t.Fatal(err)
-	}
-	for i := range n {
-		if _, err := c.GiveBack(t.Context(), "total", named(fmt.Sprint(i))); err != nil {
-			t.Fatal(err)
+		for i := range n {
+			if _, err := c.GiveBack(t.Context(), "total", named(fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if got := w.totalOf(t, "a"); got != 4 {
-		t.Errorf("the shards hold %d, want 4", got)
-	}
+		if got := w.totalOf(t, "a"); got != 4 {
+			t.Errorf("the shards hold %d, want 4", got)
+		}
+	})
 }
 
 // What is held while a counter is reset counts after that: the total never falls below 0, and what is used isn't lost.
 func TestAResetBesideHolds(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{NumShards: 2}), "a", 2)
-	if err := c.Add(t.Context(), 5); err != nil {
-		t.Fatal(err)
-	}
-	reserved(t, c, 10, "x")
-	reserved(t, c, 20, "y")
-	reserved(t, c, 40, "z")
-	settled(t, c, 30, "z")
-	for range 2 { // what a reset repeats is the same
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{NumShards: 2}), "a", 2)
+		if err := c.Add(t.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		reserved(t, c, 10, "x")
+		reserved(t, c, 20, "y")
+		reserved(t, c, 40, "z")
+		settled(t, c, 30, "z")
+		for range 2 { // what a reset repeats is the same
+			if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			w.wantSum(t, "a", 30)
+		}
+		if _, err := c.GiveBack(t.Context(), "total", named("x")); err != nil {
+			t.Fatal(err)
+		}
+		w.wantSum(t, "a", 20)
+		settled(t, c, 23, "y")
+		w.wantSum(t, "a", 23)
 		if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		w.wantSum(t, "a", 30)
-	}
-	if _, err := c.GiveBack(t.Context(), "total", named("x")); err != nil {
-		t.Fatal(err)
-	}
-	w.wantSum(t, "a", 20)
-	settled(t, c, 23, "y")
-	w.wantSum(t, "a", 23)
-	if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.wantSum(t, "a", 0)
+		w.wantSum(t, "a", 0)
+	})
 }
 
 // The same of a rebase: what it sets is the total once all that was held has come back.
 func TestARebaseBesideHolds(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{NumShards: 2}), "a", 2)
-	reserved(t, c, 10, "x")
-	reserved(t, c, 20, "y")
-	for range 2 {
-		if err := c.Rebase(t.Context(), 7); err != nil {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{NumShards: 2}), "a", 2)
+		reserved(t, c, 10, "x")
+		reserved(t, c, 20, "y")
+		for range 2 {
+			if err := c.Rebase(t.Context(), 7); err != nil {
+				t.Fatal(err)
+			}
+			w.wantSum(t, "a", 37)
+		}
+		if _, err := c.GiveBack(t.Context(), "total", named("x")); err != nil {
 			t.Fatal(err)
 		}
-		w.wantSum(t, "a", 37)
-	}
-	if _, err := c.GiveBack(t.Context(), "total", named("x")); err != nil {
-		t.Fatal(err)
-	}
-	settled(t, c, 2, "y")
-	w.wantSum(t, "a", 9)
+		settled(t, c, 2, "y")
+		w.wantSum(t, "a", 9)
+	})
 }
 
 // What a hold costs: its record and its shard, both when it is made and when it is settled.

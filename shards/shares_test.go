@@ -7,6 +7,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -40,8 +41,7 @@ func TestShardsThatSomethingElseWrote(t *testing.T) {
 		"members that are a text":     {"members(total)": "2"},
 		"a count that is a text":      {"total": "2"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			c := w.counter(t, w.open(t, withLimit), "a", 2)
 			limit(t, c, 10)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -80,7 +81,7 @@ func TestSilentConnection(t *testing.T) {
 			conn.Close()
 		}
 	})
-	w := &world{Instance: i, fs: i.Client(t, "p")}
+	w := &world{Firestore: &virtual.Firestore{Server: i.Server}, fs: i.Client(t, "p")}
 	client, err := shards.Open(context.Background(), shards.Config{Place: shards.Place{Project: "p"}, Timeout: 5 * time.Second}, option.WithEndpoint(l.Addr().String()),
 		option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/api/option"
 
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -55,13 +56,12 @@ func TestMovesWhoseEventsAreLost(t *testing.T) {
 		},
 	} {
 		for _, how := range []string{"a walk", "another walk", "a reconcile by name"} {
-			t.Run(fmt.Sprint(name, ", ", how), func(t *testing.T) {
-				t.Parallel()
+			virtual.Run(t, fmt.Sprint(name, ", ", how), func(t *testing.T) {
 				w := newWorld(t)
 				c := w.counter(t, w.open(t, shards.Config{}), "a", 4)
 				want := move(t, w, c)
 				w.Server.SetInterceptor(nil)
-				client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.Conn(t)))
+				client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.Conn()))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -147,8 +147,7 @@ func TestATotalIsWhatWasAskedFor(t *testing.T) {
 			return c.Create(t.Context(), shards.CreateOptions{Shards: 2, Total: 100})
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			c := w.counter(t, w.open(t, shards.Config{}), "a", 4)
 			w.set(t, 4, 10)
@@ -176,34 +175,35 @@ func TestATotalIsWhatWasAskedFor(t *testing.T) {
 // A reset takes off what was counted of a field that became a text before it, whenever that is
 // heard of.
 func TestAResetOfATextThatIsHeardOfLater(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
-	w.inc(t, "0", 7)
-	w.rollUp(t, "a")
-	if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": "oops"}); err != nil {
-		t.Fatal(err)
-	}
-	doc, err := w.fs.Doc("counters/a/shards/0").Get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.Conn(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	r := rollup.NewRoller(client, rollup.RollerOptions{})
-	if err := errors.Join(r.Add(t.Context(), rollup.Change{Counter: "a", Shard: "0", At: doc.UpdateTime, Fields: []string{"total"}}), r.Close(context.Background())); err != nil {
-		t.Fatal(err)
-	}
-	w.inc(t, "0", 1)
-	w.told(t, client, "0")
-	if got := w.total(t, "a"); got != 1 {
-		t.Errorf("the total is %d, want 1", got)
-	}
-	w.wantSum(t, "a", 1)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
+		w.inc(t, "0", 7)
+		w.rollUp(t, "a")
+		if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": "oops"}); err != nil {
+			t.Fatal(err)
+		}
+		doc, err := w.fs.Doc("counters/a/shards/0").Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		client, err := rollup.Open(t.Context(), rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.Conn()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		r := rollup.NewRoller(client, rollup.RollerOptions{})
+		if err := errors.Join(r.Add(t.Context(), rollup.Change{Counter: "a", Shard: "0", At: doc.UpdateTime, Fields: []string{"total"}}), r.Close(context.Background())); err != nil {
+			t.Fatal(err)
+		}
+		w.inc(t, "0", 1)
+		w.told(t, client, "0")
+		if got := w.total(t, "a"); got != 1 {
+			t.Errorf("the total is %d, want 1", got)
+		}
+		w.wantSum(t, "a", 1)
+	})
 }

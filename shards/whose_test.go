@@ -13,6 +13,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -37,7 +38,7 @@ func (w *world) deployment(t *testing.T, place shards.Place) deployment {
 	t.Helper()
 	place.Project = "p"
 	client := w.open(t, shards.Config{Place: place, AutoCreate: !place.Hosted})
-	roll, err := rollup.Open(t.Context(), rollup.Config{Place: place}, option.WithGRPCConn(w.Conn(t)))
+	roll, err := rollup.Open(t.Context(), rollup.Config{Place: place}, option.WithGRPCConn(w.Conn()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,8 +174,7 @@ func TestNothingOfAnotherDeploymentIsChanged(t *testing.T) {
 		"of another path":          {made: own, place: shards.Place{Counters: "counters/a"}, want: "COUNTERS=counters/{counter}"},
 		"an app's of other shards": {made: posted, place: shards.Place{Shards: "parts", Hosted: true}, want: "SHARDS=shards", except: []string{"leave", "create"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			s.made(t, w)
 			before := w.everything(t)
@@ -241,8 +241,7 @@ func TestWhatASnippetHasMadeIsEithers(t *testing.T) {
 		"ours, without shards": {"total": 0, "updated_at": time.Now()},
 	} {
 		for _, hosted := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, " hosted ", hosted), func(t *testing.T) {
-				t.Parallel()
+			virtual.Run(t, fmt.Sprint(name, " hosted ", hosted), func(t *testing.T) {
 				w := newWorld(t)
 				w.put(t, "counters/a", document)
 				w.madeBy(t, shards.Place{Hosted: hosted})
@@ -265,58 +264,61 @@ func TestWhatASnippetHasMadeIsEithers(t *testing.T) {
 // Fields that the app has added to our document are not deleted with it: whoever deletes the counter hears of
 // one. Numbers that another FIELDS has shown are ours.
 func TestDeleteSparesTheAppsFields(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.madeBy(t, shards.Place{})
-	w.merge(t, "counters/a", map[string]any{"name": "Ann", "likes": 4})
-	c := w.deployment(t, shards.Place{}).counter
-	before := w.everything(t)
-	if err := c.Delete(t.Context(), shards.DeleteOptions{}); !errors.Is(err, shards.ErrHosted) || !strings.Contains(err.Error(), `a field "name"`) {
-		t.Errorf("%v, want ErrHosted that names the field", err)
-	}
-	if after := w.everything(t); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("there is %v,\nwas %v", after, before)
-	}
-	if err := c.Add(t.Context(), 1); err != nil { // it counts on
-		t.Error(err)
-	}
-	if _, err := w.fs.Doc("counters/a").Update(t.Context(), []firestore.Update{{Path: "name", Value: firestore.Delete}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
-		t.Error(err)
-	}
-	w.wantNothing(t)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.madeBy(t, shards.Place{})
+		w.merge(t, "counters/a", map[string]any{"name": "Ann", "likes": 4})
+		c := w.deployment(t, shards.Place{}).counter
+		before := w.everything(t)
+		if err := c.Delete(t.Context(), shards.DeleteOptions{}); !errors.Is(err, shards.ErrHosted) || !strings.Contains(err.Error(), `a field "name"`) {
+			t.Errorf("%v, want ErrHosted that names the field", err)
+		}
+		if after := w.everything(t); fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Errorf("there is %v,\nwas %v", after, before)
+		}
+		if err := c.Add(t.Context(), 1); err != nil { // it counts on
+			t.Error(err)
+		}
+		if _, err := w.fs.Doc("counters/a").Update(t.Context(), []firestore.Update{{Path: "name", Value: firestore.Delete}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		w.wantNothing(t)
+	})
 }
 
 // An app that makes its own document where there was ours, and sets HOSTED, has its counts in it.
 func TestTheAppsDocumentTakesThePlaceOfOurs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.madeBy(t, shards.Place{})
-	w.put(t, "counters/a", profile)
-	w.madeBy(t, shards.Place{Hosted: true})
-	doc := w.doc(t, "counters/a")
-	if doc["total"] != int64(6) || doc["updated_at"] != "yesterday" || doc["deleting"] != true || doc["name"] != "Ann" {
-		t.Errorf("it is %v", doc)
-	}
-	wantOthers(t, "delete", w.deployment(t, shards.Place{}).counter.Delete(t.Context(), shards.DeleteOptions{}), "HOSTED=true")
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.madeBy(t, shards.Place{})
+		w.put(t, "counters/a", profile)
+		w.madeBy(t, shards.Place{Hosted: true})
+		doc := w.doc(t, "counters/a")
+		if doc["total"] != int64(6) || doc["updated_at"] != "yesterday" || doc["deleting"] != true || doc["name"] != "Ann" {
+			t.Errorf("it is %v", doc)
+		}
+		wantOthers(t, "delete", w.deployment(t, shards.Place{}).counter.Delete(t.Context(), shards.DeleteOptions{}), "HOSTED=true")
+	})
 }
 
 // A walk passes over documents of the app's own beside counters, in which nothing is counted.
 func TestAWalkPassesOverTheAppsDocuments(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.put(t, "counters/config", map[string]any{"theme": "dark"})
-	w.madeBy(t, shards.Place{})
-	d := w.deployment(t, shards.Place{})
-	for _, dry := range []bool{true, false} {
-		got, err := d.rollup.ReconcileAll(t.Context(), rollup.ReconcileOptions{DryRun: dry, Remove: d.client.Remove})
-		if err != nil || got.Seen != 1 || got.Failed != 0 {
-			t.Errorf("dry %v: %+v, %v; want the counter alone, and no failure", dry, got, err)
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.put(t, "counters/config", map[string]any{"theme": "dark"})
+		w.madeBy(t, shards.Place{})
+		d := w.deployment(t, shards.Place{})
+		for _, dry := range []bool{true, false} {
+			got, err := d.rollup.ReconcileAll(t.Context(), rollup.ReconcileOptions{DryRun: dry, Remove: d.client.Remove})
+			if err != nil || got.Seen != 1 || got.Failed != 0 {
+				t.Errorf("dry %v: %+v, %v; want the counter alone, and no failure", dry, got, err)
+			}
 		}
-	}
-	if doc := w.doc(t, "counters/config"); fmt.Sprint(doc) != "map[theme:dark]" {
-		t.Errorf("it is %v", doc)
-	}
+		if doc := w.doc(t, "counters/config"); fmt.Sprint(doc) != "map[theme:dark]" {
+			t.Errorf("it is %v", doc)
+		}
+	})
 }
