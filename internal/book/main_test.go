@@ -3,9 +3,7 @@ package book_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -18,6 +16,7 @@ import (
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -29,10 +28,9 @@ var (
 	aborted     = status.Error(codes.Aborted, "too much contention")
 )
 
-// world is an embedded Firestore of a test's own, whose clock can be set ahead, with a deployment of counters.
+// world is an embedded Firestore of a test's own, with a deployment of counters.
 type world struct {
-	*emulator.Instance
-	ahead  atomic.Int64
+	*virtual.Firestore
 	fs     *firestore.Client
 	db     *store.DB
 	shards *shards.Client
@@ -41,10 +39,9 @@ type world struct {
 
 func newWorld(t *testing.T, hosted bool) *world {
 	t.Helper()
-	w := &world{}
-	w.Instance = emulator.StartWith(t, emulator.Options{Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }})
-	w.fs = w.Client(t, "p")
-	conn := option.WithGRPCConn(w.Conn(t))
+	w := &world{Firestore: virtual.Start(t)}
+	w.fs = w.Client()
+	conn := option.WithGRPCConn(w.Conn())
 	place := layout.Place{Project: "p", Fields: "likes,views", Hosted: hosted}
 	var err, shardsErr, rollupErr error
 	w.db, err = store.Open(context.Background(), place, conn)
@@ -155,7 +152,7 @@ func (w *world) before(do func()) {
 
 // afterLost does something after the next commit was applied, whose answer gets lost, and before anything follows it.
 func (w *world) afterLost(t *testing.T, do func()) {
-	direct := firestorepb.NewFirestoreClient(w.Conn(t))
+	direct := firestorepb.NewFirestoreClient(w.Conn())
 	w.once(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 		if _, err := direct.Commit(ctx, req); err != nil {
 			t.Errorf("the commit whose answer is to be lost: %v", err)

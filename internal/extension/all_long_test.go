@@ -13,6 +13,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/extension"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 )
 
 // An import of all that ends anywhere, and some of whose commits are applied though their answers
@@ -20,7 +21,7 @@ import (
 func TestImportAllEndsAnywhere(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		i := emulator.Start(t)
+		i := virtual.Start(t)
 		p := pagesOf(t, i)
 		want := map[string]int64{}
 		for n := range rapid.IntRange(1, 6).Draw(rt, "pages") {

@@ -16,6 +16,7 @@ import (
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -29,7 +30,7 @@ var (
 
 // world is an embedded Firestore of a test's own, and a deployment of counters in it.
 type world struct {
-	*emulator.Instance
+	*virtual.Firestore
 	place  layout.Place
 	fs     *firestore.Client // looks at what is there, and does what the extension's clients do
 	db     *store.DB
@@ -38,18 +39,18 @@ type world struct {
 
 func newWorld(t *testing.T, place layout.Place) *world {
 	t.Helper()
-	return worldOf(t, emulator.Start(t), place)
+	return worldOf(t, virtual.Start(t), place)
 }
 
-func worldOf(t *testing.T, i *emulator.Instance, place layout.Place) *world {
+func worldOf(t *testing.T, i *virtual.Firestore, place layout.Place) *world {
 	t.Helper()
 	place.Project = "p"
-	w := &world{Instance: i, place: place, fs: i.Client(t, "p")}
+	w := &world{Firestore: i, place: place, fs: i.Client()}
 	w.db = w.open(t)
 	var err error
 	w.client, err = shards.Open(t.Context(), shards.Config{
 		Place: place,
-	}, option.WithGRPCConn(i.Conn(t)))
+	}, option.WithGRPCConn(i.Conn()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func (w *world) rollUp(t *testing.T, id string) rollup.Report {
 	t.Helper()
 	client, err := rollup.Open(t.Context(), rollup.Config{
 		Place: w.place,
-	}, option.WithGRPCConn(w.Conn(t)))
+	}, option.WithGRPCConn(w.Conn()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,7 @@ func (w *world) rollUp(t *testing.T, id string) rollup.Report {
 // late keeps the next commit that is no transaction's on its way while first happens. Its sender is
 // told that it is unavailable, and sends another: the first one arrives just before that.
 func (w *world) late(t *testing.T, first func()) {
-	direct := firestorepb.NewFirestoreClient(w.Conn(t))
+	direct := firestorepb.NewFirestoreClient(w.Conn())
 	w.Server.SetInterceptor(func(_ context.Context, held *firestorepb.CommitRequest) emulator.Verdict {
 		if len(held.GetTransaction()) > 0 {
 			return emulator.Verdict{}
