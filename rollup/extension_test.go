@@ -275,6 +275,51 @@ func TestWhatTheExtensionKeeps(t *testing.T) {
 	}
 }
 
+// An event is done only once its shard is taken over: not if the commit that was to do that has failed, nor if the event
+// comes again before the next one.
+func TestFailedTakeOver(t *testing.T) {
+	t.Parallel()
+	for name, code := range map[string]codes.Code{"contention": codes.Aborted, "no quota": codes.ResourceExhausted, "no answer": codes.Unavailable, "refused": codes.PermissionDenied} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inVirtualTime(t, func(w *world) {
+				s := w.succeeds()
+				var fails atomic.Bool
+				fails.Store(true)
+				s.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+					if ours := len(req.GetWrites()) > 1; ours && fails.Load() {
+						v.Before = status.Error(code, "failed")
+					}
+					return v
+				})
+				r := rollup.NewRoller(s.client, rollup.RollerOptions{})
+				s.click("web", map[string]any{"visits": 3})
+				change := s.change("web")
+				var all sync.WaitGroup
+				for range 2 {
+					all.Go(func() {
+						short, cancel := context.WithTimeout(s.ctx, 30*time.Second)
+						defer cancel()
+						if err := r.Add(short, change); err == nil && s.sees("nobody", "visits") != 1003 {
+							n, _, err := s.client.Noted(s.ctx)
+							if n == 0 || err != nil {
+								t.Errorf("the event is done, and the page shows %d visits; %d noted, %v", s.sees("nobody", "visits"), n, err)
+							}
+						}
+					})
+					time.Sleep(10 * time.Second)
+				}
+				all.Wait()
+				fails.Store(false)
+				time.Sleep(time.Minute)
+				s.must(nil, r.Add(s.ctx, change))
+				s.must(nil, r.Close(s.ctx))
+				s.shows(1003, 7)
+			})
+		})
+	}
+}
+
 // Hundreds of shards share a commit; what is beyond waits for the next one, a second later.
 func TestManyClientsAtOnce(t *testing.T) {
 	t.Parallel()

@@ -48,6 +48,7 @@ func (r *refreshing) run(ctx context.Context) error {
 		r.changes = r.shown.Changes
 	}
 	if err != nil {
+		r.forgetTaken()
 		return err
 	}
 	if r.wrote = done.Wrote && len(r.shown.Writes) > 0; r.wrote {
@@ -104,6 +105,7 @@ type refreshing struct {
 // plan is the commit that shows what the flight asks for. It is empty if all of that is shown already, or if another
 // instance will show it. If the remembered document can show nothing, it is read: somebody may have set it right.
 func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
+	r.forgetTaken()
 	if b := r.known; b != nil {
 		r.known = nil
 		if shown, err := r.show(ctx, b, false); err != nil || len(shown.Writes) > 0 || r.memory.book != nil {
@@ -111,6 +113,7 @@ func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
 		}
 	}
 	r.shown = book.Shown{}
+	r.forgetTaken()
 	b, err := r.read(ctx)
 	switch {
 	case err != nil:
@@ -208,6 +211,13 @@ func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 		}
 	}
 	return nil
+}
+
+// forgetTaken has no shard of the extension's count as taken over: the commit that was to do that has failed.
+func (r *refreshing) forgetTaken() {
+	for _, shard := range r.flight.shards {
+		delete(r.asOf, ofExtension(shard))
+	}
 }
 
 // waitingTimeout bounds the query for shards that no event names: it may scan over what an hour's rewrites have left in

@@ -237,19 +237,27 @@ type Lookout struct {
 // lookEvery is how often the extension is looked for.
 const lookEvery = time.Minute
 
-// Check is an [ErrRuns] if it runs: it would write the same fields. It costs a read a minute.
+// Check is an [ErrRuns] if it runs: it would write the same fields. It costs a read a minute, and one more of each who
+// looks at the same moment: nobody waits for another's.
 func (l *Lookout) Check(ctx context.Context, db *store.DB) error {
 	if !db.Layout.Extension {
 		return nil
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now(); l.looked.IsZero() || now.Sub(l.looked) >= lookEvery {
-		err := Stopped(ctx, db)
-		if err != nil && !errors.Is(err, ErrRuns) {
-			return err
-		}
-		l.looked, l.runs = now, err
+	looked, runs := l.looked, l.runs
+	l.mu.Unlock()
+	now := time.Now()
+	if !looked.IsZero() && now.Sub(looked) < lookEvery {
+		return runs
 	}
-	return l.runs
+	runs = Stopped(ctx, db)
+	if runs != nil && !errors.Is(runs, ErrRuns) {
+		return runs
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.After(l.looked) {
+		l.looked, l.runs = now, runs
+	}
+	return runs
 }
