@@ -320,6 +320,61 @@ func TestFailedTakeOver(t *testing.T) {
 	}
 }
 
+// An app that writes its document, whole or in part, while a click is taken over only has that done once more.
+func TestAppWritesMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(*succession){
+		"a field": func(s *succession) { s.must(s.page.Set(s.ctx, map[string]any{"title": "Hello"}, firestore.MergeAll)) },
+		"all of it": func(s *succession) {
+			s.must(s.page.Set(s.ctx, map[string]any{"title": "Hello", "visits": 1000, "likes": 7}))
+		},
+		"it makes it again": func(s *succession) {
+			s.must(s.page.Delete(s.ctx))
+			s.must(s.page.Set(s.ctx, map[string]any{"title": "Hello", "visits": 1000, "likes": 7}))
+		},
+		"a shard is deleted": func(s *succession) { s.must(s.inbox.Doc("other").Delete(s.ctx)) },
+		"and made again": func(s *succession) {
+			s.must(s.inbox.Doc("other").Delete(s.ctx))
+			s.click("other", map[string]any{"visits": 1})
+		},
+	} {
+		for _, shown := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", shown before: ", shown), func(t *testing.T) {
+				t.Parallel()
+				inVirtualTime(t, func(w *world) {
+					s := w.succeeds()
+					if shown {
+						s.click("web", map[string]any{"visits": 0})
+						_, err := s.client.Reconcile(s.ctx, "hello", rollup.ReconcileOptions{})
+						s.must(nil, err)
+					}
+					s.click("web", map[string]any{"visits": 3})
+					s.click("other", map[string]any{"visits": 1})
+					want := int64(1004)
+					if name == "a shard is deleted" { // with what was in it
+						want = 1003
+					}
+					var once sync.Once
+					s.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+						if len(req.GetWrites()) > 2 {
+							once.Do(func() { time.Sleep(time.Millisecond); write(s) })
+						}
+						return v
+					})
+					r := rollup.NewRoller(s.client, rollup.RollerOptions{})
+					s.must(nil, r.Add(s.ctx, s.change("web"), s.change("other")))
+					if name == "and made again" {
+						time.Sleep(time.Second)
+						s.must(nil, r.Add(s.ctx, s.change("other")))
+					}
+					s.must(nil, r.Close(s.ctx))
+					s.shows(want, 7)
+				})
+			})
+		}
+	}
+}
+
 // Hundreds of shards share a commit; what is beyond waits for the next one, a second later.
 func TestManyClientsAtOnce(t *testing.T) {
 	t.Parallel()

@@ -78,9 +78,14 @@ func Take(names layout.Layout, b *book.Book, shards book.Shards) Moved {
 }
 
 // Show is the commit that shows answers, and takes over what is moved: all of it, or none if the total of one of its
-// fields can't be shown. See [book.Book.Show].
+// fields can't be shown. If one of their answers is early, the commit isn't to be sent. See [book.Book.Show].
 func (t *Moved) Show(answers map[string]book.Answer, next time.Time) book.Shown {
 	s := t.Book.Show(answers, next)
+	for name := range t.Amounts {
+		if slices.Contains(s.Early, name) {
+			return s
+		}
+	}
 	for name := range t.Amounts {
 		if !slices.ContainsFunc(s.Changes, func(c book.Change) bool { return c.Field.Name == name }) {
 			problems := s.Problems
