@@ -213,6 +213,9 @@ func (s *session) underFlood(ctx context.Context, r *Result, day float64, f floo
 	name := fmt.Sprintf("ours, $%v a day", day)
 	s.say("%s: %s", name, f.name)
 	of := ours()
+	if f.auth == "firebase" {
+		of.environ = append(of.environ, "MEMBERS=own")
+	}
 	of.environ = append(of.environ, "AUTO_CREATE=true", "AUTH="+f.auth, "FIREBASE_AUTH_EMULATOR_HOST=localhost:1", "ALLOWED_ORIGINS=https://app.example")
 	st, err := openStage(ctx, of, setup{
 		shards: manyShards, faults: s.commits(), metered: true,
