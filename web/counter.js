@@ -185,7 +185,7 @@ export class Counters {
   /**
    * Whether what waits outlives the page, and other tabs know of it; false where the storage is
    * full or there is none: then a reload would lose a click, and a like that is taken back in
-   * another tab may come out either way.
+   * another tab, or by another `Counters`, may come out either way.
    */
   get kept() {
     return this.queue.kept;

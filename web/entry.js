@@ -105,6 +105,8 @@ export class CounterError extends /** @type {new (message: string) => Error & Re
  * @property {boolean} settled whether it was answered, and is only kept for what may be carried out
  *   late
  * @property {number} [until] when the last request for a like is carried out no more
+ * @property {number} [before] when earlier ones are not, and those of other pages
+ * @property {boolean} [inDoubt] whether one of them may have been carried out, or still be
  * @property {boolean} [again] whether it is sent once more, though it was answered
  * @property {boolean} [parked] whether it was sent with credentials that are not those of now
  * @property {Promise<boolean>} done

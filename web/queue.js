@@ -1,7 +1,7 @@
 import { CounterError, errorOf, joinedOf, lateOf, latest, newKey } from "./entry.js";
 import { LONGEST, Pauses } from "./pauses.js";
 import { BEFORE, COUNTED, nameOf, Records, REFUSED, UNKNOWN } from "./record.js";
-import { Turn } from "./turn.js";
+import { SETTLE, Turn } from "./turn.js";
 
 // requests on their way at once; a browser sends 6 of them side by side over HTTP/1
 const AT_ONCE = 32;
@@ -54,7 +54,7 @@ export class Queue {
     const { name, storage, locks } = options;
     this.#options = options;
     this.#records = new Records(storage, `counters-queue ${name} `);
-    this.#turn = storage && new Turn(`counters-sender ${name}`, storage, () => this.#all.forEach((queue) => queue.#lead()), locks);
+    this.#turn = storage && new Turn(`counters-sender ${name}`, storage, () => this.#all.forEach((queue) => queue.#lead()), () => this.#all.forEach((queue) => queue.#follow()), locks);
     this.#closed.abort();
   }
 
@@ -82,7 +82,10 @@ export class Queue {
     this.#turn?.stop();
     this.#leads = false;
     const peers = this.#peers;
-    if (first === this && peers.length) peers[0].#turn?.start();
+    if (first === this && peers.length) {
+      for (const peer of peers) peer.#leads = false;
+      peers[0].#turn?.start();
+    }
     for (const peer of peers) peer.#heard(); // They do now what this one has kept.
     this.#pauses.clear();
     for (const timer of this.#timers) clearTimeout(timer);
@@ -222,14 +225,17 @@ export class Queue {
   }
 
   /**
-   * Takes over what was asked for before the page knew who its user is, and was never sent.
+   * Takes over what was asked for before the page knew who its user is, and was never sent. What other
+   * pages were asked for may be somebody's by now, and this page, that was suspended, not have heard of
+   * it: it takes a look at that a bit later.
    * @param {Queue} nobody their queue
    */
-  adopt(nobody) {
+  adopt(nobody, all = false) {
     nobody.takeAll();
+    if (!all) this.#later(() => this.#options.mine() && this.adopt(nobody, true), SETTLE);
     for (const waiting of [...nobody.#entries.values()]) {
       const { entry, name, own, settled, resolve, reject } = waiting;
-      if (settled || ("key" in entry && entry.tried) || nobody.#isPeers(name)) continue;
+      if (settled || !(own || all) || ("key" in entry && entry.tried) || nobody.#isPeers(name)) continue;
       waiting.resolve = waiting.reject = () => {};
       const { counter, field } = entry;
       const { user, failed } = this.#options;
@@ -238,6 +244,11 @@ export class Queue {
       for (const queue of [nobody, ...nobody.#peers]) queue.#entries.delete(name);
       nobody.#records.remove(name);
     }
+  }
+
+  /** Whether this is the newest here, and no peer was asked for that. @param {string} name */
+  #isMine(name) {
+    return this.#all.at(-1) === this && !this.#isPeers(name);
   }
 
   /** Whether a peer was asked for that. @param {string} name */
@@ -260,6 +271,13 @@ export class Queue {
     for (const waiting of this.#entries.values()) if (waiting.settled) this.#keepLate(waiting);
     this.takeAll();
     this.#pump();
+  }
+
+  /** Another page is the one that sends. */
+  #follow() {
+    this.#leads = false;
+    this.takeAll();
+    this.#options.changed();
   }
 
   /** @returns {boolean} */
@@ -361,21 +379,24 @@ export class Queue {
       // is left; a page that was away may have missed how it ended. An increment's key makes sure
       // that it isn't counted again, and a like may have been taken back since.
       const taken = woken && this.#options.nobody; // as a user's
-      if (!taken && (this.#leads || (now.own && !now.settled && (!woken || "key" in now.entry)))) this.#keep(now);
-      else {
+      if (!taken && (this.#leading || (now.own && !now.settled && (!woken || "key" in now.entry)))) this.#keep(now);
+      else if (taken || !this.#leads) { // else it isn't sure yet that it leads
         this.#entries.delete(name);
         now.resolve(false);
       }
     } else if (!now) {
       if (!then.end) this.#add(then, false);
       else if (then.end <= BEFORE && then.at > (this.#last.get(name)?.at ?? Infinity)) this.#options.liked(/** @type {Like} */ (then));
-      if (then.end && this.#leads && !this.#peers.some((peer) => peer.#entries.has(name))) this.#keepLate(this.#make(then, false, true));
+      if (then.end && this.#leads && this.#isMine(name)) this.#keepLate(this.#make(then, false, true));
     } else if ("key" in now.entry || "key" in then) {
       if ("key" in now.entry && "key" in then) Object.assign(now.entry, { tried: now.entry.tried || then.tried, as: now.entry.as || then.as });
       if (then.end) this.#ended(now, then);
     } else {
       const late = latest(now.entry.late, then.late);
       if (then.id === now.entry.id) {
+        // A page that had the turn before may have a request on its way, too.
+        const other = then.late[+now.entry.joined];
+        if (other !== now.until) now.before = Math.max(now.before ?? 0, other);
         now.entry.late = late;
         if (then.end) this.#ended(now, then);
       } else if (then.at > now.entry.at || (then.at === now.entry.at && then.id > now.entry.id)) {
@@ -413,16 +434,25 @@ export class Queue {
   /** Settles its promise. @param {Waiting} waiting @param {Entry} entry */
   #tell({ name, resolve, reject }, entry) {
     if (entry.end > BEFORE) return reject(errorOf(entry));
-    // Another page may have had an answer to what was asked for later.
-    const now = this.#entries.get(name);
-    if (!("key" in entry) && !(now?.settled && now.entry.at > entry.at)) this.#options.liked(entry);
+    if (!("key" in entry) && this.#isLast(name, entry)) this.#options.liked(entry);
     resolve(entry.end === COUNTED, entry.committed || undefined);
+  }
+
+  /**
+   * Takes a like that was answered, unless one is known that was asked for later.
+   * @param {string} name
+   * @param {Like} like
+   */
+  #isLast(name, like) {
+    const is = like.at >= (this.#last.get(name)?.at ?? 0);
+    if (is) this.#last.set(name, like);
+    return is;
   }
 
   /** Whether this page is to send it. @param {Waiting} waiting */
   #wanted({ name, settled, again, kept, own }) {
     if (settled && !again) return false;
-    return !kept || (this.#leading && (own || (this.#all.at(-1) === this && !this.#isPeers(name))));
+    return !kept || (this.#leading && (own || this.#isMine(name)));
   }
 
   #pump() {
@@ -442,15 +472,13 @@ export class Queue {
 
   /** @param {Waiting} waiting */
   async #send(waiting) {
-    const { entry, name } = waiting;
+    const { name } = waiting;
     const { signal } = this.#closed;
     this.#flying.set(name, waiting);
-    const before = "key" in entry ? 0 : entry.late[+entry.joined];
-    const inDoubt = "key" in entry ? entry.tried : before > Date.now();
     const sent = Date.now();
     const outcome = await this.#attempt(waiting, signal);
     this.#flying.delete(name);
-    if (outcome && !signal.aborted) this.#answered(waiting, outcome, before, inDoubt, sent);
+    if (outcome && !signal.aborted) this.#answered(waiting, outcome, sent);
     else if (this.#entries.get(name) !== waiting) waiting.resolve(false); // another has taken its place meanwhile
     for (const queue of [this, ...this.#peers]) queue.#pump();
     this.#options.changed();
@@ -486,8 +514,11 @@ export class Queue {
         this.#later(() => this.go(), LONGEST);
         return undefined;
       }
+      waiting.inDoubt = entry.tried;
       Object.assign(entry, { tried: true, as });
     } else {
+      waiting.before = entry.late[+entry.joined];
+      waiting.inDoubt = waiting.before > Date.now();
       waiting.until = entry.late[+entry.joined] = Date.now() + LATE;
     }
     this.#keep(waiting);
@@ -497,12 +528,10 @@ export class Queue {
   /**
    * @param {Waiting} waiting
    * @param {Outcome} outcome
-   * @param {number} before as of its `late`, before this attempt
-   * @param {boolean} inDoubt whether an earlier attempt may have been carried out, or still be
    * @param {number} sent when this attempt was
    */
-  #answered(waiting, outcome, before, inDoubt, sent) {
-    const { entry, name } = waiting;
+  #answered(waiting, outcome, sent) {
+    const { entry, name, before = 0, inDoubt = "key" in entry && entry.tried } = waiting;
     const now = this.#entries.get(name);
     if (!outcome.all) this.#pauses.through("");
     if (outcome.again !== undefined) {
@@ -525,7 +554,7 @@ export class Queue {
     const ended = { end, committed: outcome.committed ?? 0, error: error && /** @type {Entry["error"]} */ ([error.message, { ...error, waited: sent - entry.at }]) };
     const settled = waiting.settled;
     if (!("key" in entry)) {
-      this.#last.set(name, entry);
+      this.#isLast(name, entry);
       // This request is done; of earlier ones, what is old enough is, too. What has taken its place may
       // have been sent before that, by a page that took the turn from this one: then it is sent again.
       for (const one of [waiting, now]) {
@@ -579,8 +608,13 @@ export class Queue {
 
   /** @param {Waiting} waiting */
   #forget(waiting) {
-    this.#entries.delete(waiting.name);
-    this.#records.remove(waiting.name);
+    const { name, entry } = waiting;
+    this.#entries.delete(name);
+    for (const peer of this.#peers) {
+      const other = peer.#entries.get(name);
+      if (other?.settled && other.entry.at === entry.at) peer.#entries.delete(name);
+    }
+    this.#records.remove(name);
   }
 
   /**

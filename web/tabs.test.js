@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Counters } from "./counter.js";
-import { Browser, dice } from "./wait.mjs";
+import { Browser, dice, timersOfTabs } from "./wait.mjs";
 
 const WALKS = Number(process.env.WALKS ?? 1_000);
 // ms that a request may last in the function, with the longest REQUEST_TIMEOUT
@@ -16,7 +16,6 @@ const LONGEST = 160_000;
 class Server {
   counted = new Map(); // user and key → by
   members = new Set();
-  moves = 0;
 
   apply(entry, user) {
     if (!("key" in entry)) {
@@ -24,7 +23,6 @@ class Server {
       if (this.members.has(user) === entry.joined) return false;
       if (entry.joined) this.members.add(user);
       else this.members.delete(user);
-      this.moves++;
       return true;
     }
     const key = `${user} ${entry.key}`;
@@ -40,12 +38,16 @@ class Server {
 
 /**
  * Walks two or three tabs of a browser. Requests are applied at once, or late, or never, and their
- * answers get lost; tabs are closed, opened, put aside and brought back; users sign in and out; the
- * storage is full for a while. In the end all goes well.
+ * answers get lost; tabs are closed, opened, put aside and brought back, suspended without a word, and
+ * have timers that go now and then; there are two `Counters` in some; users sign in late, and out; the
+ * machine sleeps, and the user clears the storage or fills it. In the end all goes well.
  */
 async function walk(t, seed) {
   t.mock.timers.reset(); // The same seed makes the same walk.
   t.mock.timers.enable({ apis: ["Date", "setTimeout"], now: 1e12 });
+  const now = Date.now;
+  performance.now = now;
+  timersOfTabs();
   const random = dice(seed);
   Math.random = () => random(1_000) / 1_000; // Keys and pauses are the seed's, too.
   crypto.getRandomValues = (bytes) => bytes.map(() => random(256));
@@ -53,146 +55,230 @@ async function walk(t, seed) {
   const browser = new Browser({ delay: () => random(20), ...(locks === null && { locks }) });
   const server = new Server();
   const later = (ms) => new Promise((done) => setTimeout(done, ms));
-  const added = new Map([["ada", 0], ["bob", 0]]);
+  const clicks = []; // increments
   const wishes = new Map([["ada", false], ["bob", false]]);
   const tabs = [];
   const sources = new Set();
-  let user = "ada", calm = false, clicks = 0;
+  let user = "ada", calm = false, clicked = 0, suspends = false, moved = 0;
 
-  const transport = {
+  const transportOf = (tab) => ({
+    name: "f",
     prepare: async () => {
+      await tab.known;
       await later(random(3) ? 0 : random(300));
+      await tab.awake;
       if (!calm && !random(10)) throw new Error("offline");
       return { as: "", user };
     },
     send: async (entry, { credentials: { user }, signal }) => {
       const fate = calm ? 0 : random(6);
-      const apply = () => server.apply(entry, user);
-      if (fate === 1) setTimeout(apply, random(LONGEST));
+      let applied;
+      const apply = () => (applied ??= { counted: server.apply(entry, user) });
+      const arrives = (ms) => browser.later(apply, ms); // whatever becomes of the tab
+      if (fate === 1) arrives(random(LONGEST));
       if (fate === 2) apply();
       // It may come after the tab that has sent it is gone.
-      if (fate === 3) setTimeout(apply, random(2_000));
-      await Promise.race([later(random(random(4) ? 300 : 5_000)), new Promise((cut) => signal.addEventListener("abort", cut))]);
+      if (fate === 3) arrives(random(2_000));
+      const ms = random(random(4) ? 300 : 5_000);
+      if (fate > 3 || !fate) arrives(ms);
+      await Promise.race([later(ms + 1), new Promise((cut) => signal.addEventListener("abort", cut))]);
+      await tab.awake;
       if (signal.aborted || (fate > 0 && fate < 4)) return { again: 0, trouble: "as told", all: fate === 1 };
-      return { counted: apply() };
+      return apply();
     },
-    watch: () => () => {},
+    watch: ({ member }, next) => {
+      const tell = () => next(server.members.has(member), now());
+      return told(tab, tell);
+    },
+  });
+  const told = (tab, tell) => {
+    const one = () => tab.suspended || tab.run(tell);
+    sources.add(one);
+    tell();
+    return () => sources.delete(one);
   };
   const pass = async (ms, tick = 50) => {
     // A page without locks takes another look at its lease after 100 ms: what is written has to get
     // around meanwhile.
-    for (const end = Date.now() + ms; Date.now() < end;) {
+    for (const end = now() + ms; now() < end;) {
       t.mock.timers.tick(locks === null ? Math.min(tick, 40) : tick);
       await new Promise((rest) => setImmediate(rest));
     }
   };
+  const begin = (tab) => tab.run(() => {
+    const source = (id, next) => told(tab, () => next({ exists: true, total: server.total, live: true }));
+    const counters = new Counters({
+      transport: transportOf(tab), source, member: () => (tab.unknown ? undefined : user), storage: tab.storage, page: tab.page,
+      onUser: (changed) => (tab.changed.add(changed), () => tab.changed.delete(changed)),
+    });
+    const counter = counters.counter("a");
+    counter.subscribe(() => {});
+    tab.all.push({ counters, counter });
+  });
   const open = () => {
-    const tab = browser.tab();
+    const tab = Object.assign(browser.tab(), { all: [], changed: new Set() });
     if (locks === null) tab.page.navigator = {};
-    const source = (id, next) => {
-      const tell = () => next({ exists: true, total: server.total, live: true });
-      sources.add(tell);
-      tell();
-      return () => sources.delete(tell);
-    };
-    tab.counters = new Counters({ transport, source, member: () => user, storage: tab.storage, page: tab.page });
-    tab.counter = tab.counters.counter("a");
-    tab.counter.subscribe(() => {});
+    // who the user is the page finds out later
+    if (!random(4)) {
+      tab.unknown = true;
+      tab.known = new Promise((known) => { tab.learn = known; });
+      browser.later(() => tab.does(() => {
+        tab.unknown = false;
+        tab.learn();
+        if (!tab.closed) tab.changed.forEach((changed) => changed());
+      }), random(4_000));
+    }
+    if (!random(5)) tab.tick = 1_000; // one in the background
+    begin(tab);
     tabs.push(tab);
   };
-  const pick = () => {
-    const awake = tabs.filter((tab) => !tab.frozen);
-    return awake[random(awake.length)];
-  };
+  const keptBy = (tab) => (tab.suspended ? tab.kept : tab.run(() => tab.all.every(({ counters }) => counters.kept)));
+  const awake = () => tabs.filter((tab) => !tab.suspended);
+  const pick = () => awake()[random(awake().length)];
+  const one = (tab) => tab.all[random(tab.all.length)];
   const shut = (tab) => {
-    tab.counters.close();
+    moved = now();
+    tab.run(() => tab.all.forEach(({ counters }) => counters.close()));
+    tab.closed = true;
     tab.close();
     tabs.splice(tabs.indexOf(tab), 1);
   };
-  const steps = [
-    (tab) => {
-      const by = 1 + random(3);
-      added.set(user, added.get(user) + by);
-      clicks++;
-      tab.counter.add(by).catch((error) => assert.fail(error));
+  // Nobody's clicks are those of the user that their page turns out to have.
+  const unknown = () => tabs.some((tab) => tab.unknown) || [...browser.stored.keys()].some((name) => name.includes('["f",""]'));
+  const steps = {
+    add(tab) {
+      const click = { user, by: 1 + random(3), key: `k${clicks.length}` };
+      clicks.push(click);
+      clicked++;
+      tab.run(() => one(tab).counter.incrementOnce(click.key, click.by).then(() => (click.ended = true), (error) => (click.error = error)));
     },
-    (tab) => {
-      // Other tabs know nothing of what isn't kept.
-      tab = tabs.find(({ frozen, counters }) => !frozen && !counters.kept) ?? tab;
-      if (tabs.some((other) => other !== tab && (other.others || !(other.frozen ? other.kept : other.counters.kept)))) return;
+    like(tab) {
+      // Others know nothing of what isn't kept.
+      tab = tabs.find((tab) => !tab.suspended && !keptBy(tab)) ?? tab;
+      if (tabs.some((other) => other !== tab && (other.others || other.unknown || !keptBy(other)))) return;
+      const unkept = tab.run(() => tab.all.filter(({ counters }) => !counters.kept));
+      if (unkept.length > 1) return;
+      const { counter } = unkept[0] ?? one(tab);
       const joined = random(2) === 1;
       wishes.set(user, joined);
-      clicks++;
-      (joined ? tab.counter.join() : tab.counter.leave()).catch((error) => assert.fail(error));
-      assert.equal(tab.counter.joined(), joined, `seed ${seed}: a click doesn't show`);
+      clicked++;
+      tab.run(() => {
+        (joined ? counter.join() : counter.leave()).catch((error) => assert.fail(error));
+        assert.equal(counter.joined(), joined, `seed ${seed}: a click doesn't show`);
+      });
     },
-    (tab) => { // Put aside, as when the user goes to another page and may come back.
-      tab.kept = tab.counters.kept;
-      tab.frozen = true; // Nothing of it runs any more.
+    freeze(tab) { // Put aside, as when the user goes to another page and may come back.
+      tab.kept = keptBy(tab);
       tab.freeze();
-      if (tabs.every(({ frozen }) => frozen)) open();
+      tab.frozen = true;
+      if (!awake().length) open();
     },
-    () => {
+    thaw() {
       for (const tab of tabs) {
         if (!tab.frozen || !random(2)) continue;
         tab.frozen = false;
+        moved = now();
         tab.thaw();
       }
     },
-    (tab) => {
-      if (!tab.counters.kept || tab.others) return; // The user is told that it would lose a click.
+    close(tab) {
+      if (!keptBy(tab) || tab.others || tab.unknown) return; // The user is told that it would lose a click.
       shut(tab);
-      if (!tabs.some(({ frozen }) => !frozen) || random(2)) open();
+      if (!awake().length || random(2)) open();
     },
-    () => { if (tabs.length < 3) open(); },
-    () => {
+    open() { if (tabs.length < 3) open(); },
+    user() {
+      if (unknown()) return;
       // What isn't kept may be the other user's.
-      for (const tab of tabs) if (!(tab.frozen ? tab.kept : tab.counters.kept)) tab.others = true;
+      for (const tab of tabs) if (!keptBy(tab)) tab.others = true;
       user = user === "ada" ? "bob" : "ada";
+      moved = now();
       // An app may show that, at once or later.
-      for (const { counters, frozen } of tabs) if (!frozen && random(2)) void counters.trouble;
+      for (const tab of awake()) if (random(2)) tab.run(() => tab.all.forEach(({ counters }) => void counters.trouble));
     },
     // Without locks and without room for the lease, each tab sends: then a like and its undo in two
     // tabs may pass each other.
-    () => { browser.quota = random(2) || locks === null ? Infinity : [...browser.stored].reduce((sum, [name, value]) => sum + name.length + value.length, 0); },
-    () => { for (const tell of sources) tell(); },
-  ];
+    quota() { browser.quota = random(2) || locks === null ? Infinity : [...browser.stored].reduce((sum, [name, value]) => sum + name.length + value.length, 0); },
+    tell() { for (const tell of sources) tell(); },
+    suspend(tab) {
+      if (unknown()) return; // It may take what others have taken over meanwhile.
+      tab.kept = keptBy(tab);
+      tab.suspend();
+      tab.asleep = suspends = true;
+      if (!awake().length) open();
+    },
+    resume() {
+      for (const tab of tabs) {
+        if (!tab.asleep || !random(2)) continue;
+        tab.asleep = false;
+        moved = now();
+        tab.resume();
+      }
+    },
+    async sleep() { // The whole machine does.
+      if (unknown()) return;
+      const slept = awake();
+      for (const tab of slept) {
+        tab.kept = keptBy(tab);
+        tab.suspend();
+      }
+      await pass(random(2) ? random(20_000) : random(600_000), 1_000);
+      for (const tab of slept) tab.resume();
+    },
+    another(tab) { if (tab.all.length < 2) begin(tab); },
+    clear() { // as the user can by the browser
+      // What no page is there for is gone with that, as the user wants it.
+      if (now() - moved < 15_000 || tabs.some((tab) => tab.suspended) || [...browser.stored.keys()].some((name) => !name.includes(`["f","${user}"]`))) return;
+      browser.clear();
+    },
+  };
+  const more = ["suspend resume resume", "sleep", "tell", "another another", "clear"][Math.floor(seed / 10) % 5]; // beside what all walks have
+  const kinds = `add add add like like like like freeze thaw thaw close open user quota tell ${more}`.split(" ");
   open();
   open();
   for (let step = 0; step < 30; step++) {
     await pass(150, 25); // All tabs hear of a click before there is another.
     await (random(3) ? pass(random(500), 50) : pass(random(40_000), 500));
-    steps[[0, 0, 0, 1, 1, 1, 1, 2, 3, 3, 4, 5, 6, 7, 8][random(15)]](pick());
-    if (!tabs.some(({ frozen }) => !frozen)) open();
+    const kind = kinds[random(kinds.length)];
+    const tab = pick();
+    await steps[kind](tab);
+    if (!awake().length) open();
   }
   calm = true;
   browser.quota = Infinity;
-  for (const tab of tabs.filter(({ frozen }) => frozen)) tab.thaw();
+  for (const tab of tabs) {
+    if (tab.frozen) tab.thaw();
+    if (tab.asleep) tab.resume();
+  }
+  await pass(5_000);
   for (let i = 0; i < 2; i++) { // Each user comes back.
     user = user === "ada" ? "bob" : "ada";
-    for (const { counters } of tabs) counters.queue.go();
+    for (const tab of tabs) tab.run(() => tab.all.forEach(({ counters }) => counters.queue.go()));
     await pass(450_000, 1_000);
   }
   for (const tell of sources) tell();
   await pass(20_000, 1_000);
-  const sum = (user) => [...server.counted].reduce((sum, [key, by]) => sum + (key.startsWith(user) ? by : 0), 0);
-  for (const one of ["ada", "bob"]) {
-    assert.deepEqual([sum(one), server.members.has(one)], [added.get(one), wishes.get(one)], `seed ${seed}: of ${one}'s`);
+  for (const { user, by, key, error } of clicks) {
+    assert.equal(error, undefined, `seed ${seed}`);
+    assert.deepEqual([...server.counted].filter(([name]) => name.endsWith(` ${key}`)), [[`${user} ${key}`, by]], `seed ${seed}: a click`);
   }
+  for (const one of ["ada", "bob"]) assert.equal(server.members.has(one), wishes.get(one), `seed ${seed}: the like of ${one}`);
   for (const tab of tabs) {
-    assert.deepEqual([tab.counter.pending, tab.counter.value, tab.counter.total, tab.counters.trouble], [0, server.total, server.total, undefined], `seed ${seed}: a tab`);
-    tab.counters.close();
+    for (const { counter, counters } of tab.all) {
+      const shown = tab.run(() => [counter.pending, counter.value, counter.total, counters.trouble, counter.joined()]);
+      assert.deepEqual(shown, [0, server.total, server.total, undefined, server.members.has(user)], `seed ${seed}: a tab`);
+      tab.run(() => counters.close());
+    }
   }
   await pass(1_000);
   // Two pages may have the lease for a moment, or one a lock that was taken, and remember longer than they need to.
-  const left = [...browser.stored].filter(([, value]) => (locks !== null && !browser.locks.stolen) || value.includes('"end":0'));
+  const left = [...browser.stored].filter(([, value]) => (locks !== null && !browser.locks.stolen && !suspends) || value.includes('"end":0'));
   assert.deepEqual(left, [], `seed ${seed}: what is stored`);
-  return clicks;
+  return clicked;
 }
 
 test(`${WALKS} walks of live pages: nothing is lost, and nothing counts twice`, async (t) => {
   // Each test file runs in a process of its own. (A mock would remember every call.)
-  performance.now = () => Date.now();
   let clicks = 0;
   const first = Number(process.env.SEED ?? 0);
   for (let seed = first; seed < first + WALKS; seed++) clicks += await walk(t, seed);

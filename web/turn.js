@@ -5,7 +5,7 @@ const LEASE = 6_000;
 const RENEW = 2_000;
 // ms after which this page sees what others had written by the time they gave the turn back, or
 // took it
-const SETTLE = 100;
+export const SETTLE = 100;
 const ANSWER = 6_000; // ms in which a page that has the turn has said so, unless it is suspended
 
 /**
@@ -18,6 +18,7 @@ export class Turn {
   #name;
   #storage;
   #taken;
+  #lost;
   #locks;
   /** @type {AbortController | undefined} while it is wanted */
   #wanted;
@@ -32,13 +33,15 @@ export class Turn {
   /**
    * @param {string} name
    * @param {import("./record.js").Store} storage
-   * @param {() => void} taken called when this page has it
+   * @param {() => void} taken called when this page has it, and once it is sure again that it has
+   * @param {() => void} lost called when another page has taken it
    * @param {LockManager} [locks]
    */
-  constructor(name, storage, taken, locks) {
+  constructor(name, storage, taken, lost, locks) {
     this.#name = name;
     this.#storage = storage;
     this.#taken = taken;
+    this.#lost = lost;
     this.#locks = locks;
   }
 
@@ -69,6 +72,7 @@ export class Turn {
       this.stop();
       if (name !== "AbortError") this.#locks = undefined; // The browser has locks, and forbids them here.
       this.start(); // or else another page has taken it
+      this.#lost();
     });
   }
 
@@ -134,10 +138,12 @@ export class Turn {
       const left = Number(until) - Date.now();
       const free = !(left > 0 && left <= LEASE);
       const mine = free || holder === this.#id;
-      this.#held &&= mine && !free;
+      const lost = this.#held && (free || !mine);
+      this.#held &&= !lost;
       if (mine) this.#write(Date.now() + LEASE);
       const wait = mine && !this.#held;
       timer = setTimeout(wait ? settled : renew, wait ? SETTLE : RENEW);
+      if (lost) this.#lost();
     };
     const settled = () => {
       const [holder, until] = this.#lease() ?? [];

@@ -1,5 +1,6 @@
 // What several tests need.
 import assert from "node:assert/strict";
+import { AsyncLocalStorage } from "node:async_hooks";
 import { setMaxListeners } from "node:events";
 
 /** Keeps what is stored, as localStorage does, for one page after another. */
@@ -95,6 +96,28 @@ export class Locks {
   }
 }
 
+/** Which tab it is whose program runs. */
+const running = new AsyncLocalStorage();
+
+/**
+ * Has timers be those of the tab that sets them, from now on: while the browser suspends the tab, or
+ * lets its timers go only now and then, they wait.
+ */
+export function timersOfTabs() {
+  const { setTimeout: set, clearTimeout: clear } = globalThis;
+  globalThis.setTimeout = (run, ms = 0) => {
+    const tab = running.getStore();
+    if (!tab) return set(run, ms);
+    const timer = set(() => tab.does(() => timer.cleared || run()), Math.ceil(Math.max(ms, 1) / tab.tick) * tab.tick);
+    return timer;
+  };
+  globalThis.clearTimeout = (timer) => {
+    if (!timer) return;
+    timer.cleared = true;
+    clear(timer);
+  };
+}
+
 /** A window of a browser with these locks. */
 export class Window extends EventTarget {
   document = new EventTarget();
@@ -123,8 +146,9 @@ export class Browser {
   tab() {
     const browser = this;
     let awake = Promise.resolve(), resume;
+    const late = []; // what a suspended tab does once it is back
     const page = new Window(this.locks && { // What becomes of a lock a page hears once it is awake.
-      request: (...asked) => this.locks.request(...asked).then((got) => awake.then(() => got), (error) => awake.then(() => { throw error; })),
+      request: (name, how, held) => this.locks.request(name, how, () => awake.then(() => tab.run(held))).then((got) => awake.then(() => got), (error) => awake.then(() => { throw error; })),
     });
     const unheard = new Map(); // name → how many of this tab's writes the browser hasn't had
     let heard = Promise.resolve(), said = Promise.resolve(), frozen = false;
@@ -140,14 +164,14 @@ export class Browser {
       }
       send(name, value) {
         unheard.set(name, (unheard.get(name) ?? 0) + 1);
-        const arrives = new Promise((later) => setTimeout(later, browser.delay()));
+        const arrives = browser.soon();
         said = said.then(() => arrives).then(() => browser.#write(tab, name, value));
       }
     }
     const tab = {
       page, storage: new Storage(this.stored),
       hear(name, value, own) { // in their order
-        const arrives = new Promise((later) => setTimeout(later, browser.delay()));
+        const arrives = browser.soon();
         heard = heard.then(() => arrives).then(() => awake).then(() => {
           if (own) unheard.set(name, unheard.get(name) - 1);
           if (own || frozen) return;
@@ -155,14 +179,36 @@ export class Browser {
             if (value === undefined) tab.storage.delete(name);
             else tab.storage.set(name, value);
           }
-          page.dispatchEvent(Object.assign(new Event("storage"), { key: name }));
+          tab.run(() => page.dispatchEvent(Object.assign(new Event("storage"), { key: name })));
         });
       },
-      suspend() { awake = new Promise((go) => { resume = go; }); }, // without a word
-      resume() { resume(); },
+      emptied() {
+        const arrives = browser.soon();
+        heard = heard.then(() => arrives).then(() => awake).then(() => {
+          if (frozen) return;
+          for (const name of [...tab.storage.keys()]) if (!unheard.get(name)) tab.storage.delete(name);
+          tab.run(() => page.dispatchEvent(Object.assign(new Event("storage"), { key: null })));
+        });
+      },
+      tick: 1, // ms to whose multiples its timers' are rounded up
+      run: (act) => running.run(tab, act),
+      does(act) {
+        if (tab.suspended) late.push(act);
+        else tab.run(act);
+      },
+      get awake() { return awake; },
+      suspend() { // without a word
+        tab.suspended = true;
+        awake = new Promise((go) => { resume = go; });
+      },
+      resume() {
+        tab.suspended = false;
+        resume();
+        for (const act of late.splice(0)) tab.run(act);
+      },
       freeze() {
-        page.dispatchEvent(new Event("pagehide"));
-        frozen = true;
+        tab.run(() => page.dispatchEvent(new Event("pagehide")));
+        frozen = tab.suspended = true;
       },
       thaw() {
         frozen = false;
@@ -171,9 +217,14 @@ export class Browser {
           if (browser.stored.has(name)) tab.storage.set(name, browser.stored.get(name));
           else tab.storage.delete(name);
         }
-        page.dispatchEvent(new Event("pageshow"));
+        tab.suspended = false;
+        tab.run(() => page.dispatchEvent(new Event("pageshow")));
+        for (const act of late.splice(0)) tab.run(act);
       },
-      close() { browser.#tabs.delete(tab); },
+      close() {
+        tab.suspended = true;
+        browser.#tabs.delete(tab);
+      },
     };
     this.#tabs.add(tab);
     tab.storage.quota = this.stored.quota;
@@ -184,6 +235,18 @@ export class Browser {
     if (value === undefined) this.stored.delete(name);
     else this.stored.set(name, value);
     for (const tab of this.#tabs) tab.hear(name, value, tab === from);
+  }
+
+  /** What happens elsewhere than in a tab. */
+  later(run, ms) { running.exit(() => setTimeout(run, ms)); }
+
+  /** Until what a tab has written, or another has, is there. */
+  soon() { return new Promise((there) => this.later(there, this.delay())); }
+
+  /** Empties the storage, as the user can. */
+  clear() {
+    for (const tab of this.#tabs) tab.emptied();
+    this.stored.clear();
   }
 
   /** Lets no tab store more than that. */
