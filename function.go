@@ -9,7 +9,4 @@ import (
 	"github.com/firestore-counters/counters/functions"
 )
 
-func init() {
-	functions.Register()
-	functions.ServeOnCloudRun()
-}
+func init() { functions.Register() }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
@@ -24,17 +25,13 @@ import (
 )
 
 // serveAt is the variable that makes this test binary a function: it then serves FUNCTION_TARGET on
-// that port, as in production.
+// that port, by the functions framework, as in production.
 const serveAt = "COUNTERS_TEST_SERVE_AT"
 
 func TestMain(m *testing.M) {
 	if port := os.Getenv(serveAt); port != "" {
 		Register()
-		if os.Getenv("PORT") == "" {
-			_ = os.Setenv("PORT", port)
-		}
-		ServeOnCloudRun()
-		if err := Serve("127.0.0.1:" + port); err != nil {
+		if err := funcframework.StartHostPort("127.0.0.1", port); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

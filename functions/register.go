@@ -1,7 +1,6 @@
 package functions
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -37,38 +36,6 @@ func Register() {
 			functions.HTTP(name, func(w http.ResponseWriter, r *http.Request) { guard(f).ServeHTTP(w, r) })
 		}
 	})
-}
-
-// Serve serves the function that FUNCTION_TARGET names at an address, and returns with an error alone. The framework
-// would serve it, too, but answers paths that aren't clean, such as //a, by itself: with a redirect that is three times as
-// long as the path, without a token, and beyond any ceiling.
-func Serve(addr string) error {
-	target := os.Getenv("FUNCTION_TARGET")
-	build := functionsByName[target]
-	if build == nil {
-		return fmt.Errorf("FUNCTION_TARGET=%s: want one of %s", target, strings.Join(Names(), ", "))
-	}
-	server := &http.Server{
-		Addr: addr, Handler: guard(newFunction(build)), DisableGeneralOptionsHandler: true,
-		ErrorLog: slog.NewLogLogger(boundLog(newLogHandler(os.Stderr, slog.LevelError), serverLog), slog.LevelError),
-	}
-	return server.ListenAndServe()
-}
-
-// serverLog is how many bytes a second the server itself logs on average: there is a line for a panic, and whatever
-// else net/http thinks of.
-const serverLog = 20
-
-// ServeOnCloudRun serves as [Serve] where this is a function on Cloud Run, in the place of the framework, and doesn't
-// return then.
-func ServeOnCloudRun() {
-	if os.Getenv("K_SERVICE") == "" || functionsByName[os.Getenv("FUNCTION_TARGET")] == nil {
-		return
-	}
-	ended := make(chan error)
-	go func() { ended <- Serve(":" + cmp.Or(os.Getenv("PORT"), "8080")) }() // an init has a thread of its own, which would take connections slowly
-	fmt.Fprintln(os.Stderr, <-ended)
-	os.Exit(1)
 }
 
 // known registers the functions once: the framework ends a process that registers one twice.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/functions"
@@ -21,8 +22,8 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve " + strings.Join(functions.Names(), "|"),
 		Short: "Run one function, as in a container",
-		Long: `Run one function as Cloud Run runs it in a container. Settings come from the environment, and logs go to
-standard output. After SIGTERM it answers what it has begun, and ends.
+		Long: `Run one function on the functions framework, as Cloud Run runs it in a container. Settings come from the environment,
+and logs go to standard output. After SIGTERM it answers what it has begun, and ends.
 
 It accepts everything that reaches its port. Something else must deliver events to Rollup: "counters dev" runs all of it.`,
 		Example: `  counters serve Increment --port 8080
@@ -50,7 +51,7 @@ It accepts everything that reaches its port. Something else must deliver events 
 			// nothing to wait for.
 			signal.Reset(endingSignals()...)
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s listens on %s\n", args[0], net.JoinHostPort(host, port))
-			return functions.Serve(net.JoinHostPort(host, port))
+			return funcframework.StartHostPort(host, port)
 		},
 	}
 	cmd.Flags().StringVar(&port, "port", cmp.Or(os.Getenv("PORT"), "8080"), "port to listen on")

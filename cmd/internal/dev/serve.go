@@ -3,10 +3,8 @@ package dev
 import (
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 
 	"github.com/firestore-counters/counters/functions"
@@ -41,13 +39,7 @@ func ServeIfChild(register ...func()) {
 	}()
 	functions.Guard(behind(gateway))
 	functions.Register()
-	target, port := os.Getenv("FUNCTION_TARGET"), os.Getenv("PORT")
-	var err error
-	if slices.Contains(functions.Names(), target) {
-		err = functions.Serve(net.JoinHostPort("127.0.0.1", port))
-	} else {
-		err = funcframework.StartHostPort("127.0.0.1", port)
-	}
-	fmt.Fprintf(os.Stderr, "serve %s: %v\n", target, err)
+	err := funcframework.StartHostPort("127.0.0.1", os.Getenv("PORT"))
+	fmt.Fprintf(os.Stderr, "serve %s: %v\n", os.Getenv("FUNCTION_TARGET"), err)
 	os.Exit(1)
 }
