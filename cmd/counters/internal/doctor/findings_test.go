@@ -307,9 +307,9 @@ var brokenDeployments = []broken{
 		d.env("counters-rollup", "CEILING", "writes=1")
 	}, "ceiling-exceeded", "counters-increment", "--most-per-day 50USD"},
 	{"a ceiling that is paid by the request now", func(t *testing.T, d *deployment) {
-		d.ceiling(t, "5.1USD") // by the instance
+		d.ceiling(t, "5.4USD") // by the instance
 		d.billed("counters-increment", true)
-	}, "ceiling-exceeded", "counters-increment", "--most-per-day 5.1USD"},
+	}, "ceiling-exceeded", "counters-increment", "--most-per-day 5.4USD"},
 	{"a setting that stops the start", func(t *testing.T, d *deployment) {
 		d.env("counters-rollup", "ROLLUP_INTERVAL", "1h")
 	}, "settings-invalid", "counters-rollup", "--remove-env-vars=ROLLUP_INTERVAL"},
