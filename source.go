@@ -12,7 +12,7 @@ import "embed"
 //go:embed functions/*[^t].go functions/*[^s]t.go rollup/*[^t].go rollup/*[^s]t.go shards/*[^t].go shards/*[^s]t.go
 //go:embed internal/book/*[^t].go internal/book/*[^s]t.go internal/ceiling/*[^t].go internal/escrow/*[^t].go internal/groupcommit/*[^s]t.go
 //go:embed internal/extension/*[^t].go internal/extension/*[^s]t.go
-//go:embed internal/hold/*[^t].go internal/layout/*[^t].go internal/layout/*[^s]t.go
+//go:embed internal/hold/*[^t].go internal/layout/*[^t].go
 //go:embed internal/seats/*[^t].go
 //go:embed internal/settings/*[^t].go internal/settings/*[^s]t.go
 //go:embed internal/store/*[^t].go

@@ -4,8 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/googleapis/gax-go/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -80,7 +87,7 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 		return outcome{err: err}
 	}
 	r.alone = len(missing) > 0 || len(r.limited) > 0
-	return c.queue.add(ctx, r)
+	return c.queue.await(ctx, r)
 }
 
 // plainly is the error of a call that came to nothing. If its context has ended, or there was no
@@ -115,3 +122,160 @@ func (c *Client) uncertain(err error) error {
 type plain struct{ error }
 
 func (e plain) Unwrap() []error { return []error{e.error, ErrBusy} }
+
+// run takes a batch from its first commit until its requests have outcomes, or leave. It has a context
+// of its own: a caller who goes away touches nobody else.
+func (c *Client) run(begun *flight) {
+	f := begun.batch
+	f.exact = !c.cfg.InexactWrites
+	until := f.due(time.Now().Add(c.cfg.Timeout))
+	whole, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	// The last quarter is for fencing what is in doubt by then.
+	ctx, cancel := context.WithDeadline(whole, until.Add(-c.cfg.Timeout/4))
+	defer cancel()
+
+	pauses := store.Pauses()
+	for next := c.send(ctx, f); next != leave; {
+		if next == finished {
+			if len(f.rest) == 0 {
+				break
+			}
+			f, next = f.next(), sendCommit
+		}
+		c.queue.slow(begun)
+		switch next {
+		case sendCommit:
+			next = c.send(ctx, f)
+		case makeMissing:
+			if f.failures > 1 && gax.Sleep(ctx, pauses.Pause()) != nil { // it was of no use the last time
+				next = f.giveUp(ErrBusy, ctx.Err())
+			} else {
+				next = c.makeMissing(ctx, f)
+			}
+		case fence:
+			next = c.fence(whole, f)
+		case readMarkers:
+			next = c.readMarkers(whole, f)
+		case pause:
+			within := ctx
+			if next = f.resume(); next == fence {
+				within = whole
+			}
+			if err := gax.Sleep(within, pauses.Pause()); err != nil {
+				next = f.giveUp(ErrBusy, err)
+			}
+		}
+	}
+	f.requests = append(f.requests, f.rest...)
+	begun.batch = f
+}
+
+// send commits to a shard of each counter, as long as all are known, or to those of fields with limits.
+func (c *Client) send(ctx context.Context, f *batch) step {
+	if err := ctx.Err(); err != nil {
+		return f.giveUp(ErrBusy, err)
+	}
+	if places := f.limitedPlaces(); len(places) > 0 {
+		return c.sendLimited(ctx, f, places)
+	}
+	sums := f.sums()
+	for _, sum := range sums {
+		known, ok := c.known.Get(sum.counter)
+		switch {
+		case ok:
+			f.pick(sum.counter, known.NumShards)
+		case f.shared():
+			return leave
+		default:
+			return makeMissing
+		}
+	}
+	return c.commit(ctx, f, sums, c.writes(f, sums), nil)
+}
+
+// fence makes alone the marker that the commit in doubt was to make.
+func (c *Client) fence(ctx context.Context, f *batch) step {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/4)
+	defer cancel()
+	id := f.deciding()
+	m := marker{batch: f.id, fenced: true, at: f.markers()[id].at}
+	resp, err := c.db.Commit(ctx, c.marks(id, m))
+	if err != nil {
+		return f.unfenced(err)
+	}
+	return f.fenced(resp.GetWriteResults()[0].GetUpdateTime().AsTime())
+}
+
+// readMarkers reads the batch's markers and memberships at one time.
+func (c *Client) readMarkers(ctx context.Context, f *batch) step {
+	found, err := c.markersThere(ctx, slices.Collect(maps.Keys(f.markers())), f.requests)
+	if err != nil {
+		return f.unread(err)
+	}
+	return f.found(found)
+}
+
+const (
+	// growthInterval is the least time between two doublings of a counter. New shards take part at
+	// once, so what is contended after that needs more.
+	growthInterval = 10 * time.Second
+	// growthTimeout bounds a doubling, for which a batch waits.
+	growthTimeout = 5 * time.Second
+	// troubledFor is how long a counter that met contention sends its own commits.
+	troubledFor = 10 * time.Second
+	// contentionLogInterval bounds what a contended counter writes to the log.
+	contentionLogInterval = time.Second
+)
+
+// contended notes that a commit met contention, and doubles the counter's shards if it grows, and that is allowed.
+// After a commit to several counters nobody knows which one is to blame.
+func (c *Client) contended(ctx context.Context, sums sums, err error, grows bool) {
+	counter := sums[0].counter
+	if len(sums) == 1 {
+		c.queue.troubled.remember(counter, troubledFor)
+	}
+	if !c.logged.is(counter) {
+		c.logged.remember(counter, contentionLogInterval)
+		c.log.WarnContext(ctx, LogContention, "counter", counter, "counters", len(sums), "error", err)
+	}
+	if known, ok := c.known.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && grows && known.NumShards < c.cfg.MaxShards && status.Code(err) == codes.Aborted && !c.doubled.is(counter) {
+		c.doubled.remember(counter, growthInterval)
+		c.grow(ctx, counter, known.NumShards)
+	}
+}
+
+// grow doubles a counter's shards, unless another client has just changed or made them.
+func (c *Client) grow(ctx context.Context, counter string, seen int) {
+	ctx, cancel := context.WithTimeout(ctx, growthTimeout)
+	defer cancel()
+	n := min(2*seen, c.cfg.MaxShards)
+	grows := false
+	lately, err := c.grownLately(ctx, counter, seen)
+	if err == nil && !lately {
+		err = Counter{c, counter}.setShards(ctx, seen, func(is int) int {
+			if grows = is == seen; grows {
+				return n
+			}
+			return is
+		})
+	}
+	c.known.Remove(counter)
+	switch {
+	case err != nil:
+		c.log.WarnContext(ctx, "growth failed", "counter", counter, "from", seen, "to", n, "error", err)
+	case grows:
+		c.log.InfoContext(ctx, "growth", "counter", counter, "from", seen, "to", n)
+	}
+}
+
+// grownLately reports whether the last shard was made less than an interval ago, and not with the
+// counter.
+func (c *Client) grownLately(ctx context.Context, counter string, shards int) (bool, error) {
+	docs, now, err := c.db.Get(ctx, c.db.Layout.Counter(counter), c.db.Layout.Shard(counter, layout.ShardID(shards-1)))
+	if err != nil || docs[0] == nil || docs[1] == nil {
+		return false, err
+	}
+	made := docs[1].GetCreateTime().AsTime()
+	return made.After(docs[0].GetCreateTime().AsTime()) && now.Sub(made) < growthInterval, nil
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/groupcommit"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -25,9 +27,9 @@ type step int
 const (
 	sendCommit  step = iota // write to a shard of each counter
 	makeMissing             // the same in a transaction, which makes what is missing for it
-	settle                  // make the marker alone, so that the commit in doubt can't be applied any more
+	fence                   // make the marker alone, so that the commit in doubt can't be applied any more
 	readMarkers             // see which of the batch's markers are there
-	pause                   // for a while, then settle, or send another commit
+	pause                   // for a while, then fence, or send another commit
 	leave                   // its requests go on alone, each with those of its counter
 	finished                // every request has its outcome
 )
@@ -36,7 +38,7 @@ const (
 // what happened, and does nothing by itself.
 //
 // A commit is in doubt when its answer is lost: it may have been applied, or may yet be. Nothing else
-// is done before that is settled: the commit's marker is made alone. If that succeeds, the commit can't
+// is done before that is fenced: the commit's marker is made alone. If that succeeds, the commit can't
 // be applied any more. If the marker is there already, it tells what was.
 type batch struct {
 	id       string // and that of the marker which its commits make
@@ -47,9 +49,8 @@ type batch struct {
 	failures int            // attempts that came to nothing
 	picked   map[string]int // :: counter → number of its shard that was written to last
 
-	limited bool       // it counts in fields with limits: see limited.go
-	misses  int        // commits that found a shard of it otherwise than it was known
-	rest    []*request // that found no room beside the others, and are decided about after them
+	misses int        // commits that found a limited field's shard otherwise than it was known
+	rest   []*request // that found no room beside the others, and are decided about after them
 }
 
 // due is when the batch must have ended: at until, or when the batch had to that its requests have
@@ -71,13 +72,16 @@ func (f *batch) own() bool {
 	if len(f.requests) == 1 && first.key != "" {
 		return false
 	}
-	return f.exact || f.beside()
+	return f.exact || f.documented()
 }
 
-// beside reports whether a request of the batch writes more than shards.
-func (f *batch) beside() bool {
+// documented reports whether a request of the batch has documents of its own, beside shards.
+func (f *batch) documented() bool {
 	return slices.ContainsFunc(f.requests, func(r *request) bool { return r.member != nil || r.key != "" })
 }
+
+// limited reports whether the batch counts in fields with limits: see limited.go. Its requests are alike in that.
+func (f *batch) limited() bool { return len(f.requests[0].limited) > 0 }
 
 // deciding is the id of the marker that tells what became of a commit; "" if there is none.
 func (f *batch) deciding() string {
@@ -95,7 +99,7 @@ func (f *batch) markers() map[string]marker {
 	}
 	for _, r := range f.requests {
 		if r.key != "" {
-			markers[r.key] = marker{batch: f.id, asked: r.asked, at: r.settled, record: r.hold}
+			markers[r.key] = marker{batch: f.id, asked: r.asked, at: r.fenced, record: r.hold}
 		}
 	}
 	return markers
@@ -116,7 +120,7 @@ func (f *batch) sums() (all sums) {
 	for _, r := range f.requests {
 		for _, sum := range r.sums {
 			for _, a := range sum.amounts {
-				all.add(index, sum.counter, a)
+				all.count(index, sum.counter, a)
 			}
 		}
 	}
@@ -168,7 +172,7 @@ func (f *batch) failed(err error) step {
 		if f.deciding() == "" {
 			return f.giveUp(ErrUnknown, err)
 		}
-		return settle
+		return fence
 	case store.Contention:
 		if f.shared() {
 			return leave
@@ -179,7 +183,7 @@ func (f *batch) failed(err error) step {
 			// The marker is a new one, so it is the membership that is there.
 			return f.answer(outcome{replayed: true, maybeHeld: true})
 		}
-		if f.limited && code != codes.AlreadyExists && !f.beside() {
+		if f.limited() && code != codes.AlreadyExists && !f.documented() {
 			return f.missed(err) // there is nothing else that may be in the way
 		}
 		f.conflict = err
@@ -229,31 +233,26 @@ func (f *batch) notLooked(err error) step {
 	return f.failure(err)
 }
 
-// next goes on with the requests that found no room beside those that are answered by now. It reports
-// false if there are none.
-func (f *batch) next() bool {
-	if len(f.rest) == 0 {
-		return false
-	}
-	*f = batch{id: newID(), requests: f.rest, exact: f.exact, picked: f.picked, limited: true}
-	return true
+// next are the requests for which the last plan had no room, as a new batch.
+func (f *batch) next() *batch {
+	return &batch{id: newID(), requests: f.rest, exact: f.exact, picked: f.picked}
 }
 
 // resume is what follows a pause.
 func (f *batch) resume() step {
 	if f.doubt != nil {
-		return settle
+		return fence
 	}
 	return sendCommit
 }
 
-// settled says that the commit in doubt can't be applied any more, since its marker was made alone at a
+// fenced says that the commit in doubt can't be applied any more, since its marker was made alone at a
 // time.
-func (f *batch) settled(at time.Time) step {
+func (f *batch) fenced(at time.Time) step {
 	err := f.doubt
 	f.doubt = nil
 	if !f.own() {
-		f.requests[0].settled = at
+		f.requests[0].fenced = at
 	}
 	f.id = newID() // the old one's marker is there
 	if f.shared() && store.IsDeadline(err) {
@@ -262,8 +261,8 @@ func (f *batch) settled(at time.Time) step {
 	return f.failure(err)
 }
 
-// unsettled says that settling failed with err.
-func (f *batch) unsettled(err error) step {
+// unfenced says that fencing failed with err.
+func (f *batch) unfenced(err error) step {
 	if store.KindOf(err) == store.Conflict {
 		return readMarkers
 	}
@@ -287,12 +286,12 @@ func (f *batch) found(there map[string]marker) step {
 	decisive, decided := there[f.deciding()]
 	ours := decided && decisive.batch == f.id
 	switch {
-	case ours && !decisive.settled:
+	case ours && !decisive.fenced:
 		return f.answer(outcome{at: decisive.at})
 	case f.doubt != nil && !decided: // the TTL policy has taken it
 		return pause
 	case f.doubt != nil && ours:
-		return f.settled(decisive.at)
+		return f.fenced(decisive.at)
 	}
 	// A key that others have used meanwhile is in the way of every commit that was sent with it.
 	err := cmp.Or(f.doubt, f.conflict)
@@ -305,8 +304,8 @@ func (f *batch) found(there map[string]marker) step {
 			return true
 		}
 		m := there[r.key]
-		changed = changed || !m.at.Equal(r.settled)
-		r.settled = m.at
+		changed = changed || !m.at.Equal(r.fenced)
+		r.fenced = m.at
 		if r.member != nil && r.member.entry != "" {
 			entry := there[r.member.entry]
 			changed = changed || !entry.at.Equal(r.member.after)
@@ -319,7 +318,7 @@ func (f *batch) found(there map[string]marker) step {
 		return finished
 	case changed:
 		return sendCommit
-	case f.limited:
+	case f.limited():
 		return f.missed(err)
 	case f.shared():
 		return leave
@@ -355,4 +354,100 @@ func (f *batch) giveUp(sentinel, err error) step {
 		err = fmt.Errorf("%w: %w", sentinel, err)
 	}
 	return f.answer(outcome{err: err})
+}
+
+// maxWrites is about how many documents a commit writes at most. Firestore allows more; its 10 MiB
+// would be reached at several thousand.
+const maxWrites = 500
+
+// gathering puts a batch together.
+type gathering struct {
+	*batch
+	most     int              // requests
+	sizes    map[place]uint64 // what is added there and taken off, without its sign
+	counters map[string]bool
+	keys     map[string]bool // and memberships: documents that a commit can write only once
+}
+
+func newGathering(most int) gathering {
+	return gathering{batch: &batch{id: newID()}, most: most}
+}
+
+func (g *gathering) full() bool {
+	return len(g.requests) == g.most || len(g.counters) >= groupcommit.MaxCounters
+}
+
+// take takes requests into the batch, oldest first, and returns those that are left: the batch is full,
+// they have another time to end, or the same key or member, or a sum would not fit into an int64,
+// whichever requests drop out. The first request always fits.
+func (g *gathering) take(requests []*request) (left []*request) {
+	if len(requests) == 1 && len(g.requests) == 0 {
+		g.requests = requests // the usual case, which needs no maps
+		return nil
+	}
+	for n, r := range requests {
+		if len(g.requests) == g.most {
+			return append(left, requests[n:]...)
+		}
+		if g.joins(r) {
+			g.join(r)
+			g.requests = append(g.requests, r)
+		} else {
+			left = append(left, r)
+		}
+	}
+	return left
+}
+
+// joins reports whether a request can be part of the batch.
+func (g *gathering) joins(r *request) bool {
+	if g.sizes == nil {
+		g.sizes, g.counters, g.keys = map[place]uint64{}, map[string]bool{}, map[string]bool{}
+		for _, first := range g.requests {
+			g.join(first)
+		}
+	}
+	if len(g.requests) == 0 {
+		return true
+	}
+	if !r.until.Equal(g.requests[0].until) {
+		return false // who has left a batch has less time, and goes with those who left it too
+	}
+	own := r.documents()
+	if slices.ContainsFunc(own, func(name string) bool { return g.keys[name] }) {
+		return false
+	}
+	// with the request's own documents, and the batch's marker
+	writes := len(g.counters) + len(g.keys) + len(own) + 1
+	for _, sum := range r.sums {
+		if !g.counters[sum.counter] {
+			writes++
+		}
+		for _, a := range sum.amounts {
+			if held := g.sizes[place{sum.counter, a.field}]; max(held, held+size(a.by)) > math.MaxInt64 { // of MinInt64 and itself that is 0
+				return false
+			}
+		}
+	}
+	return writes <= maxWrites
+}
+
+func (g *gathering) join(r *request) {
+	for _, sum := range r.sums {
+		g.counters[sum.counter] = true
+		for _, a := range sum.amounts {
+			g.sizes[place{sum.counter, a.field}] += size(a.by)
+		}
+	}
+	for _, own := range r.documents() {
+		g.keys[own] = true
+	}
+}
+
+// size is a number without its sign.
+func size(n int64) uint64 {
+	if n < 0 {
+		return -uint64(n)
+	}
+	return uint64(n)
 }

@@ -411,13 +411,13 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 				}
 			}
 			f.next = f.found(there)
-		case settle:
+		case fence:
 			id := f.deciding()
-			alone := marker{batch: f.id, settled: true, at: f.markers()[id].at}
+			alone := marker{batch: f.id, fenced: true, at: f.markers()[id].at}
 			if err := s.send(t, sent{markers: map[string]marker{id: alone}}); err == nil {
-				f.next = f.settled(s.markers[id].at)
+				f.next = f.fenced(s.markers[id].at)
 			} else {
-				f.next = f.unsettled(err)
+				f.next = f.unfenced(err)
 			}
 		case pause:
 			if rapid.IntRange(0, 9).Draw(t, "deadline") == 0 {
@@ -539,8 +539,8 @@ func TestBatchWithAKeyIsMarked(t *testing.T) {
 			}
 			f.requests = append(f.requests, r)
 		}
-		if next := f.failed(status.Error(codes.Unavailable, "lost")); next != settle {
-			t.Errorf("keys %q: step %d; want that its marker settles it", keys, next)
+		if next := f.failed(status.Error(codes.Unavailable, "lost")); next != fence {
+			t.Errorf("keys %q: step %d; want that its marker fences it", keys, next)
 		}
 	}
 }
@@ -560,19 +560,19 @@ func TestLeavingABatchGivesNoMoreTime(t *testing.T) {
 	}
 }
 
-// The marker of a commit in doubt is in the way of the one that settles it, and by the time it is read
-// TTL has taken it: that says nothing of the commit, which is settled once more.
-func TestAMarkerThatIsGoneSettlesNothing(t *testing.T) {
+// The marker of a commit in doubt is in the way of the one that fences it, and by the time it is read
+// TTL has taken it: that says nothing of the commit, which is fenced once more.
+func TestAMarkerThatIsGoneFencesNothing(t *testing.T) {
 	t.Parallel()
 	r := &request{done: make(chan outcome, 1)}
 	f := &batch{id: newID(), exact: true, requests: []*request{r}}
 	steps := []step{
 		f.failed(status.Error(codes.Unavailable, "lost")),
-		f.unsettled(status.Error(codes.AlreadyExists, "it is there")),
+		f.unfenced(status.Error(codes.AlreadyExists, "it is there")),
 		f.found(nil),
 		f.resume(),
 	}
-	if want := []step{settle, readMarkers, pause, settle}; !slices.Equal(steps, want) {
+	if want := []step{fence, readMarkers, pause, fence}; !slices.Equal(steps, want) {
 		t.Errorf("steps %v, want %v", steps, want)
 	}
 	f.giveUp(ErrBusy, context.DeadlineExceeded)
@@ -588,8 +588,8 @@ func TestAnothersMarkerEndsTheDoubt(t *testing.T) {
 	r := &request{key: "k", asked: "a", done: make(chan outcome, 1)}
 	f := &batch{id: newID(), requests: []*request{r}}
 	f.failed(status.Error(codes.Unavailable, "lost"))
-	f.unsettled(status.Error(codes.AlreadyExists, "it is there"))
-	if next := f.found(map[string]marker{"k": {batch: "another", settled: true, at: time.UnixMicro(1)}}); next != sendCommit {
+	f.unfenced(status.Error(codes.AlreadyExists, "it is there"))
+	if next := f.found(map[string]marker{"k": {batch: "another", fenced: true, at: time.UnixMicro(1)}}); next != sendCommit {
 		t.Errorf("step %d, want that another commit goes", next)
 	}
 	f.giveUp(ErrBusy, status.Error(codes.Aborted, "contention"))
@@ -605,7 +605,7 @@ func TestWhatWasNotSentIsNotUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &batch{id: newID(), requests: []*request{r}, exact: true, limited: true, failures: maxFailures - 1}
+	f := &batch{id: newID(), requests: []*request{r}, exact: true, failures: maxFailures - 1}
 	lost := fmt.Errorf("end holds: %w: %w", ErrUnknown, status.Error(codes.Unavailable, "lost"))
 	if next := f.notLooked(lost); next != finished {
 		t.Fatalf("step %d after the last attempt", next)

@@ -97,7 +97,7 @@ type Client struct {
 	turns turns // of members, and of sums
 	log   *slog.Logger
 
-	shardsOf *knownShards // of fields with limits
+	holdings *knownShards // of fields with limits
 
 	logged, doubled lately // counters whose contention was logged, and whose shards were doubled
 
@@ -164,8 +164,8 @@ func (c *Client) checkPlain() error {
 }
 
 // numShards is how many shards a counter has, or is to have.
-func (c *Client) numShards(k *book.Book) int {
-	return cmp.Or(book.NumShards(c.db.Layout, k.Doc), c.cfg.NumShards)
+func (c *Client) numShards(b *book.Book) int {
+	return cmp.Or(book.NumShards(c.db.Layout, b.Doc), c.cfg.NumShards)
 }
 
 // mayHave says why a counter can't be given n shards.
@@ -178,3 +178,10 @@ func (c *Client) mayHave(n int) error {
 	}
 	return fmt.Errorf("%w: %d; a counter has 1 to %d", ErrInvalidShards, n, MaxShards)
 }
+
+// Messages of the log lines that metrics look for.
+const (
+	LogAmbiguous = "ambiguous commit" // a commit's answer was lost
+	// a commit met another's and is tried again, on another shard
+	LogContention = "contention"
+)

@@ -53,13 +53,13 @@ func (c Counter) Delete(ctx context.Context, opts DeleteOptions) error {
 // or an earlier deletion or removal was cut short. It reports false if the counter is back, something was counted
 // since, or ctx ended first. Errors are those of [Counter.Delete], and [ErrInvalidID].
 func (c *Client) Remove(ctx context.Context, counter string, since time.Time) (removed bool, err error) {
-	of, err := c.Counter(counter)
+	gone, err := c.Counter(counter)
 	if err != nil {
 		return false, err
 	}
 	marked := false
-	err = of.call("remove what is left of", func() (err error) {
-		marked, err = of.end(ctx, &since, nil)
+	err = gone.call("remove what is left of", func() (err error) {
+		marked, err = gone.end(ctx, &since, nil)
 		return err
 	})
 	switch {

@@ -24,38 +24,20 @@ package shards
 // The files in the order in which they are read: each uses what is declared below it.
 //
 //	open.go       a client begins and ends
-//	create.go     a counter is made
-//	delete.go     its life ends, or what is left of it is removed
-//	resize.go     it gets more shards, or fewer
-//	reset.go      it is set to zero, or to a total
-//	limit.go      a field of it gets a limit
-//	audit.go      what its total is made of
-//	sum.go        its exact total
-//	read.go       its total as the roll-up has it
+//	delete.go     a counter's life ends, or what is left of it is removed
+//	commands.go   it is made, gets more shards or fewer, a total, a limit
 //	reserve.go    amounts of a field that are held, settled and given back
 //	member.go     whom a field counts once each
-//	add.go        call: an increment, whose counters are looked up
-//	commit.go     commit: to a shard of each counter of a batch, until each request has its outcome
-//	limited.go    the same of a counter that has a limit
-//	decide.go     what is decided about its requests by what is known of shards
-//	grow.go       a counter that meets contention gets more shards
-//	make.go       shards and counters that are missing are made
-//	documents.go  what transactions do to the documents of a counter
-//	writes.go     what a commit writes
+//	read.go       a counter's total: as the roll-up has it, exact, and what it is made of
+//	add.go        an increment: its call, and its batch until each request has its outcome
+//	limited.go    the same of a field that has a limit
+//	make.go       shards and counters that are missing are made, and what transactions do to shards
+//	writes.go     a batch's commit, and what it writes
 //	known.go      what the client knows of counters, and reads
 //	client.go     the client, its configuration, and a counter of it
-//	queue.go      line: where requests wait with others of their counter
-//	gather.go     batch: what shares a commit
-//	batch.go      outcome: what follows from a commit's error, as state and verdict
-//	requests.go   request: what is to be added, and who is told the outcome
-//	marker.go     documents beside: markers, and memberships
-//	holdings.go   what is known of shards that have a limit
-//	key.go        keys, and how they are named
-//	cache.go      counters that were read lately
-//	snapshot.go   a counter as it was read
-//	lookup.go     counters that are looked up in one read
-//	lately.go     what happened to counters lately
-//	turns.go      turns of those who want the same
-//	patience.go   how long calls wait that have no deadline
+//	queue.go      where requests wait with others of their counter
+//	batch.go      what shares a commit, and what follows from its error, as state and verdict
+//	increment.go  what is to be added, and the documents that are written with it: markers, keys, memberships
+//	memory.go     a counter as it was read, and what is remembered of counters and of shards with a limit
+//	waits.go      turns, deadlines that are shared, and what happened lately
 //	errors.go     what a call returns
-//	log.go        messages that metrics look for

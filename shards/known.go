@@ -194,9 +194,9 @@ func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) 
 	}
 }
 
-// there reads markers, requests' memberships and the entries of holds at one time. It returns those
+// markersThere reads markers, requests' memberships and the entries of holds at one time. It returns those
 // that are there, by their [request.documents].
-func (c *Client) there(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {
+func (c *Client) markersThere(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {
 	ids, names := slices.Clone(markers), make([]string, 0, len(markers)+len(requests))
 	for _, id := range markers {
 		names = append(names, c.markerName(id))
@@ -213,26 +213,34 @@ func (c *Client) there(ctx context.Context, markers []string, requests []*reques
 	if err != nil {
 		return nil, err
 	}
-	there := make(map[string]marker)
+	found := make(map[string]marker)
 	for i, doc := range docs {
 		if doc != nil {
 			m := decodeMarker(doc)
-			if strings.HasPrefix(ids[i], recordPrefix) && !m.settled {
+			if strings.HasPrefix(ids[i], recordPrefix) && !m.fenced {
 				m.record = new(hold.RecordOf(doc))
 			}
-			there[ids[i]] = m
+			found[ids[i]] = m
 		}
 	}
-	return there, nil
+	return found, nil
+}
+
+// markerName is the resource name of a marker of that id.
+func (c *Client) markerName(id string) string {
+	if hash, is := strings.CutPrefix(id, recordPrefix); is {
+		return c.db.Layout.Record(hash)
+	}
+	return c.db.Layout.Request(id)
 }
 
 func decodeMarker(doc *firestorepb.Document) marker {
 	return marker{
-		batch:   doc.GetFields()[markerBatch].GetStringValue(),
-		asked:   doc.GetFields()[markerAsked].GetStringValue(),
-		settled: doc.GetFields()[markerSettled].GetBooleanValue(),
-		at:      doc.GetUpdateTime().AsTime(),
-		held:    doc.GetFields()[hold.Until] != nil,
+		batch:  doc.GetFields()[markerBatch].GetStringValue(),
+		asked:  doc.GetFields()[markerAsked].GetStringValue(),
+		fenced: doc.GetFields()[markerFenced].GetBooleanValue(),
+		at:     doc.GetUpdateTime().AsTime(),
+		held:   doc.GetFields()[hold.Until] != nil,
 	}
 }
 
@@ -252,11 +260,11 @@ func memberOf(doc *firestorepb.Document) Member {
 const readsSideBySide = 16
 
 // each does something for each of several, for some side by side, and returns an error of one.
-func each[T any](all []T, do func(T) error) error {
+func each[T any](items []T, do func(T) error) error {
 	var group errgroup.Group
 	group.SetLimit(readsSideBySide)
-	for _, one := range all {
-		group.Go(func() error { return do(one) })
+	for _, item := range items {
+		group.Go(func() error { return do(item) })
 	}
 	return group.Wait()
 }

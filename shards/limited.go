@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,11 +30,10 @@ var errUnmade = errors.New("the field has no shards yet")
 // sendLimited is [Client.send] of a batch that counts in fields with limits. It refuses what there is no
 // room for, and leaves for a further commit what finds none beside the others.
 func (c *Client) sendLimited(ctx context.Context, f *batch, places []place) step {
-	f.limited = true
 	var p limitedPlan
 	known := f.misses == 0 || f.misses%4 > 0 // or else what is known of all shards is old, most likely
 	if known {
-		p, known = c.shardsOf.fromKnown(places, f.requests)
+		p, known = c.holdings.fromKnown(places, f.requests)
 	}
 	if !known {
 		var err error
@@ -100,7 +100,7 @@ func (c *Client) look(ctx context.Context, places []place, requests []*request) 
 			return p, nil
 		}
 	}
-	shards, times := map[place][]holding{}, map[place]time.Time{}
+	shards, times := map[place][]seats.Shard{}, map[place]time.Time{}
 	err = each(places, func(at place) error {
 		field, _ := c.db.Layout.Fields.Sum(at.field)
 		docs, read, err := c.db.DocumentsAsOf(ctx, seats.Shards(c.db.Layout, at.counter, field, time.Time{}))
@@ -110,11 +110,11 @@ func (c *Client) look(ctx context.Context, places []place, requests []*request) 
 		if len(docs) == 0 {
 			return errUnmade
 		}
-		of := holdingsOf(docs, field)
-		c.shardsOf.readAll(at, of)
+		list := seats.Read(docs, field)
+		c.holdings.readAll(at, list)
 		mu.Lock()
 		defer mu.Unlock()
-		shards[at], times[at] = of, read
+		shards[at], times[at] = list, read
 		return nil
 	})
 	if err != nil {
@@ -122,9 +122,9 @@ func (c *Client) look(ctx context.Context, places []place, requests []*request) 
 	}
 	p = decide(shards, true, requests)
 	p.read = times
-	c.shardsOf.mu.Lock()
-	defer c.shardsOf.mu.Unlock()
-	c.shardsOf.takeOut(p)
+	c.holdings.mu.Lock()
+	defer c.holdings.mu.Unlock()
+	c.holdings.takeOut(p)
 	return p, nil
 }
 
@@ -138,7 +138,7 @@ func (c *Client) sumOf(ctx context.Context, at place) (sum escrow.Held, read tim
 	if err != nil {
 		return sum, read, err
 	}
-	count, _, err := c.db.Sum(ctx, collection, at.field, read)
+	count, _, _, err := c.db.SumNumbers(ctx, collection, at.field, read)
 	return escrow.Held{Count: count.GetIntegerValue(), Share: share.GetIntegerValue()}, read, err
 }
 
@@ -175,7 +175,7 @@ func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, whe
 		ended, err = holds.End(ctx, at.counter, field)
 	}
 	if ended && err == nil {
-		c.shardsOf.forget(at)
+		c.holdings.forget(at)
 	}
 	return ended && err == nil, err
 }
@@ -190,12 +190,12 @@ func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
 			keys = append(keys, refused[i].key)
 		}
 	}
-	there, err := c.there(ctx, keys, refused)
+	found, err := c.markersThere(ctx, keys, refused)
 	if err != nil {
 		return f.notLooked(err)
 	}
 	for _, r := range refused {
-		o, ok := r.earlier(there)
+		o, ok := r.earlier(found)
 		switch {
 		case ok:
 		case r.member != nil && !r.member.join:
@@ -213,7 +213,7 @@ func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
 // touch is a shard that a batch's commit changes, on condition of what is known of it.
 type touch struct {
 	place
-	after holding
+	after seats.Shard
 	by    escrow.Held
 }
 
@@ -230,7 +230,7 @@ func (f *batch) place(p limitedPlan) {
 		for i, parts := range escrow.Parts(changes, amounts) {
 			holds[i].Parts = map[string]int64{}
 			for shard, n := range parts {
-				holds[i].Parts[store.IDOf(p.shards[at][shard].shard)] = n
+				holds[i].Parts[store.IDOf(p.shards[at][shard].Name)] = n
 			}
 		}
 	}
@@ -252,8 +252,8 @@ func (c *Client) commitLimited(ctx context.Context, f *batch, p limitedPlan) ste
 			}
 			for _, change := range changes {
 				after := p.shards[at][change.Shard]
-				home[s.counter] = store.IDOf(after.shard)
-				after.held = change.Of(after.held)
+				home[s.counter] = store.IDOf(after.Name)
+				after.Held = change.Of(after.Held)
 				touched = append(touched, touch{at, after, change.By()})
 			}
 		}
@@ -263,26 +263,88 @@ func (c *Client) commitLimited(ctx context.Context, f *batch, p limitedPlan) ste
 				return makeMissing
 			}
 			f.pick(s.counter, known.NumShards)
-			free = append(free, c.adds(f, plain))
+			free = append(free, c.increment(f, plain))
 		}
 	}
 	f.place(p)
-	writes := c.beside(f, len(touched)+len(free), func(r *request) string { return home[r.counter()] })
+	writes := c.documents(f, len(touched)+len(free), func(r *request) string { return home[r.counter()] })
 	first := len(writes)
 	for _, t := range touched {
-		writes = append(writes, seats.Change(t.after.shard, store.UpdatedAtTime(t.after.version), t.field, t.by))
+		writes = append(writes, seats.Change(t.after.Name, store.UpdatedAtTime(t.after.Version), t.field, t.by))
 	}
-	resp, err := c.commit(ctx, f, append(writes, free...))
-	if err == nil {
+	return c.commit(ctx, f, all, append(writes, free...), func(resp *firestorepb.CommitResponse) {
 		for i, t := range touched {
-			t.after.version = resp.GetWriteResults()[first+i].GetUpdateTime().AsTime()
-			c.shardsOf.put(t.place, t.after)
+			t.after.Version = resp.GetWriteResults()[first+i].GetUpdateTime().AsTime()
+			c.holdings.put(t.place, t.after)
 		}
-		return f.answer(outcome{at: resp.GetCommitTime().AsTime()})
+	})
+}
+
+// limitedPlan is what a batch commits to fields with limits.
+type limitedPlan struct {
+	escrow.Decision[place]
+	shards map[place][]seats.Shard // as they are known
+	all    map[place]escrow.Held   // what all shards hold, but for members where these are sums
+	read   map[place]time.Time     // as of when that was
+}
+
+// decide decides about requests by what is known of shards.
+func decide(shards map[place][]seats.Shard, looked bool, requests []*request) limitedPlan {
+	p := limitedPlan{shards: shards, all: map[place]escrow.Held{}}
+	known := map[place][]escrow.Held{}
+	for at, list := range shards {
+		for _, shard := range list {
+			known[at] = append(known[at], shard.Held)
+		}
+		p.all[at] = escrow.Sum(known[at]...)
 	}
-	if store.KindOf(err) == store.Contention {
-		c.contended(ctx, all, err, false)
+	asked := make([]escrow.Request[place], len(requests))
+	for i, r := range requests {
+		asked[i] = r.asks()
 	}
-	c.logDoubt(f, err)
-	return f.failed(err)
+	p.Decision = escrow.Decide(known, looked, asked, rand.IntN)
+	return p
+}
+
+// fromKnown plans a batch by what is known of shards. It reports false where that takes a look at all of them.
+func (k *knownShards) fromKnown(places []place, requests []*request) (p limitedPlan, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	shards := map[place][]seats.Shard{}
+	for _, at := range places {
+		shards[at] = k.sorted(at)
+	}
+	if p = decide(shards, false, requests); p.Look {
+		return limitedPlan{}, false
+	}
+	k.takeOut(p)
+	return p, true
+}
+
+// takeOut takes those out that a plan touches.
+func (k *knownShards) takeOut(p limitedPlan) {
+	for at, changes := range p.Plan {
+		if known, ok := k.places.Get(at); ok {
+			for _, c := range changes {
+				delete(known.shards, p.shards[at][c.Shard].Name)
+			}
+		}
+	}
+}
+
+// noRoom says why a request is refused by a plan; nil if it isn't.
+func noRoom(names layout.Layout, r *request, p limitedPlan) *LimitError {
+	for at, n := range r.asks() {
+		all := p.all[at]
+		if all.Fits(n) {
+			continue
+		}
+		field, _ := names.Fields.Sum(at.field)
+		full := &LimitError{Counter: at.counter, Field: field.Name, By: n.By(), Limit: all.Share, Left: all.Room(), Taken: all.Count}
+		if full.By < 0 { // sums, by which takes are refused, leave members out
+			full.Members, full.Held = all.Members, all.Holds
+		}
+		return full
+	}
+	return nil
 }

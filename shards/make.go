@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/internal/book"
@@ -26,7 +28,7 @@ const makingsAtOnce = 16
 func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
 	defer cancel()
-	if f.limited {
+	if f.limited() {
 		return c.makeLimited(ctx, f)
 	}
 	var gone map[string]bool
@@ -67,22 +69,15 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	}
 	gone = map[string]bool{}
 	n := make([]int, len(sums)) // of shards
-	// nothing is made for those who leave
-	makes := c.cfg.AutoCreate && slices.ContainsFunc(f.requests, func(r *request) bool { return r.member == nil || r.member.join })
-	born := 0
+	makes, born := c.makes(f), 0
 	for i, b := range books {
-		if err := b.CheckSettings(); err != nil {
-			return nil, nil, err
-		}
-		if s, err := c.snapshotOf(b.Counter, b.Doc); err == nil && !b.Deleting() {
-			n[i] = s.NumShards
-			c.known.put(s, began)
-		} else if makes && b.Doc == nil && !b.Deleting() {
-			n[i] = c.cfg.NumShards
-			born++
-		} else {
+		switch n[i], err = c.sizeOf(b, makes, began); {
+		case errors.Is(err, ErrNotFound):
 			gone[b.Counter] = true
-			c.known.Remove(b.Counter)
+		case err != nil:
+			return nil, nil, err
+		case b.Doc == nil:
+			born++
 		}
 	}
 	if len(gone) > 0 {
@@ -120,13 +115,36 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	return nil, partly, nil
 }
 
+// makes reports whether a batch makes counters. Nothing is made for those who leave.
+func (c *Client) makes(f *batch) bool {
+	return c.cfg.AutoCreate && slices.ContainsFunc(f.requests, func(r *request) bool { return r.member == nil || r.member.join })
+}
+
+// sizeOf is how many shards a counter has, or gets if it isn't there, and is to be made; otherwise the error is
+// [ErrNotFound]. It remembers what was read, from began on.
+func (c *Client) sizeOf(b *book.Book, makes bool, began time.Time) (n int, err error) {
+	if err := b.CheckSettings(); err != nil {
+		return 0, err
+	}
+	switch s, missing := c.snapshotOf(b.Counter, b.Doc); {
+	case b.Deleting():
+	case missing == nil:
+		c.known.put(s, began)
+		return s.NumShards, nil
+	case makes:
+		return c.cfg.NumShards, nil
+	}
+	c.known.Remove(b.Counter)
+	return 0, ErrNotFound
+}
+
 // makeLimited makes what a batch misses that counts in fields with limits, which is on a condition: counters, if they
 // are to be made, and shards, at zero. It counts nothing.
 func (c *Client) makeLimited(ctx context.Context, f *batch) step {
-	gone := map[string]bool{}
+	gone, makes := map[string]bool{}, c.makes(f)
 	var mu sync.Mutex
 	err := each(f.sums(), func(s sum) error {
-		err := c.makeOne(ctx, s)
+		err := c.makeOne(ctx, s, makes)
 		if errors.Is(err, ErrNotFound) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -145,28 +163,19 @@ func (c *Client) makeLimited(ctx context.Context, f *batch) step {
 
 // makeOne makes what an increment of a counter misses. Its error is [ErrNotFound] where that is the counter, and it
 // isn't to be made.
-func (c *Client) makeOne(ctx context.Context, s sum) error {
-	of := Counter{c, s.counter}
+func (c *Client) makeOne(ctx context.Context, s sum, makes bool) error {
+	counter := Counter{c, s.counter}
 	err := c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+		began := time.Now()
 		books, _, err := c.books.Get(ctx, tx, []string{s.counter})
 		if err != nil {
 			return err
 		}
-		b := books[0]
-		if err := b.CheckSettings(); err != nil {
+		n, err := c.sizeOf(books[0], makes, began)
+		if err != nil {
 			return err
 		}
-		if b.Deleting() {
-			return ErrNotFound
-		}
-		snapshot, err := c.snapshotOf(s.counter, b.Doc)
-		n := snapshot.NumShards
-		if err != nil {
-			if n = c.cfg.NumShards; b.Doc != nil || !c.cfg.AutoCreate {
-				return err
-			}
-		}
-		missing, err := of.size(ctx, tx, b, n, 0)
+		missing, err := counter.size(ctx, tx, books[0], n, 0)
 		if err != nil {
 			return err
 		}
@@ -174,15 +183,15 @@ func (c *Client) makeOne(ctx context.Context, s sum) error {
 			field, _ := c.db.Layout.Fields.Sum(a.field)
 			if field.Limit == nil {
 				for i := range n {
-					missing = append(missing, of.shardName(layout.ShardID(i)))
+					missing = append(missing, counter.shardName(layout.ShardID(i)))
 				}
 				continue
 			}
-			there, err := tx.Documents(ctx, seats.Shards(c.db.Layout, s.counter, field, time.Time{}))
+			shards, err := tx.Documents(ctx, seats.Shards(c.db.Layout, s.counter, field, time.Time{}))
 			if err != nil {
 				return fmt.Errorf("read shards: %w", err)
 			}
-			if len(there) > 0 {
+			if len(shards) > 0 {
 				continue
 			}
 			earlier, err := hold.In(c.db).Earlier(ctx, tx, s.counter, field.Shard, time.Time{})
@@ -261,8 +270,8 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, b *book.Book, n int, to
 // base. If it has no shards either, somebody has deleted these one by one: nothing comes back to the counter's next life.
 func (c Counter) endEarlier(ctx context.Context, tx *store.Tx) error {
 	any := store.Query{Collection: c.client.db.Layout.ShardsOf(c.id), Limit: 1, Names: true}
-	there, err := tx.Documents(ctx, any)
-	if err != nil || len(there) > 0 {
+	shards, err := tx.Documents(ctx, any)
+	if err != nil || len(shards) > 0 {
 		return err
 	}
 	for _, field := range c.client.db.Layout.Plain() {
@@ -288,7 +297,140 @@ func (c *Client) createMissing(ctx context.Context, tx *store.Tx, names []string
 	}
 	for i, doc := range docs {
 		if doc == nil {
-			tx.Write(store.Create(names[i], c.zero(names[i]).GetFields()))
+			tx.Write(store.Create(names[i], c.zero()))
+		}
+	}
+	return nil
+}
+
+// once carries out a transaction once, however often its body is tried. Its commit makes a marker: if
+// the answer is lost, the next try finds that.
+func (c *Client) once(ctx context.Context, body func(ctx context.Context, tx *store.Tx, try int) error) error {
+	id, try := newID(), 0
+	return c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+		docs, _, err := tx.Get(ctx, c.db.Layout.Request(id))
+		if err != nil || docs[0] != nil {
+			return err
+		}
+		try++
+		if err := body(ctx, tx, try); err != nil {
+			return err
+		}
+		tx.Write(c.marks(id, marker{batch: id}))
+		return nil
+	})
+}
+
+// existing reads the book of a counter whose document must be there, and other documents, all as of one
+// time.
+func (c Counter) existing(ctx context.Context, from book.Reader, others ...string) (s Snapshot, b *book.Book, docs book.Shards, err error) {
+	books, docs, err := c.client.books.Get(ctx, from, []string{c.id}, others...)
+	if err != nil {
+		return s, nil, nil, err
+	}
+	if err = books[0].CheckSettings(); err == nil && books[0].Deleting() {
+		err = ErrNotFound
+	}
+	if err == nil {
+		s, err = c.client.snapshotOf(c.id, books[0].Doc)
+	}
+	return s, books[0], docs, err
+}
+
+func (c Counter) shardName(id string) string { return c.client.db.Layout.Shard(c.id, id) }
+
+// shards reads the counter's shards as they were at a time; the zero time is now.
+func (c Counter) shards(ctx context.Context, at time.Time) (book.Shards, error) {
+	return c.client.books.Shards(ctx, c.client.db, c.id, at)
+}
+
+// someMembers reads memberships, at most that many, as of a time; the zero time is now.
+func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int, at time.Time, from book.Reader) (docs []*firestorepb.Document, err error) {
+	for _, field := range fields {
+		if len(docs) == most {
+			break
+		}
+		more, err := from.Documents(ctx, store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), Limit: most - len(docs), At: at})
+		if err != nil {
+			return nil, fmt.Errorf("read members: %w", err)
+		}
+		docs = append(docs, more...)
+	}
+	return docs, nil
+}
+
+// atOnce is how many members or shards one commit removes, beside what it writes for them.
+const atOnce = maxWrites - 5
+
+// zero are the fields of a shard that holds nothing.
+func (c *Client) zero() map[string]*firestorepb.Value {
+	fields := map[string]*firestorepb.Value{}
+	for _, field := range c.db.Layout.Plain() {
+		fields[field.Shard] = store.Int(0)
+	}
+	return fields
+}
+
+// move adds what shards hold to another shard in a transaction, and deletes them, or keeps them with
+// nothing in them. A shard that the counter has again, by another resize or by growth, stays. Numbers are set, not added:
+// an increment stops at ±2⁶³, and a double stays one.
+func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
+	s, _, docs, err := c.existing(ctx, tx, append([]string{to}, from...)...)
+	if err != nil {
+		return err
+	}
+	target, moved := docs[0], slices.DeleteFunc(docs[1:], func(shard *firestorepb.Document) bool {
+		number, _ := layout.ShardNumber(store.IDOf(shard.GetName()))
+		return shard == nil || number < s.NumShards
+	})
+	if len(moved) == 0 {
+		return nil
+	}
+	counts := map[string][]int64{} // :: field → what shards hold; another revision may show it
+	for _, shard := range moved {
+		for name, value := range shard.GetFields() {
+			n, whole := store.Integer(value)
+			_, number := store.Float(value)
+			_, shown := c.client.db.Layout.Plain().Sum(name)
+			if !whole && (shown || number && layout.CountsField(name)) { // a fraction, for which there is no room; a text counts nothing
+				return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, name, store.IDOf(shard.GetName()), value)
+			}
+			if n != 0 {
+				counts[name] = append(counts[name], n)
+			}
+		}
+	}
+	sums := map[string]*firestorepb.Value{}
+	for name, list := range counts {
+		n, whole := store.Integer(target.GetFields()[name])
+		if !whole { // what is added to a fraction would no longer be counted
+			return fmt.Errorf("%w: %s of shard %s, which takes those of others, is %v", ErrNotInteger, name, store.IDOf(to), target.GetFields()[name])
+		}
+		parts := store.Parts(append(list, n)...)
+		if len(parts) > 1 {
+			return fmt.Errorf("%w: %d; what the others hold and shard %s takes is beyond ±2⁶³", ErrInvalidShards, s.NumShards, store.IDOf(to))
+		}
+		sums[name] = store.Int(parts[0])
+	}
+	if target == nil {
+		fields := c.client.zero()
+		maps.Copy(fields, sums)
+		tx.Write(store.Create(to, fields))
+	} else if len(sums) > 0 {
+		tx.Write(store.Update(to, store.Exists(true), sums, nil))
+	}
+	for _, shard := range moved {
+		nothing := map[string]*firestorepb.Value{}
+		for name, value := range shard.GetFields() {
+			if n, _ := store.Integer(value); n != 0 {
+				nothing[name] = store.Int(0)
+			}
+		}
+		switch {
+		case !keep:
+			tx.Write(store.Delete(shard.GetName()))
+		case len(nothing) > 0:
+			tx.Write(store.Update(shard.GetName(), store.Exists(true), nothing, nil))
 		}
 	}
 	return nil

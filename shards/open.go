@@ -36,7 +36,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		turns: turns{last: map[string]chan struct{}{}},
 		log:   cfg.Logger,
 
-		shardsOf: &knownShards{of: newLRU[place, holdings](limitedPlaces), all: newLRU[place, int](limitedPlaces)},
+		holdings: &knownShards{places: newLRU[place, *holdings](limitedPlaces)},
 	}
 	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
 		if err := c.mayHave(n); err != nil && len(db.Layout.Fields) > 0 {
@@ -45,7 +45,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	}
 	c.patience.lasts = cfg.Wait
 	c.lookups = &lookups{read: c.lookUp}
-	c.queue = newQueue(limits{batch: cfg.MaxBatch, waiting: cfg.MaxQueue, interval: cfg.CommitInterval, budget: cfg.Budget}, c.run)
+	c.queue = newQueue(bounds{batch: cfg.MaxBatch, waiting: cfg.MaxQueue, interval: cfg.CommitInterval, budget: cfg.Budget}, c.run)
 	return c, nil
 }
 

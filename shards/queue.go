@@ -26,8 +26,8 @@ const (
 	looksAgainMin, looksAgainMax = 5 * time.Millisecond, 100 * time.Millisecond
 )
 
-// limits bound the queue.
-type limits struct {
+// bounds are those of a queue.
+type bounds struct {
 	batch    int           // requests in one batch
 	waiting  int           // requests that wait
 	interval time.Duration // between the begins of two batches of a counter, but for full ones
@@ -38,7 +38,7 @@ type limits struct {
 // of package groupcommit. The requests of a counter stand in line. Lines that may send another commit
 // are ready, and share commits. A line that is long, or in trouble, sends its own.
 type queue struct {
-	limits limits
+	bounds bounds
 	run    func(*flight) // gives each request of the batch its outcome, or has it leave
 
 	mu       sync.Mutex
@@ -60,7 +60,7 @@ type queue struct {
 
 // line is requests that would go in one batch alone: those of a counter, or a call's of several.
 type line struct {
-	of       string     // the counter, or a field of it that has a limit, or several
+	name     string     // the counter, or a field of it that has a limit, or several
 	requests []*request // that wait, oldest first
 	inFlight int        // batches that have requests of it
 	resting  int        // batches of it that began less than an interval ago
@@ -77,17 +77,17 @@ type flight struct {
 	promised int     // documents of the budget
 }
 
-func newQueue(l limits, run func(*flight)) *queue {
-	q := &queue{limits: l, run: run, lines: map[string]*line{}, work: make(chan *flight), idle: make(chan struct{}, maxIdle)}
+func newQueue(b bounds, run func(*flight)) *queue {
+	q := &queue{bounds: b, run: run, lines: map[string]*line{}, work: make(chan *flight), idle: make(chan struct{}, maxIdle)}
 	q.open, q.end = context.WithCancel(context.Background())
 	return q
 }
 
-func (q *queue) newFlight() *flight { return &flight{gathering: newGathering(q.limits.batch)} }
+func (q *queue) newFlight() *flight { return &flight{gathering: newGathering(q.bounds.batch)} }
 
-// add waits for the request's outcome, or until its call ends. If that is before its commit
+// await waits for the request's outcome, or until its call ends. If that is before its commit
 // has begun, it is never counted; a commit that has begun goes on.
-func (q *queue) add(ctx context.Context, r *request) outcome {
+func (q *queue) await(ctx context.Context, r *request) outcome {
 	if err := ctx.Err(); err != nil {
 		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, err)}
 	}
@@ -117,16 +117,16 @@ func (q *queue) enter(r *request) error {
 	defer q.mu.Unlock()
 	l := q.lineOf(r)
 	// One counter's requests leave a tenth of the room to those of others.
-	most := max(1, q.limits.waiting-q.limits.waiting/10)
+	most := max(1, q.bounds.waiting-q.bounds.waiting/10)
 	switch {
 	case q.open.Err() != nil:
 		return ErrClosed
-	case q.waiting >= q.limits.waiting:
+	case q.waiting >= q.bounds.waiting:
 		return fmt.Errorf("%w: %d increments are waiting", ErrBusy, q.waiting)
 	case len(l.requests) >= most:
 		return fmt.Errorf("%w: %d increments of the counter are waiting", ErrBusy, len(l.requests))
 	}
-	if q.limits.budget != nil {
+	if q.bounds.budget != nil {
 		r.came = time.Now()
 	}
 	q.stand(r, l, len(l.requests))
@@ -138,20 +138,20 @@ func (q *queue) enter(r *request) error {
 // lineOf is where a request is to stand: with others of its counter, or of one of its counters that is
 // in trouble, or by itself, as one does that has left such a line.
 func (q *queue) lineOf(r *request) *line {
-	of := r.stands()
-	if of == several && !r.alone {
-		of, _ = r.touches(q.troubled.is)
+	name := r.stands()
+	if name == several && !r.alone {
+		name, _ = r.touches(q.troubled.is)
 	}
-	if l := q.lines[of]; l != nil {
+	if l := q.lines[name]; l != nil {
 		return l
 	}
-	return &line{of: of}
+	return &line{name: name}
 }
 
 // stand puts a request into a line.
 func (q *queue) stand(r *request, l *line, at int) {
-	if l.of != several {
-		q.lines[l.of] = l
+	if l.name != several {
+		q.lines[l.name] = l
 	}
 	l.requests = slices.Insert(l.requests, at, r)
 	r.line = l
@@ -185,12 +185,12 @@ const (
 // share no commits at all. While it rests, it waits for company, unless it has a full batch, or its
 // first request goes alone.
 func (q *queue) turnOf(l *line) turn {
-	unshared := q.limits.batch == 1
+	unshared := q.bounds.batch == 1
 	long := len(l.requests) >= groupcommit.ManyWaiting
 	switch {
 	case len(l.requests) == 0,
 		l.inFlight > 0 && !unshared && (!long || l.inFlight >= groupcommit.MaxInFlight),
-		l.resting > 0 && len(l.requests) < q.limits.batch && !l.requests[0].alone && q.open.Err() == nil:
+		l.resting > 0 && len(l.requests) < q.bounds.batch && !l.requests[0].alone && q.open.Err() == nil:
 		return stays
 	case long, q.isAlone(l):
 		return sends
@@ -200,7 +200,7 @@ func (q *queue) turnOf(l *line) turn {
 
 // isAlone reports whether a line shares no commit with others.
 func (q *queue) isAlone(l *line) bool {
-	return q.limits.batch == 1 || l.requests[0].alone || q.troubled.is(l.of)
+	return q.bounds.batch == 1 || l.requests[0].alone || q.troubled.is(l.name)
 }
 
 // consider begins batches of a line that sends its own, lists one that shares as ready, and forgets one
@@ -227,18 +227,18 @@ func (q *queue) consider(l *line) {
 		q.ready = append(q.ready, l)
 	}
 	if len(l.requests) == 0 && l.inFlight == 0 && l.resting == 0 && !l.ready && !l.short {
-		delete(q.lines, l.of)
+		delete(q.lines, l.name)
 	}
 }
 
 // rest has a line wait for company for an interval after its batch has begun: a quiet counter is
 // written at once, and a busy one once an interval. It is longer while the budget has fewer writes than it began with.
 func (q *queue) rest(l *line) {
-	interval := q.limits.interval
-	if !q.limits.budget.Has(ceiling.Writes, ceiling.Begins) {
+	interval := q.bounds.interval
+	if !q.bounds.budget.Has(ceiling.Writes, ceiling.Begins) {
 		interval = max(interval, restsForWrites)
 	}
-	if interval <= 0 || l.of == several {
+	if interval <= 0 || l.name == several {
 		return
 	}
 	l.resting++
@@ -314,13 +314,13 @@ func (q *queue) take(f *flight, l *line) bool {
 // none, all lines wait: they are looked at again by what each counts for a write, so that a crowd of one counter, which
 // shares its commits, goes before what is spread over many.
 func (q *queue) affords(f *flight, l *line) (some int) {
-	if !q.limits.budget.Bounds(ceiling.Writes) || q.open.Err() != nil {
+	if !q.bounds.budget.Bounds(ceiling.Writes) || q.open.Err() != nil {
 		return len(l.requests)
 	}
 	if q.held != nil {
 		return 0
 	}
-	left, cost, shared := q.limits.budget.Left(ceiling.Writes), 0, 0
+	left, cost, shared := q.bounds.budget.Left(ceiling.Writes), 0, 0
 	for n, r := range l.requests {
 		more := cost + len(r.documents())
 		if n == 0 { // requests of a line are of the same counter
@@ -335,8 +335,8 @@ func (q *queue) affords(f *flight, l *line) (some int) {
 		}
 		some, cost = n+1, more
 	}
-	if wait := q.limits.budget.Take(ceiling.Writes, float64(cost)); wait > 0 {
-		q.limits.budget.Held()
+	if wait := q.bounds.budget.Take(ceiling.Writes, float64(cost)); wait > 0 {
+		q.bounds.budget.Held()
 		q.held = time.AfterFunc(min(max(wait, looksAgainMin), looksAgainMax), q.resume)
 		return 0
 	}
@@ -433,7 +433,7 @@ func (q *queue) ended(f *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting -= f.reserved
-	q.limits.budget.Spend(ceiling.Writes, -float64(f.promised)) // what it took has been spent
+	q.bounds.budget.Spend(ceiling.Writes, -float64(f.promised)) // what it took has been spent
 	q.uncount(f)
 	for _, l := range f.lines {
 		l.inFlight--

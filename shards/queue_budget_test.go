@@ -21,7 +21,7 @@ func TestBudgetLetsACrowdThrough(t *testing.T) {
 		const writes, seconds = 40, 60
 		budget := ceiling.New(ceiling.Rates{Writes: writes})
 		var written, most, refused, counted atomic.Int64
-		q := newQueue(limits{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
+		q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
 			n := int64(1 + len(f.sums()))
 			time.Sleep(10 * time.Millisecond)
 			written.Add(n)
@@ -43,7 +43,7 @@ func TestBudgetLetsACrowdThrough(t *testing.T) {
 			for _, counter := range counters {
 				r.sums = append(r.sums, sum{counter, []amount{{"count", 1}}})
 			}
-			return q.add(t.Context(), r)
+			return q.await(t.Context(), r)
 		}
 		send(30*time.Millisecond, func(int) { // the crowd, whose line is never so long that it sends its own
 			began := time.Now()
@@ -102,7 +102,7 @@ func TestBudgetDoesNotHoldUpTheEnd(t *testing.T) {
 		budget := ceiling.New(ceiling.Rates{Writes: 1})
 		budget.Spend(ceiling.Writes, 1000)
 		var counted atomic.Int64
-		q := newQueue(limits{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
+		q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
 			counted.Add(int64(len(f.requests)))
 			f.answer(outcome{})
 		})
@@ -113,7 +113,7 @@ func TestBudgetDoesNotHoldUpTheEnd(t *testing.T) {
 				if n%2 == 0 {
 					r.sums = append(r.sums, sum{"b", []amount{{"count", 1}}})
 				}
-				if out := q.add(t.Context(), r); out.err != nil {
+				if out := q.await(t.Context(), r); out.err != nil {
 					t.Error(out.err)
 				}
 			})
@@ -139,7 +139,7 @@ func TestBudgetOfManyCountersARequest(t *testing.T) {
 		const writes, seconds = 100, 60
 		budget := ceiling.New(ceiling.Rates{Writes: writes})
 		var written atomic.Int64
-		q := newQueue(limits{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
+		q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
 			n := int64(len(f.sums()))
 			budget.Spend(ceiling.Writes, float64(1+n)) // with a marker
 			written.Add(n)
@@ -153,7 +153,7 @@ func TestBudgetOfManyCountersARequest(t *testing.T) {
 				for c := range 20 {
 					r.sums = append(r.sums, sum{fmt.Sprint(n, " ", c), []amount{{"count", 1}}})
 				}
-				if out := q.add(t.Context(), r); out.err != nil && !errors.Is(out.err, ErrBusy) {
+				if out := q.await(t.Context(), r); out.err != nil && !errors.Is(out.err, ErrBusy) {
 					t.Error(out.err)
 				}
 			})

@@ -26,9 +26,9 @@ type traffic struct {
 	mu    sync.Mutex
 }
 
-func newTraffic(t *testing.T, l limits) *traffic {
+func newTraffic(t *testing.T, b bounds) *traffic {
 	w := &traffic{t: t, inFlight: map[string][]chan struct{}{}}
-	w.queue = newQueue(l, func(f *flight) {
+	w.queue = newQueue(b, func(f *flight) {
 		name := ""
 		for _, sum := range f.sums() {
 			name += sum.counter
@@ -61,7 +61,7 @@ func (w *traffic) add(counter string, n int) {
 	for range n {
 		r := one(w.t, counter)
 		w.group.Go(func() {
-			if out := w.queue.add(w.t.Context(), r); out.err != nil {
+			if out := w.queue.await(w.t.Context(), r); out.err != nil {
 				w.t.Error(out.err)
 			}
 		})
@@ -129,7 +129,7 @@ func (w *traffic) finish() {
 // One commit of a counter is in flight while few increments wait, and a few more once many do.
 func TestCommitsOfOneCounter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
+		w := newTraffic(t, bounds{batch: 500, waiting: 10_000})
 		w.add("a", 1)
 		w.want("a1") // at once
 		w.add("a", groupcommit.ManyWaiting-1)
@@ -148,7 +148,7 @@ func TestCommitsOfOneCounter(t *testing.T) {
 		w.want("a201")
 		w.finish()
 		r := one(t, "a")
-		if out := w.queue.add(t.Context(), r); !errors.Is(out.err, ErrClosed) {
+		if out := w.queue.await(t.Context(), r); !errors.Is(out.err, ErrClosed) {
 			t.Errorf("after close: %v, want ErrClosed", out.err)
 		}
 	})
@@ -159,7 +159,7 @@ func TestCommitsOfOneCounter(t *testing.T) {
 func TestCommitInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const interval = 50 * time.Millisecond
-		w := newTraffic(t, limits{batch: 100, waiting: 10_000, interval: interval})
+		w := newTraffic(t, bounds{batch: 100, waiting: 10_000, interval: interval})
 		w.add("a", 1)
 		w.want("a1")
 		w.end("a1")
@@ -199,14 +199,14 @@ func TestCommitInterval(t *testing.T) {
 // What waits for company when the client is closed is committed; what goes away before is not.
 func TestCloseEndsTheInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTraffic(t, limits{batch: 500, waiting: 10_000, interval: time.Second})
+		w := newTraffic(t, bounds{batch: 500, waiting: 10_000, interval: time.Second})
 		w.add("a", 1)
 		w.end("a1")
 		w.want("a1")
 		ctx, leave := context.WithCancel(t.Context())
 		r := one(t, "a")
 		w.group.Go(func() {
-			if out := w.queue.add(ctx, r); !errors.Is(out.err, ErrBusy) || out.pending {
+			if out := w.queue.await(ctx, r); !errors.Is(out.err, ErrBusy) || out.pending {
 				t.Errorf("who went away hears %+v, want that nothing was counted", out)
 			}
 		})
@@ -226,7 +226,7 @@ func TestCloseEndsTheInterval(t *testing.T) {
 func TestALeaverWaitsForNoInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const commit = time.Millisecond
-		q := newQueue(limits{batch: 500, waiting: 100, interval: time.Second}, func(f *flight) {
+		q := newQueue(bounds{batch: 500, waiting: 100, interval: time.Second}, func(f *flight) {
 			if time.Sleep(commit); !f.shared() {
 				f.answer(outcome{})
 			}
@@ -236,7 +236,7 @@ func TestALeaverWaitsForNoInterval(t *testing.T) {
 			r := one(t, counter)
 			group.Go(func() {
 				began := time.Now()
-				out := q.add(t.Context(), r)
+				out := q.await(t.Context(), r)
 				if took := time.Since(began); out.err != nil || took > 3*commit {
 					t.Errorf("%s: %v, after %v", counter, out.err, took)
 				}
@@ -257,13 +257,13 @@ func TestALeaverWaitsForNoInterval(t *testing.T) {
 func TestNothingIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room = 100
-		w := newTraffic(t, limits{batch: 1, waiting: room})
+		w := newTraffic(t, bounds{batch: 1, waiting: room})
 		w.add("a", room-1)
 		w.want(slices.Repeat([]string{"a1"}, room-1)...)
 		w.add("b", 1)
 		w.want("b1")
 		r := one(t, "a")
-		if out := w.queue.add(t.Context(), r); !errors.Is(out.err, ErrBusy) {
+		if out := w.queue.await(t.Context(), r); !errors.Is(out.err, ErrBusy) {
 			t.Errorf("beyond the room: %v, want ErrBusy", out.err)
 		}
 		w.end("a1")
@@ -277,7 +277,7 @@ func TestNothingIsShared(t *testing.T) {
 // those ends, or a moment.
 func TestCountersShareCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
+		w := newTraffic(t, bounds{batch: 500, waiting: 10_000})
 		w.few()
 		for _, counter := range []string{"e", "f", "a", "g"} {
 			w.add(counter, 2)
@@ -301,7 +301,7 @@ func TestCountersShareCommits(t *testing.T) {
 // A batch that takes longer than a commit isn't waited for.
 func TestSlowBatchesHoldNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
+		w := newTraffic(t, bounds{batch: 500, waiting: 10_000})
 		w.few()
 		w.add("e", 1)
 		w.want()
@@ -315,13 +315,13 @@ func TestSlowBatchesHoldNobodyUp(t *testing.T) {
 // they may be tried for a while; and no counter's take more than nine tenths of it.
 func TestRoomInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTraffic(t, limits{batch: 500, waiting: 20})
+		w := newTraffic(t, bounds{batch: 500, waiting: 20})
 		refused := func(counter string) bool {
 			r := one(t, counter)
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			answer := make(chan outcome, 1)
-			go func() { answer <- w.queue.add(ctx, r) }()
+			go func() { answer <- w.queue.await(ctx, r) }()
 			synctest.Wait()
 			select {
 			case out := <-answer:
@@ -356,12 +356,12 @@ func TestRoomInTheQueue(t *testing.T) {
 // A counter whose only caller goes away while it waits for a commit keeps no others from theirs.
 func TestALineThatIsLeftEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
+		w := newTraffic(t, bounds{batch: 500, waiting: 10_000})
 		w.few()
 		ctx, leave := context.WithCancel(t.Context())
 		r := one(t, "e")
 		w.group.Go(func() {
-			if out := w.queue.add(ctx, r); !errors.Is(out.err, ErrBusy) || out.pending {
+			if out := w.queue.await(ctx, r); !errors.Is(out.err, ErrBusy) || out.pending {
 				t.Errorf("who went away hears %+v, want that nothing was counted", out)
 			}
 		})
@@ -379,7 +379,7 @@ func TestALineThatIsLeftEmpty(t *testing.T) {
 // is to begin, which then never counts it, and not for one that has begun, which goes on.
 func TestACallEndsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
+		w := newTraffic(t, bounds{batch: 500, waiting: 10_000})
 		client := &Client{cfg: Config{CacheTTL: time.Minute}, queue: w.queue, known: newCache(), patience: patience{lasts: time.Second}}
 		client.known.put(Snapshot{Counter: "a", NumShards: 1}, time.Now())
 		call := func(ctx context.Context, takes time.Duration, want outcome) {
@@ -417,7 +417,7 @@ func TestACallEndsItself(t *testing.T) {
 // trouble keeps no one.
 func TestTroubleIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTraffic(t, limits{batch: 500, waiting: 10_000})
+		w := newTraffic(t, bounds{batch: 500, waiting: 10_000})
 		w.few()
 		w.troubled.remember("x", time.Minute)
 		w.add("x", 1)
@@ -439,7 +439,7 @@ func TestALineInTroubleIsLeftOnce(t *testing.T) {
 		var mu sync.Mutex
 		var begun []int
 		hold := make(chan struct{})
-		q := newQueue(limits{batch: 500, waiting: 100}, func(f *flight) {
+		q := newQueue(bounds{batch: 500, waiting: 100}, func(f *flight) {
 			mu.Lock()
 			begun = append(begun, len(f.requests))
 			mu.Unlock()
@@ -460,7 +460,7 @@ func TestALineInTroubleIsLeftOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			group.Go(func() {
-				if out := q.add(t.Context(), r); out.err != nil {
+				if out := q.await(t.Context(), r); out.err != nil {
 					t.Error(out.err)
 				}
 			})
@@ -482,7 +482,7 @@ func TestALineInTroubleIsLeftOnce(t *testing.T) {
 // take all of it.
 func TestQueuesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTraffic(t, limits{batch: 10, waiting: 100})
+		w := newTraffic(t, bounds{batch: 10, waiting: 100})
 		for i := range groupcommit.MaxCommits {
 			w.add(fmt.Sprint("busy", i), 1)
 			time.Sleep(groupcommit.SharedWait)
@@ -504,7 +504,7 @@ func TestQueuesAreBounded(t *testing.T) {
 		synctest.Wait()
 		w.finish()
 
-		w = newTraffic(t, limits{batch: 10, waiting: 100})
+		w = newTraffic(t, bounds{batch: 10, waiting: 100})
 		w.add("a", 1)
 		for range 95 {
 			r := one(t, "a")
@@ -525,7 +525,7 @@ func TestWhoComesAfterALeaverHasTimeOfTheirOwn(t *testing.T) {
 		const timeout = 4 * time.Second
 		var mu sync.Mutex
 		left := map[string]time.Duration{} // :: field → what time there was when its last batch began
-		q := newQueue(limits{batch: 500, waiting: 1000}, func(f *flight) {
+		q := newQueue(bounds{batch: 500, waiting: 1000}, func(f *flight) {
 			until := f.due(time.Now().Add(timeout))
 			mu.Lock()
 			for _, r := range f.requests {
@@ -537,7 +537,7 @@ func TestWhoComesAfterALeaverHasTimeOfTheirOwn(t *testing.T) {
 			}
 		})
 		add := func(counter, field string) {
-			q.add(t.Context(), &request{sums: sums{{counter, []amount{{field, 1}}}}, done: make(chan outcome, 1)})
+			q.await(t.Context(), &request{sums: sums{{counter, []amount{{field, 1}}}}, done: make(chan outcome, 1)})
 		}
 		var adding sync.WaitGroup
 		for n := range groupcommit.FewCommits { // so that the next ones share a commit

@@ -19,7 +19,7 @@ type waits struct{ sum, n atomic.Int64 }
 
 func (w *waits) add(q *queue, t *testing.T, counter string) {
 	began := time.Now()
-	q.add(t.Context(), &request{sums: sums{{counter, []amount{{"count", 1}}}}, done: make(chan outcome, 1)})
+	q.await(t.Context(), &request{sums: sums{{counter, []amount{{"count", 1}}}}, done: make(chan outcome, 1)})
 	w.sum.Add(int64(time.Since(began)))
 	w.n.Add(1)
 }
@@ -55,7 +55,7 @@ func TestCommitRate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
 			var waits waits
-			q := newQueue(limits{batch: 500, waiting: 1 << 20, interval: tt.interval}, func(f *flight) {
+			q := newQueue(bounds{batch: 500, waiting: 1 << 20, interval: tt.interval}, func(f *flight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
 				f.answer(outcome{})
@@ -121,7 +121,7 @@ func TestSharedRate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
 			var waits waits
-			q := newQueue(limits{batch: 500, waiting: 1 << 20, interval: tt.interval}, func(f *flight) {
+			q := newQueue(bounds{batch: 500, waiting: 1 << 20, interval: tt.interval}, func(f *flight) {
 				commits.Add(1)
 				time.Sleep(tt.commit)
 				f.answer(outcome{})

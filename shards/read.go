@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Get reads the counter's document. Errors: [ErrNotFound], [ErrNotCounted], or the
@@ -70,7 +73,7 @@ func (c Counter) Left(field string) (left int64, ok bool) {
 		return 0, false
 	}
 	of, _ := c.client.db.Layout.Field(field)
-	return c.client.shardsOf.left(place{c.id, of.Shard})
+	return c.client.holdings.left(place{c.id, of.Shard})
 }
 
 // Unknown is of how many of the counters this client has no memory, however old.
@@ -168,4 +171,142 @@ func share[V any](ctx context.Context, reads *singleflight.Group, counter string
 	case <-ctx.Done():
 		return v, ctx.Err()
 	}
+}
+
+// Sum is [Counter.Get] with an exact total: what the counter started from and all its shards, added up
+// on the server at one time. It costs two reads and one per 1,000 shards, and for fields such as
+// comments=count(comments) one per 1,000 documents. There is one sum of a counter at a time; who asks
+// meanwhile shares the next one. Errors: [ErrNotFound], [ErrNotCounted], [ErrNotInteger], or the client
+// library's.
+func (c Counter) Sum(ctx context.Context) (s Snapshot, err error) {
+	err = c.call("sum", func() (err error) { s, err = c.shared(ctx); return err })
+	return s, err
+}
+
+// shared shares a sum with all who ask before it has begun. Later ones may have added something.
+func (c Counter) shared(ctx context.Context) (Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return Snapshot{}, err
+	}
+	return share(ctx, &c.client.exact, c.id, func(ctx context.Context) (Snapshot, error) {
+		over, err := c.client.turns.take(ctx, c.client.db.Layout.Counter(c.id))
+		if err != nil {
+			return Snapshot{}, err
+		}
+		defer over()
+		c.client.exact.Forget(c.id)
+		return c.sum(ctx)
+	})
+}
+
+func (c Counter) sum(ctx context.Context) (Snapshot, error) {
+	db := c.client.db
+	s, at, fields, err := c.parts(ctx)
+	if err != nil {
+		return s, err
+	}
+	for i, field := range db.Layout.Fields {
+		c.client.set(&s, field, store.Int(fields[i].total))
+	}
+	for _, field := range db.Layout.Counted {
+		counted, err := db.Aggregate(ctx, c.id, field.Counted, at)
+		if err != nil {
+			return s, fmt.Errorf("count %s: %w", field, err)
+		}
+		s.Reads += counted.Reads()
+		if _, ok := store.Integer(counted.Value); field.Integer() && !ok {
+			return s, fmt.Errorf("%w: %s", ErrNotInteger, field)
+		}
+		c.client.set(&s, field, counted.Value)
+	}
+	s.AsOf = at
+	s.subtract()
+	// A field that is new has shards before it is in the document, and a query has just been asked.
+	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(name string) bool {
+		_, sum := db.Layout.Field(name)
+		return !sum || s.total(name) != 0 || slices.Contains(s.kept, name)
+	})
+	return s, c.client.countsAny(s)
+}
+
+// parts are what a field's total is made of.
+type parts struct {
+	total  int64
+	shards int64 // the whole part of what they hold together
+	base   int64 // what the total holds beyond them
+}
+
+// parts reads what the counter's fields of shards are made of, in their order, all as of one time.
+func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, fields []parts, err error) {
+	db := c.client.db
+	s, b, _, err := c.existing(ctx, db)
+	if b != nil {
+		s.Reads, at = 2, b.At
+	}
+	if err == nil {
+		err = b.Unusable
+	}
+	if err != nil {
+		return s, at, nil, err
+	}
+	b = b.Keeping(db.Layout.Fields.Names())
+	fields = make([]parts, len(db.Layout.Fields))
+	for i, field := range db.Layout.Fields {
+		a, err := c.client.books.Sum(ctx, c.id, field, at)
+		if s.Reads++; err != nil {
+			return s, at, nil, err
+		}
+		total, ok := b.Base.Total(field, a.Value)
+		if !ok {
+			return s, at, nil, fmt.Errorf("%w: the sum of %s is %v, and %d beyond its shards: set right what they hold", ErrNotInteger, field.Shard, a.Value, b.Base.Counts[field.Shard])
+		}
+		base := b.Base.Counts[field.Shard]
+		fields[i] = parts{total: total, shards: total - base, base: base}
+	}
+	return s, at, fields, nil
+}
+
+// Audit is what a field of a counter is made of, all at one time.
+type Audit struct {
+	Field   string `json:"field"`
+	Shards  int64  `json:"shards"`  // what they add up to
+	Members int64  `json:"members"` // whom they count once each
+	// Otherwise is what is counted besides the members: what was incremented, and Base. In a field that is for members
+	// only it is 0, and anything else says that shards and memberships don't agree.
+	Otherwise int64 `json:"otherwise"`
+	// what the counter started from, or was set to, beyond its shards
+	Base  int64 `json:"base"`
+	Exact int64 `json:"exact"` // shards and base together: see [Counter.Sum]
+	Total int64 `json:"total"` // as the roll-up has it, about a second old
+}
+
+// Audit counts the members of each field and adds up its shards, on the server and at one time. It
+// costs two reads, two more per field, and one per 1,000 shards or members. Errors are those of
+// [Counter.Sum].
+func (c Counter) Audit(ctx context.Context) (audits []Audit, err error) {
+	err = c.call("audit", func() (err error) { audits, err = c.audit(ctx); return err })
+	return audits, err
+}
+
+func (c Counter) audit(ctx context.Context) ([]Audit, error) {
+	s, at, fields, err := c.parts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	db := c.client.db
+	var audits []Audit
+	for i, field := range db.Layout.Fields {
+		if field.LimitOf != "" { // which has no members
+			continue
+		}
+		members, err := db.Count(ctx, db.Layout.MembersOf(c.id, field.Name), "", at)
+		if err != nil {
+			return nil, fmt.Errorf("count members: %w", err)
+		}
+		audits = append(audits, Audit{
+			Field: field.Name, Members: members, Base: fields[i].base, Shards: fields[i].shards,
+			Otherwise: store.Sub(fields[i].total, members), Exact: fields[i].total, Total: s.total(field.Name),
+		})
+	}
+	return audits, nil
 }

@@ -179,9 +179,7 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 	if err != nil {
 		return h, c.client.uncertain(err)
 	}
-	for _, s := range done.Shards {
-		c.client.shardsOf.put(place{c.id, field.Shard}, holding{shard: s.Shard, version: s.Version, held: s.Held})
-	}
+	c.client.holdings.put(place{c.id, field.Shard}, done.Shards...)
 	if h = holdOf(key, done.Record, done.At); done.Refused {
 		return h, full
 	}
@@ -199,7 +197,7 @@ func (c Counter) more(ctx context.Context, field layout.Field, record string, mo
 	}
 	p, known := limitedPlan{}, false
 	if !look {
-		p, known = c.client.shardsOf.fromKnown([]place{at}, []*request{take})
+		p, known = c.client.holdings.fromKnown([]place{at}, []*request{take})
 	}
 	if !known {
 		switch p, err = c.client.look(ctx, []place{at}, []*request{take}); {
@@ -215,7 +213,7 @@ func (c Counter) more(ctx context.Context, field layout.Field, record string, mo
 	}
 	for _, change := range p.Plan[at] {
 		shard := p.shards[at][change.Shard]
-		takes = append(takes, hold.Taking{Shard: shard.shard, Version: shard.version, By: change.By()})
+		takes = append(takes, hold.Taking{Shard: shard.Name, Version: shard.Version, By: change.By()})
 	}
 	return takes, false, nil, nil
 }

@@ -2,7 +2,6 @@ package shards
 
 import (
 	"context"
-	"strings"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
@@ -11,14 +10,28 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// commit sends a batch's commit.
-func (c *Client) commit(ctx context.Context, f *batch, writes []*firestorepb.Write) (*firestorepb.CommitResponse, error) {
+// commit sends a batch's commit, and says what follows. Applied may be nil, or is told the answer.
+func (c *Client) commit(ctx context.Context, f *batch, sums sums, writes []*firestorepb.Write, applied func(*firestorepb.CommitResponse)) step {
+	within := ctx
 	if f.deciding() != "" { // an answer that does not come may be asked for again
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)
+		within, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)
 		defer cancel()
 	}
-	return c.db.Commit(ctx, writes...)
+	resp, err := c.db.Commit(within, writes...)
+	switch {
+	case err == nil:
+		if applied != nil {
+			applied(resp)
+		}
+		return f.answer(outcome{at: resp.GetCommitTime().AsTime()})
+	case store.KindOf(err) == store.Contention:
+		c.contended(ctx, sums, err, !f.limited())
+	case len(sums) == 1 && store.IsDeadline(err): // its shard may be locked
+		c.queue.troubled.remember(sums[0].counter, troubledFor)
+	}
+	c.logDoubt(f, err)
+	return f.failed(err)
 }
 
 // logDoubt logs a commit whose outcome is not known.
@@ -29,14 +42,6 @@ func (c *Client) logDoubt(f *batch, err error) {
 	}
 }
 
-// markerName is the resource name of a marker of that id.
-func (c *Client) markerName(id string) string {
-	if hash, is := strings.CutPrefix(id, recordPrefix); is {
-		return c.db.Layout.Record(hash)
-	}
-	return c.db.Layout.Request(id)
-}
-
 // writes are those of a batch's commit. Markers come first: Firestore looks at one write after the
 // other, and a missing shard must not hide that the increments were counted.
 func (c *Client) writes(f *batch, sums sums) []*firestorepb.Write {
@@ -45,16 +50,16 @@ func (c *Client) writes(f *batch, sums sums) []*firestorepb.Write {
 			r.hold.Parts = map[string]int64{layout.ShardID(f.picked[r.counter()]): r.hold.Amount}
 		}
 	}
-	writes := c.beside(f, len(sums), func(r *request) string { return layout.ShardID(f.picked[r.counter()]) })
+	writes := c.documents(f, len(sums), func(r *request) string { return layout.ShardID(f.picked[r.counter()]) })
 	for _, sum := range sums {
-		writes = append(writes, c.adds(f, sum))
+		writes = append(writes, c.increment(f, sum))
 	}
 	return writes
 }
 
-// beside are the writes of markers and members, before n of shards. shard is the id of the one that a
+// documents are the writes of markers and members, before n of shards. shard is the id of the one that a
 // request is counted on.
-func (c *Client) beside(f *batch, n int, shard func(*request) string) []*firestorepb.Write {
+func (c *Client) documents(f *batch, n int, shard func(*request) string) []*firestorepb.Write {
 	markers := f.markers()
 	writes := make([]*firestorepb.Write, 0, len(markers)+n)
 	for id, m := range markers {
@@ -68,8 +73,8 @@ func (c *Client) beside(f *batch, n int, shard func(*request) string) []*firesto
 	return writes
 }
 
-// adds is the write that adds to the picked shard of a counter.
-func (c *Client) adds(f *batch, sum sum) *firestorepb.Write {
+// increment is the write that adds to the picked shard of a counter.
+func (c *Client) increment(f *batch, sum sum) *firestorepb.Write {
 	transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(sum.amounts))
 	for i, a := range sum.amounts {
 		transforms[i] = store.Increment(layout.FieldPath(a.field), a.by)
@@ -93,10 +98,10 @@ func (c *Client) marks(id string, m marker) *firestorepb.Write {
 	if m.asked != "" {
 		fields[markerAsked] = store.String(m.asked)
 	}
-	if m.settled {
-		fields[markerSettled] = store.Bool(true)
+	if m.fenced {
+		fields[markerFenced] = store.Bool(true)
 	}
-	if m.record != nil && !m.settled {
+	if m.record != nil && !m.fenced {
 		delete(fields, layout.ExpireAt)
 		m.record.Version = m.at
 		return m.record.Make(c.db.Layout, fields)

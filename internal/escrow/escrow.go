@@ -85,10 +85,10 @@ func (h Held) Fits(n Net) bool {
 // Request is what one call asks of places, such as the fields of counters: all of it, or nothing.
 type Request[P comparable] map[P]Net
 
-// fits reports whether there is room in all places, beside what is taken already.
-func (r Request[P]) fits(held map[P]Held, beside Request[P]) bool {
+// fits reports whether there is room in all places for the request, and for others.
+func (r Request[P]) fits(held map[P]Held, others Request[P]) bool {
 	for place, n := range r {
-		if !held[place].Fits(n.plus(beside[place])) {
+		if !held[place].Fits(n.plus(others[place])) {
 			return false
 		}
 	}
@@ -99,9 +99,9 @@ func (r Request[P]) fits(held map[P]Held, beside Request[P]) bool {
 func (n Net) takes() bool { return n.Take > 0 || n.Join > 0 || n.Hold > 0 }
 
 // mixes reports whether the request takes where others give back, or the other way round.
-func (r Request[P]) mixes(beside Request[P]) bool {
+func (r Request[P]) mixes(others Request[P]) bool {
 	for place, n := range r {
-		if others, is := beside[place]; is && others.takes() != n.takes() {
+		if other, is := others[place]; is && other.takes() != n.takes() {
 			return true
 		}
 	}

@@ -168,9 +168,8 @@ func Waiting(ctx context.Context, db *store.DB, counter string, known book.Shard
 	collection := db.Layout.ExtensionShardsOf(counter)
 	queries := []store.Query{{Collection: collection, Before: collection + "/\n"}} // their names begin with a tab
 	for _, field := range db.Layout.Plain() {
-		for _, sign := range []int{1, -1} {
-			queries = append(queries, store.Query{Collection: collection, Number: layout.FieldPath(field.Name), Sign: sign})
-		}
+		by := layout.FieldPath(field.Name)
+		queries = append(queries, store.Query{Collection: collection, By: by, Least: store.Int(1)}, store.Query{Collection: collection, By: by, Most: store.Int(-1)})
 	}
 	seen := map[string]bool{}
 	for _, doc := range known {

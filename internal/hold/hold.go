@@ -174,7 +174,7 @@ func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		collection := h.db.Layout.MembersOf(counter, field.Name)
-		seats, err = h.db.Documents(ctx, store.Query{Collection: collection, By: Until, Until: at, At: at, Limit: 1})
+		seats, err = h.db.Documents(ctx, store.Query{Collection: collection, By: Until, Most: store.Time(at), At: at, Limit: 1})
 		return err
 	})
 	group.Go(func() (err error) {
@@ -195,11 +195,11 @@ func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, 
 // due asks for records of open holds of a field whose time is over at a time; the zero time is all. The field's name is
 // that in the shards.
 func (h Holds) due(counter, field string, by time.Time) store.Query {
-	q := store.Query{Collection: h.db.Layout.Holds(), Key: recordDue, From: h.db.Layout.HoldsOf(counter, field)}
+	begins, end := h.db.Layout.HoldsOf(counter, field), "\uffff"
 	if !by.IsZero() {
-		q.To = by.UTC().Format(dueFormat)
+		end = by.UTC().Format(dueFormat)
 	}
-	return q
+	return store.Query{Collection: h.db.Layout.Holds(), By: recordDue, Least: store.String(begins), Most: store.String(begins + end)}
 }
 
 // OpenAt are the records of open holds of a field as they were at a time, at most that many; 0 is all. The field's name is that in
@@ -289,12 +289,12 @@ func (h Holds) Freeing(ctx context.Context, counter, field string, freed Freed, 
 	if !look || len(freed) == 0 {
 		return freed.Writes(field), nil
 	}
-	there, err := h.db.Documents(ctx, store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true})
+	shards, err := h.db.Documents(ctx, store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true})
 	if err != nil {
 		return nil, fmt.Errorf("look for shards: %w", err)
 	}
 	is, instead := map[string]bool{}, ""
-	for _, shard := range there {
+	for _, shard := range shards {
 		is[shard.GetName()] = true
 		if _, limited := layout.LimitedField(store.IDOf(shard.GetName())); !limited {
 			instead = shard.GetName()
@@ -330,7 +330,7 @@ func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field)
 
 // over are documents of a collection whose time until is over, at most that many.
 func (h Holds) over(ctx context.Context, collection string, most int) ([]*firestorepb.Document, error) {
-	docs, err := h.db.Documents(ctx, store.Query{Collection: collection, By: Until, Until: h.db.Now(), Limit: most})
+	docs, err := h.db.Documents(ctx, store.Query{Collection: collection, By: Until, Most: store.Time(h.db.Now()), Limit: most})
 	if err != nil {
 		return nil, fmt.Errorf("look for holds that are over: %w", err)
 	}
@@ -367,7 +367,7 @@ func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorep
 	}
 	if field.Limit == nil {
 		name := shards[rand.IntN(len(shards))].GetName()
-		return n, []*firestorepb.Write{store.Update(name, store.Exists(true), nil, nil, store.Increment(layout.FieldPath(field.Shard), int64(-n)))}
+		return n, []*firestorepb.Write{seats.Change(name, store.Exists(true), field.Shard, escrow.Held{Count: int64(-n)})}
 	}
 	held := seats.All(shards, field)
 	n = int(min(int64(n), escrow.Sum(held...).Members))

@@ -53,6 +53,23 @@ func Of(doc *firestorepb.Document, field layout.Field) (held escrow.Held, ok boo
 	return held, true
 }
 
+// Shard is what a shard holds of its field at a version of its document. It holds nothing, where something else wrote what
+// can't be a shard's.
+type Shard struct {
+	Name    string // its resource name
+	Version time.Time
+	Held    escrow.Held
+}
+
+// Read are shards as they were read.
+func Read(docs []*firestorepb.Document, field layout.Field) []Shard {
+	shards := make([]Shard, len(docs))
+	for i, held := range All(docs, field) {
+		shards[i] = Shard{docs[i].GetName(), docs[i].GetUpdateTime().AsTime(), held}
+	}
+	return shards
+}
+
 // All is what shards hold of their field, one by one.
 func All(docs []*firestorepb.Document, field layout.Field) []escrow.Held {
 	held := make([]escrow.Held, len(docs))
@@ -88,12 +105,12 @@ func Change(name string, condition *firestorepb.Precondition, field string, by e
 	return store.Update(name, condition, nil, nil, transforms...)
 }
 
-// After is what a shard of a field with a limit holds after a [Change], by the write's result.
-func After(result *firestorepb.WriteResult) (held escrow.Held, ok bool) {
+// After is a shard of a field with a limit after a [Change], by the write and its result. It reports false for other writes.
+func After(w *firestorepb.Write, result *firestorepb.WriteResult) (s Shard, ok bool) {
 	numbers := result.GetTransformResults()
 	if len(numbers) != 4 {
-		return escrow.Held{}, false
+		return s, false
 	}
-	held = escrow.Held{Count: numbers[0].GetIntegerValue(), Members: numbers[1].GetIntegerValue(), Holds: numbers[2].GetIntegerValue(), Share: numbers[3].GetIntegerValue()}
-	return held, held.Valid()
+	held := escrow.Held{Count: numbers[0].GetIntegerValue(), Members: numbers[1].GetIntegerValue(), Holds: numbers[2].GetIntegerValue(), Share: numbers[3].GetIntegerValue()}
+	return Shard{w.GetUpdate().GetName(), result.GetUpdateTime().AsTime(), held}, held.Valid()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	apiv1 "cloud.google.com/go/firestore/apiv1"
@@ -16,30 +17,24 @@ import (
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
-// Sum adds up a field of a collection's documents on the server, and says as of when: at a time, or now where that
-// is zero. It costs a read per 1,000 documents. It skips documents without a number there. The sum is a double if a
-// summand is, or if it is beyond the int64s. The sum of nothing is 0, or null in Enterprise edition.
-func (db *DB) Sum(ctx context.Context, collection, field string, at time.Time) (*firestorepb.Value, time.Time, error) {
-	sum, read, err := aggregation{collection: collection, at: at}.ask(ctx, db, sumOf(layout.FieldPath(field)))
-	return sum[0], read, err
-}
-
-// SumFrom is [DB.Sum] of the documents whose number is at least that, which it also counts, for the same price.
-// What the index had at lesser numbers, and is no more, isn't read.
-func (db *DB) SumFrom(ctx context.Context, collection, field string, least *firestorepb.Value, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
-	path := layout.FieldPath(field)
-	from := where(path, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, least) // values of one type only
-	values, read, err := aggregation{collection: collection, where: from, at: at}.ask(ctx, db, sumOf(path), count())
-	return values[0], values[1].GetIntegerValue(), read, err
-}
-
-// SumNumbers is [DB.SumFrom] of all numbers.
+// SumNumbers adds up a field of a collection's documents on the server, and says of how many numbers, and as of when: at
+// a time, or now where that is zero. It costs a read per 1,000 documents. It skips documents without a number there. The
+// sum is a double if a summand is, or if it is beyond the int64s. The sum of nothing is 0, or null in Enterprise edition.
 func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
 	return db.SumFrom(ctx, collection, field, Double(math.Inf(-1)), at)
 }
 
+// SumFrom is [DB.SumNumbers] of the documents whose number is at least that. What the index had at lesser numbers, and
+// is no more, isn't read.
+func (db *DB) SumFrom(ctx context.Context, collection, field string, least *firestorepb.Value, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
+	path := layout.FieldPath(field)
+	from := where(path, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, least) // values of one type only
+	values, read, err := aggregation{collection: collection, where: from, at: at}.ask(ctx, db, count(), sumOf(path))
+	return values[1], values[0].GetIntegerValue(), read, err
+}
+
 // Count is the number of a collection's documents at a time, or of those that have a field, whatever it holds. It
-// costs as much as [DB.Sum].
+// costs as much as [DB.SumNumbers].
 func (db *DB) Count(ctx context.Context, collection, field string, at time.Time) (int64, error) {
 	values, _, err := aggregation{collection: collection, has: field, at: at}.ask(ctx, db, count())
 	return values[0].GetIntegerValue(), err
@@ -97,7 +92,7 @@ func count() *firestorepb.StructuredAggregationQuery_Aggregation {
 	}}
 }
 
-// ask returns the results of the aggregations, in their order, and the read time.
+// ask returns the results of the aggregations, of which the first is a count, in their order, and the read time.
 func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.StructuredAggregationQuery_Aggregation) ([]*firestorepb.Value, time.Time, error) {
 	for i, a := range of {
 		a.Alias = fmt.Sprintf("a%d", i)
@@ -146,15 +141,100 @@ func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.Structu
 	if err == nil {
 		db.clock.saw(read)
 	}
-	counted := int64(0) // of a sum that comes without a count, shards are fewer than 1,000
-	for i, a := range of {
-		if a.GetCount() != nil {
-			counted = max(counted, values[i].GetIntegerValue())
-		}
-	}
-	db.Budget.Spend(ceiling.Reads, float64(Aggregated{Documents: counted}.Reads()))
+	db.Budget.Spend(ceiling.Reads, float64(Aggregated{Documents: values[0].GetIntegerValue()}.Reads()))
 	if err == nil && slices.Contains(values, nil) {
 		err = errors.New("the aggregation has no result")
 	}
 	return values, read, err
+}
+
+// CollectionOf is the resource name of the collection whose documents are counted for a counter. For a
+// group of collections it is the one at the root.
+func (db *DB) CollectionOf(counter string, a *layout.Aggregation) string {
+	if a.From == layout.Below {
+		return db.Layout.Counter(counter) + "/" + a.Collection
+	}
+	return db.Layout.Document(a.Collection)
+}
+
+// conditions are those of an aggregation for a counter; nil if there are none.
+func (db *DB) conditions(counter string, a *layout.Aggregation) *firestorepb.StructuredQuery_Filter {
+	filters := make([]*firestorepb.StructuredQuery_Filter, len(a.Where))
+	for i, f := range a.Where {
+		op, values := operatorOf[f.Op], db.Alternatives(counter, a, f)
+		value := values[0]
+		if len(values) > 1 {
+			op, value = firestorepb.StructuredQuery_FieldFilter_IN, Array(values...)
+		}
+		filters[i] = where(layout.Dotted(f.Field), op, value)
+	}
+	return all(filters)
+}
+
+var operatorOf = map[layout.Operator]firestorepb.StructuredQuery_FieldFilter_Operator{
+	layout.Equal:   firestorepb.StructuredQuery_FieldFilter_EQUAL,
+	layout.In:      firestorepb.StructuredQuery_FieldFilter_EQUAL, // with one value
+	layout.AtLeast: firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL,
+	layout.AtMost:  firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL,
+	layout.Above:   firestorepb.StructuredQuery_FieldFilter_GREATER_THAN,
+	layout.Less:    firestorepb.StructuredQuery_FieldFilter_LESS_THAN,
+}
+
+// Alternatives are the values that a filter compares a counter's documents with: all ways to name the
+// counter, the values of an in, or the one value.
+func (db *DB) Alternatives(counter string, a *layout.Aggregation, f layout.Filter) []*firestorepb.Value {
+	switch value := f.Value.(type) {
+	case layout.Wildcard:
+		id, path := db.Layout.Refer(counter, value, a.References())
+		ways := []*firestorepb.Value{String(path), {ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: db.Layout.Document(path)}}}
+		if id != "" {
+			ways = append(ways, String(id))
+		}
+		return ways
+	case []any:
+		values := make([]*firestorepb.Value, len(value))
+		for i, v := range value {
+			values[i] = literal(v)
+		}
+		return values
+	}
+	return []*firestorepb.Value{literal(f.Value)}
+}
+
+// CounterIn is the counter that a document names in the fields of the references, as a text or as a
+// reference. It reports false if the document names none, or is nil.
+func CounterIn(names layout.Layout, doc *firestorepb.Document, references []layout.Filter) (counter string, ok bool) {
+	return names.CounterOf(references, func(path string) (string, bool) {
+		switch v := ValueAt(doc.GetFields(), path).GetValueType().(type) {
+		case *firestorepb.Value_StringValue:
+			return v.StringValue, true
+		case *firestorepb.Value_ReferenceValue:
+			return strings.CutPrefix(v.ReferenceValue, names.Document(""))
+		}
+		return "", false
+	})
+}
+
+// ValueAt is a document's value at a path such as by.stars.
+func ValueAt(fields map[string]*firestorepb.Value, path string) *firestorepb.Value {
+	names := strings.Split(path, ".")
+	for _, name := range names[:len(names)-1] {
+		fields = fields[name].GetMapValue().GetFields()
+	}
+	return fields[names[len(names)-1]]
+}
+
+// literal is a value of FIELDS as a Firestore value.
+func literal(value any) *firestorepb.Value {
+	switch value := value.(type) {
+	case bool:
+		return Bool(value)
+	case int64:
+		return Int(value)
+	case string:
+		return String(value)
+	case float64:
+		return Double(value)
+	}
+	panic(fmt.Sprintf("a value is a %T", value))
 }

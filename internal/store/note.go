@@ -63,7 +63,11 @@ func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, err
 
 // Notes are at most limit notes that are due by a time, or all if that is zero, the first due first.
 func (db *DB) Notes(ctx context.Context, until time.Time, limit int) ([]Note, error) {
-	docs, err := db.Documents(ctx, Query{Collection: db.Layout.Notes(), By: noteDue, Until: until, Limit: limit})
+	q := Query{Collection: db.Layout.Notes(), By: noteDue, Limit: limit}
+	if !until.IsZero() {
+		q.Most = Time(until)
+	}
+	docs, err := db.Documents(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("look for notes: %w", err)
 	}

@@ -29,14 +29,11 @@ type Query struct {
 	At         time.Time // as they were at this time, within the last hour; the zero time is now
 	Names      bool      // only their names, without fields
 	Fields     []string  // only the fields at these paths; none is all
-	By         string    // a field that holds a time; only documents that have it
-	Until      time.Time // only those whose By is no later; the zero time is all
-	Key        string    // a field that holds a text; only documents in which that begins with From, in its order
-	From, To   string    // and, unless To is empty, goes on with no more than To
 	Member     string    // only memberships of this member
-	Number     string    // the path of a field; only documents in which it is Sign or beyond, in its order
-	Sign       int       // 1 or -1
-	Before     string    // resource name of a document: only those before it
+	By         string    // the path of a field; only documents that have it, in its order
+	// Only those in which By is so much at least, and at most; nil is no bound.
+	Least, Most *firestorepb.Value
+	Before      string // resource name of a document: only those before it
 }
 
 // Get reads the named documents, in the order of the names, all at the time that it returns. A missing
@@ -99,35 +96,20 @@ func (r reader) DocumentsAsOf(ctx context.Context, q Query) (docs []*firestorepb
 			Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: firestore.DocumentID}, Direction: firestorepb.StructuredQuery_ASCENDING,
 		}},
 	}
+	var filters []*firestorepb.StructuredQuery_Filter
 	if q.By != "" {
-		by := &firestorepb.StructuredQuery_FieldReference{FieldPath: q.By}
-		query.OrderBy = []*firestorepb.StructuredQuery_Order{{Field: by, Direction: firestorepb.StructuredQuery_ASCENDING}}
-		if !q.Until.IsZero() {
-			query.Where = where(q.By, firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL, Time(q.Until))
-		}
+		query.OrderBy[0].Field = &firestorepb.StructuredQuery_FieldReference{FieldPath: q.By}
 	}
-	if q.Key != "" {
-		query.OrderBy = []*firestorepb.StructuredQuery_Order{{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: q.Key}, Direction: firestorepb.StructuredQuery_ASCENDING}}
-		end := q.From + "\uffff"
-		if q.To != "" {
-			end = q.From + q.To
-		}
-		query.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_CompositeFilter{CompositeFilter: &firestorepb.StructuredQuery_CompositeFilter{
-			Op: firestorepb.StructuredQuery_CompositeFilter_AND, Filters: []*firestorepb.StructuredQuery_Filter{
-				where(q.Key, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, String(q.From)),
-				where(q.Key, firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL, String(end)),
-			},
-		}}}
+	if q.Least != nil {
+		filters = append(filters, where(q.By, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, q.Least))
+	}
+	if q.Most != nil {
+		filters = append(filters, where(q.By, firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL, q.Most))
 	}
 	if q.Member != "" {
-		query.Where = where("member", firestorepb.StructuredQuery_FieldFilter_EQUAL, String(q.Member))
+		filters = append(filters, where("member", firestorepb.StructuredQuery_FieldFilter_EQUAL, String(q.Member)))
 	}
-	if q.Number != "" {
-		query.OrderBy = nil // its own
-		query.Where = where(q.Number, map[int]firestorepb.StructuredQuery_FieldFilter_Operator{
-			1: firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, -1: firestorepb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL,
-		}[q.Sign], Int(int64(q.Sign)))
-	}
+	query.Where = all(filters)
 	if q.Before != "" {
 		query.EndAt = &firestorepb.Cursor{Values: []*firestorepb.Value{{ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: q.Before}}}, Before: true}
 	}
@@ -135,7 +117,7 @@ func (r reader) DocumentsAsOf(ctx context.Context, q Query) (docs []*firestorepb
 		query.StartAt = &firestorepb.Cursor{Values: []*firestorepb.Value{{ValueType: &firestorepb.Value_ReferenceValue{ReferenceValue: q.After}}}}
 	}
 	if q.Names {
-		query.Select = &firestorepb.StructuredQuery_Projection{Fields: []*firestorepb.StructuredQuery_FieldReference{{FieldPath: firestore.DocumentID}}}
+		q.Fields = []string{firestore.DocumentID}
 	}
 	for _, path := range q.Fields {
 		if query.Select == nil {
@@ -174,6 +156,19 @@ func (r reader) DocumentsAsOf(ctx context.Context, q Query) (docs []*firestorepb
 		return nil, read, err
 	}
 	return docs, read, nil
+}
+
+// all is the condition that each of some holds; nil if there are none.
+func all(filters []*firestorepb.StructuredQuery_Filter) *firestorepb.StructuredQuery_Filter {
+	switch len(filters) {
+	case 0:
+		return nil
+	case 1:
+		return filters[0]
+	}
+	return &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_CompositeFilter{
+		CompositeFilter: &firestorepb.StructuredQuery_CompositeFilter{Op: firestorepb.StructuredQuery_CompositeFilter_AND, Filters: filters},
+	}}
 }
 
 // where is the condition on one field.

@@ -12,10 +12,8 @@
 // The files in the order in which they are read; each uses what is declared below it:
 //
 //	note.go         counters that must be reconciled, and where a walk over all counters has stopped
-//	transaction.go  transactions
-//	condition.go    the one loop of commits on a condition
-//	aggregation.go  sums and counts
-//	counted.go      what of documents is counted
+//	condition.go    the one loop of commits on a condition, and transactions
+//	aggregation.go  sums and counts, and what of documents is counted
 //	read.go         documents, queries, listeners
 //	store.go        the database, its time, and a commit, which is sent once
 //	connection.go   the connection, and calls that are made again

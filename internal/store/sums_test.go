@@ -43,7 +43,7 @@ func sumsOfOneTime(t *testing.T, conn *grpc.ClientConn) {
 	if _, err := shards.Doc("8").Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if sum, _, err := db.Sum(t.Context(), db.Layout.ShardsOf("a"), "a-b", read); err != nil || sum.GetIntegerValue() != 19 {
+	if sum, _, _, err := db.SumNumbers(t.Context(), db.Layout.ShardsOf("a"), "a-b", read); err != nil || sum.GetIntegerValue() != 19 {
 		t.Errorf("%v, %v: want 19, as it was then", sum, err)
 	}
 }

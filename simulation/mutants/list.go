@@ -126,7 +126,7 @@ var mutants = []mutant{
 	},
 	{
 		"the own marker is ignored", "shards",
-		"case ours && !decisive.settled:", "case false:", test("TestOneIncrementUnderFaults"),
+		"case ours && !decisive.fenced:", "case false:", test("TestOneIncrementUnderFaults"),
 	},
 	{
 		"a doubtful answer is taken for a refusal", "internal/store",
@@ -146,7 +146,7 @@ var mutants = []mutant{
 		"w.CurrentDocument = store.UpdatedAtTime(m.at)", "w.CurrentDocument = nil", simulation,
 	},
 	{
-		"what is in doubt is not settled before another commit", "shards",
+		"what is in doubt is not fenced before another commit", "shards",
 		"func (f *batch) resume() step {\n\tif f.doubt != nil {", "func (f *batch) resume() step {\n\tif false {", walk("TestBatchesCountOnce|TestMembersCountOnce"),
 	},
 	{
@@ -183,11 +183,11 @@ var mutants = []mutant{
 	},
 	{
 		"a commit takes where it gives back", "internal/escrow",
-		"others.takes() != n.takes()", "false", test("TestDecideProperties"),
+		"other.takes() != n.takes()", "false", test("TestDecideProperties"),
 	},
 	{
 		"a take is on no condition", "shards",
-		"store.UpdatedAtTime(t.after.version)", "store.Exists(true)", simulationOf("limits"),
+		"store.UpdatedAtTime(t.after.Version)", "store.Exists(true)", simulationOf("limits"),
 	},
 	{
 		"a request is refused by what is known", "shards",
@@ -246,6 +246,18 @@ var mutants = []mutant{
 		"n, *field.Limit), earlier...)...)", "n, *field.Limit), earlier[:0]...)...)", test("TestHoldsOfACounterThatWasDeletedByHand"),
 	},
 	{
+		"a counter's next life begins beside open holds", "shards",
+		"		tx.Write(earlier...)\n", "		_ = earlier\n", test("TestPlainHoldsOfACounterThatWasDeletedByHand"),
+	},
+	{
+		"a rebase takes what is held for counted", "shards",
+		"store.Add(total, held)", "store.Add(total, 0*held)", test("TestARebaseBesideHolds"),
+	},
+	{
+		"a settle for more reads all shards each time", "internal/hold",
+		"look = try%looksAfter == 0", "look = try > 1", testIn("shards", "TestSettleForMoreBesideACrowd"),
+	},
+	{
 		"an import in place leaves what it has added where it was", "internal/extension",
 		"takeOff(doc, map[string]int64{field.Name: n})", "takeOff(doc, map[string]int64{field.Name: 0})", simulation,
 	},
@@ -283,20 +295,20 @@ var mutants = []mutant{
 	},
 	// These protect no count.
 	{
-		"what is in doubt is not settled at all", "shards",
-		"\t\treturn settle\n\tcase store.Contention", "\t\treturn f.giveUp(ErrUnknown, err)\n\tcase store.Contention", statistic,
+		"what is in doubt is not fenced at all", "shards",
+		"\t\treturn fence\n\tcase store.Contention", "\t\treturn f.giveUp(ErrUnknown, err)\n\tcase store.Contention", statistic,
 	},
 	{
-		"no time is left for settling", "shards",
+		"no time is left for fencing", "shards",
 		"until.Add(-c.cfg.Timeout/4)", "until", statistic,
 	},
 	{
 		"a commit without a time limit of its own", "shards",
-		"ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)", "ctx, cancel = context.WithCancel(ctx)", statistic,
+		"within, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)", "within, cancel = context.WithCancel(ctx)", statistic,
 	},
 	{
 		"a budget's promise is not given back", "shards",
-		"q.limits.budget.Spend(ceiling.Writes, -float64(f.promised))", "_ = f.promised", test("TestBudgetLetsACrowdThrough"),
+		"q.bounds.budget.Spend(ceiling.Writes, -float64(f.promised))", "_ = f.promised", test("TestBudgetLetsACrowdThrough"),
 	},
 	{
 		"who waits for writes is looked at in the order in which they came", "shards",
@@ -312,7 +324,7 @@ var mutants = []mutant{
 	},
 	{
 		"a queue that closes waits for writes", "shards",
-		"!q.limits.budget.Bounds(ceiling.Writes) || q.open.Err() != nil", "!q.limits.budget.Bounds(ceiling.Writes)", test("TestBudgetDoesNotHoldUpTheEnd"),
+		"!q.bounds.budget.Bounds(ceiling.Writes) || q.open.Err() != nil", "!q.bounds.budget.Bounds(ceiling.Writes)", test("TestBudgetDoesNotHoldUpTheEnd"),
 	},
 	{
 		"refreshes wait for no writes", "rollup",

@@ -98,16 +98,16 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	if err != nil {
 		return nil, err
 	}
-	k := books[0]
-	doc, at := k.Doc, k.At
+	b := books[0]
+	doc, at := b.Doc, b.At
 	c := &Counter{
 		ID: id, At: at, Exists: doc != nil, Changed: doc.GetUpdateTime().AsTime(), Held: map[string]Held{}, Recounts: map[string]Recount{},
-		HasBase: k.HasBase(), Base: k.Base, Deleting: k.Deleting(), Shown: map[string]Shown{}, Sums: map[string]*int64{}, Shares: map[string]string{},
+		HasBase: b.HasBase(), Base: b.Base, Deleting: b.Deleting(), Shown: map[string]Shown{}, Sums: map[string]*int64{}, Shares: map[string]string{},
 	}
-	if k.Deleting() {
-		c.Changed = k.BaseVersion()
+	if b.Deleting() {
+		c.Changed = b.BaseVersion()
 	}
-	if err := k.Unusable; err != nil {
+	if err := b.Unusable; err != nil {
 		c.BadBase, c.BadBaseIs = err.Error(), "base-invalid"
 		switch {
 		case errors.Is(err, book.ErrFormat):
@@ -130,10 +130,10 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 		c.Shards = append(c.Shards, decodeShard(doc, db.Layout.Fields))
 	}
 	for _, field := range db.Layout.Shown() {
-		c.Shown[field.Name] = Shown{AsOf: k.AsOf(field), Written: k.Written(field)}
+		c.Shown[field.Name] = Shown{AsOf: b.AsOf(field), Written: b.Written(field)}
 	}
 	for _, field := range db.Layout.Fields {
-		if total, ok := k.Base.Total(field, book.Shards(shards).Add(field)); ok {
+		if total, ok := b.Base.Total(field, book.Shards(shards).Add(field)); ok {
 			c.Sums[field.Name] = &total
 		}
 	}
@@ -146,10 +146,10 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 			return nil, err
 		}
 	}
-	nothing := !k.HasBase() && len(c.Shards) == 0
+	nothing := !b.HasBase() && len(c.Shards) == 0
 	switch {
 	case c.Deleting:
-	case db.Layout.Hosted && nothing, nothing && k.CheckSettings() != nil, !db.Layout.Hosted && !c.Exists && (k.HasBase() || nothing):
+	case db.Layout.Hosted && nothing, nothing && b.CheckSettings() != nil, !db.Layout.Hosted && !c.Exists && (b.HasBase() || nothing):
 		return nil, nil
 	}
 	return c, nil

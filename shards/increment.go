@@ -2,6 +2,10 @@ package shards
 
 import (
 	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -44,7 +48,7 @@ type request struct {
 	until time.Time // when its batches must have ended: see due; zero before the first of them
 	// When its key's marker was made alone, so that commits in doubt can't be applied; zero if it
 	// wasn't.
-	settled time.Time
+	fenced time.Time
 }
 
 // outcome is what became of a request.
@@ -91,7 +95,7 @@ func newRequest(names layout.Layout, increments []Increment, key Key) (*request,
 			}
 			r.limited[place{i.Counter, field.Shard}] = true
 		}
-		if !r.sums.add(index, i.Counter, amount{field.Shard, i.By}) {
+		if !r.sums.count(index, i.Counter, amount{field.Shard, i.By}) {
 			return nil, fmt.Errorf("%w: counter %q: the sum of its increments does not fit into an int64", ErrInvalidIncrement, i.Counter)
 		}
 	}
@@ -147,9 +151,9 @@ func (s sums) named() []string {
 	return parts
 }
 
-// add adds to a counter's sum, whose place the index tells, and reports whether that fits into an
+// count adds to a counter's sum, whose place the index tells, and reports whether that fits into an
 // int64.
-func (s *sums) add(index map[string]int, counter string, what amount) (fits bool) {
+func (s *sums) count(index map[string]int, counter string, what amount) (fits bool) {
 	at, ok := index[counter]
 	if !ok {
 		at = len(*s)
@@ -202,15 +206,15 @@ func (r *request) documents() []string {
 func (r *request) earlier(there map[string]marker) (o outcome, ok bool) {
 	m, seen := there[r.key]
 	switch {
-	case seen && !m.settled && r.hold != nil && (m.record == nil || m.record.Amount == 0):
+	case seen && !m.fenced && r.hold != nil && (m.record == nil || m.record.Amount == 0):
 		return outcome{err: ErrHoldEnded}, true // before there was one, and so there won't be
-	case seen && !m.settled && m.asked == r.asked:
+	case seen && !m.fenced && m.asked == r.asked:
 		return outcome{replayed: true, at: m.at, record: m.record}, true
 	case r.member != nil:
 		if seat, member := there[r.member.name]; r.member.join == member {
 			return outcome{replayed: true, maybeHeld: seat.held}, true
 		}
-	case seen && !m.settled:
+	case seen && !m.fenced:
 		return outcome{err: ErrKeyReused}, true
 	}
 	return outcome{}, false
@@ -288,4 +292,104 @@ func notFound(r *request, counter string) error {
 		return ErrNotFound
 	}
 	return fmt.Errorf("%w: %q", ErrNotFound, counter)
+}
+
+// Fields of a marker, besides expire_at.
+const (
+	markerBatch  = "batch"   // the batch whose commit made the marker
+	markerAsked  = "asked"   // of a key's: what was asked, hashed; see fingerprint
+	markerFenced = "settled" // true: the marker was made alone, and nothing was counted
+)
+
+// batchMarkerTTL is how long a marker is kept at least. A batch asks for its own within seconds, but a
+// late commit may arrive long after, and must find it.
+const batchMarkerTTL = time.Hour
+
+// recordPrefix is what the id of a hold's record begins with, where ids of markers are: it is its request's marker.
+const recordPrefix = "hold:"
+
+// marker is made in the same commit as increments, and so shows whether they were applied.
+type marker struct {
+	batch  string
+	asked  string // of a key's
+	fenced bool
+	at     time.Time // of the document that is there, its update time
+	held   bool      // of a membership: the seat is held until a time
+	// of a hold of an amount: what is to be made, or is there; nil for other markers, and while one stands in its way
+	record *hold.Record
+}
+
+// Fields of a membership, besides its batch and [hold.Until]. Those that clients make by the rules have the
+// same.
+const (
+	// the id of the document: queries over several counters can't ask for that
+	memberID    = "member"
+	memberAt    = "at"    // when it was made
+	memberFrom  = "from"  // where the member was known before; see [Counter.JoinFrom]
+	memberShard = "shard" // the shard that it was counted on, where a client's undo goes
+)
+
+// membership says that a member is counted: the commit that counts makes or deletes it, on condition
+// that it wasn't there, or was.
+type membership struct {
+	seat hold.Seat
+	name string // resource name
+	join bool   // it is made, or else deleted
+
+	from  string    // see [Counter.JoinFrom]
+	until time.Time // when the hold of the seat is over; zero for one that is taken for good
+	entry string    // of a hold, resource name of its entry
+	after time.Time // update time of the entry that is there; zero where there is none
+}
+
+// Member is one whom a field of a counter counts once.
+type Member struct {
+	Member string    `json:"member"`
+	At     time.Time `json:"at"` // when it joined
+	// Until is when the hold of its seat is over (see [Counter.Hold]); the zero time for one that is taken
+	// for good.
+	Until time.Time `json:"until,omitzero"`
+	// From is what [Counter.JoinFrom] was told; "" for those who joined by themselves.
+	From string `json:"from,omitempty"`
+}
+
+// Key makes a call safe to repeat: of all calls with the same key, one is counted. It belongs to its caller, to the
+// path and the shards, and to the counters and fields that the call adds to: the same value from another caller, or
+// for another counter or field, is another key.
+type Key struct {
+	Caller string // who asks, where that is known
+	Value  string // 1 to 255 printable ASCII characters; "" means none
+}
+
+// Validate says why a key can't be one, as [ErrInvalidKey].
+func (k Key) Validate() error {
+	if len(k.Value) > 255 {
+		return fmt.Errorf("%w: it has %d characters, and at most 255 are allowed", ErrInvalidKey, len(k.Value))
+	}
+	for i := range len(k.Value) {
+		if k.Value[i] < ' ' || k.Value[i] > '~' {
+			return fmt.Errorf("%w: character %d is not printable ASCII", ErrInvalidKey, i+1)
+		}
+	}
+	return nil
+}
+
+// id is the id of the key's marker, of a call that adds to what is named. It is a hash, because a key may be any text.
+func (k Key) id(names layout.Layout, named []string) string {
+	return hash(append(named, k.Caller, names.Path.Canonical(), names.Shards, k.Value)...)
+}
+
+// newID is the id of a batch, or of a transaction, and of its marker.
+func newID() string { return rand.Text() }
+
+// hash tells any two lists of strings apart.
+func hash(parts ...string) string {
+	h := sha256.New()
+	for _, part := range parts {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		h.Write(size[:])
+		h.Write([]byte(part))
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
