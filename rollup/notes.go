@@ -23,8 +23,8 @@ const (
 	// reconcile that fails the pause doubles.
 	noteDue    = time.Minute
 	longestDue = 5 * time.Minute
-	// besideFor is how long a note waits for a revision that knows all its fields, since one relied on it: as long as
-	// events are delivered again. After that they are fields of a revision that was rolled back.
+	// besideFor is how long a note waits for a revision that knows all its fields: as long as events
+	// are delivered again. After that they are fields of a revision that was rolled back.
 	besideFor = 24 * time.Hour
 	// notesAtOnce is how many notes are looked at in one go.
 	notesAtOnce = 1000
@@ -54,21 +54,17 @@ func (c *Client) note(ctx context.Context, counter string, why error) error {
 }
 
 // begin marks the note of a counter as begun, and returns it: a reconcile follows. With due, only a note that is due is
-// begun. It returns nil if there is nothing to do: there is no note, another instance was faster, or it is another
-// revision's. An error may come with the note.
+// begun. It returns nil if there is nothing to do: there is no note, another instance was faster, or only queries of
+// another revision are left. An error may come with the note.
 func (c *Client) begin(ctx context.Context, counter string, due bool) (begun *store.Note, err error) {
 	n, now, err := c.db.NoteOf(ctx, counter)
-	if err != nil || n == nil || due && n.Due.After(now) || c.others(*n, now) {
+	if err != nil || n == nil || due && !n.Left && n.Due.After(now) {
 		return nil, err
 	}
+	if _, unknown := c.db.Unasked(*n); n.Left && len(unknown) > 0 && now.Sub(n.LeftAt) < besideFor {
+		return nil, nil
+	}
 	return c.db.BeginNote(ctx, *n, now.Add(pauseAfter(n.Tries)))
-}
-
-// others reports whether a note is for another revision, which knows all its fields. The hourly walk covers what this
-// one's events have said.
-func (c *Client) others(n store.Note, now time.Time) bool {
-	_, unknown := c.db.Unasked(n)
-	return len(unknown) > 0 && now.Sub(n.AskedAt) < besideFor
 }
 
 // pauseAfter is how long a note waits for its next reconcile, if the one that begins fails as tries before it did.
@@ -79,11 +75,16 @@ func pauseAfter(tries int64) time.Duration {
 	return min(noteDue<<tries, longestDue)
 }
 
-// reconcileNoted reconciles a counter for a note, and removes the note; while queries get no answer, it stays.
+// reconcileNoted reconciles a counter for a note, and removes the note. If another revision has to ask
+// queries, it leaves the note to that one, for a while; while queries get no answer, the note stays.
 func (c *Client) reconcileNoted(ctx context.Context, begun store.Note, opts ReconcileOptions) (Report, error) {
 	opts.noted = true
 	r, err := c.reconcile(ctx, begun.Counter, opts)
-	if err == nil && ctx.Err() == nil {
+	switch _, unknown := c.db.Unasked(begun); {
+	case err != nil || ctx.Err() != nil:
+	case len(unknown) > 0 && !begun.Left:
+		err = c.db.LeaveNote(ctx, begun, unknown, begun.At.Add(besideFor))
+	default:
 		err = c.db.RemoveNote(ctx, begun)
 	}
 	return r, err
@@ -96,7 +97,15 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 	if err != nil {
 		return 0, 0, err
 	}
-	notes = slices.DeleteFunc(notes, func(n store.Note) bool { return c.others(n, c.db.Now()) })
+	left, err := c.db.LeftNotes(ctx, until, notesAtOnce)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, n := range left {
+		if _, unknown := c.db.Unasked(n); len(unknown) == 0 {
+			notes = append(notes, n)
+		}
+	}
 	slices.SortStableFunc(notes, func(a, b store.Note) int { return a.Since.Compare(b.Since) }) // oldest trouble first
 	var group errgroup.Group
 	group.SetLimit(max(1, opts.Parallel))
@@ -144,6 +153,7 @@ func (c *Client) reconcileOneDue(ctx context.Context, counter string, due bool, 
 // Noted is how many counters must be reconciled, of up to 1,000, and since when the first.
 func (c *Client) Noted(ctx context.Context) (n int, since time.Time, err error) {
 	notes, err := c.db.Notes(ctx, time.Time{}, notesAtOnce)
+	notes = slices.DeleteFunc(notes, func(n store.Note) bool { return n.Left })
 	for _, note := range notes {
 		if since.IsZero() || note.Since.Before(since) {
 			since = note.Since

@@ -14,10 +14,13 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
@@ -397,7 +400,7 @@ func TestTwoDeploymentsOnOnePath(t *testing.T) {
 }
 
 // What a revision that shows another field has acknowledged for a note, one that doesn't know that
-// field can't cover: it leaves the note to those that do, however old that was. Where they were rolled back,
+// field can't cover: the note is left to those that do, however old it was. Where they were rolled back,
 // it goes a day later.
 func TestANoteOfANewerRevision(t *testing.T) {
 	t.Parallel()
@@ -468,6 +471,55 @@ func noteOfANewerRevision(t *testing.T, field string, age time.Duration, back bo
 		w.total(3)
 		w.must(nil, newer.Close(w.ctx))
 		w.must(nil, client.Close())
+	})
+}
+
+// However many notes are left to a revision that knows their fields, others are due, and so is one of
+// these once it is relied on again.
+func TestNotesThatAreLeftHideNoOther(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.snippet(1)
+		w.apply(w.arrived()...)
+		db, err := store.Open(w.ctx, layout.Place{Project: "p", Fields: "total=count,comments=count(comments)"}, option.WithGRPCConn(w.connect()))
+		w.must(db, err)
+		defer db.Close()
+		now := w.now()
+		leave := func(counter string) {
+			w.t.Helper()
+			w.must(db.EnsureNote(w.ctx, counter, "", 0))
+			n, _, err := db.NoteOf(w.ctx, counter)
+			w.must(n, err)
+			begun, err := db.BeginNote(w.ctx, *n, now)
+			if w.must(begun, err); begun == nil {
+				w.t.Fatal("another has begun")
+			}
+			w.must(nil, db.LeaveNote(w.ctx, *begun, begun.Asked, now.Add(24*time.Hour)))
+		}
+		for i := range 1001 {
+			leave(fmt.Sprint("other", i))
+		}
+		w.damage("c")
+		older := w.roller(rollup.RollerOptions{})
+		w.inc(0, 1)
+		w.must(nil, older.Add(w.ctx, w.arrived()[0]))
+		w.must(w.base().Update(w.ctx, []firestore.Update{{Path: "base", Value: firestore.Delete}}))
+		for range 2 {
+			time.Sleep(10 * time.Minute)
+			w.inc(0, 1)
+			w.must(nil, older.Add(w.ctx, w.arrived()[0]))
+			time.Sleep(time.Second)
+		}
+		if n, _, err := db.NoteOf(w.ctx, "c"); err != nil || n != nil {
+			w.t.Errorf("noted is %+v, %v", n, err)
+		}
+		w.total(3)
+
+		leave("again")
+		w.must(db.EnsureNote(w.ctx, "again", "", time.Hour))
+		if due, err := db.Notes(w.ctx, w.now(), 10); err != nil || len(due) != 1 || due[0].Counter != "again" || due[0].Left {
+			w.t.Errorf("due are %+v, %v", due, err)
+		}
 	})
 }
 

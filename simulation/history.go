@@ -374,6 +374,7 @@ type recorder struct {
 	fields  []string // that are counted beside the first
 	nested  bool     // counters are below teams
 	notes   string   // how names of this deployment's notes begin
+	asked   []string // keys of the fields that the newest revision shows
 	mu      sync.Mutex
 	history History
 	faults  Faults
@@ -396,8 +397,14 @@ func (r *recorder) commit(changes []emulator.Change) {
 	c := Commit{At: changes[0].CommitTime}
 	for _, change := range changes {
 		if _, name, _ := strings.Cut(change.Name, "/documents/"); r.notes != "" && strings.HasPrefix(name, r.notes) {
-			if (change.Old == nil) != (change.New == nil) {
-				r.add(Noted{Counter: cmp.Or(change.New, change.Old).GetFields()["counter"].GetStringValue(), There: change.New != nil})
+			there := func(doc *firestorepb.Document) bool {
+				left := doc.GetFields()["left"] != nil // since when, to a revision that has one of these fields
+				return doc != nil && (!left || slices.ContainsFunc(doc.GetFields()["asked"].GetArrayValue().GetValues(), func(key *firestorepb.Value) bool {
+					return slices.Contains(r.asked, key.GetStringValue())
+				}))
+			}
+			if there(change.Old) != there(change.New) {
+				r.add(Noted{Counter: cmp.Or(change.New, change.Old).GetFields()["counter"].GetStringValue(), There: there(change.New)})
 			}
 			continue
 		}

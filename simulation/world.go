@@ -111,6 +111,9 @@ func Run(plan Plan) (History, Faults, error) {
 		server: emulator.New(emulator.Options{TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep,
 			Now: func() time.Time { return time.Now().Add(plan.Ahead) }}),
 	}
+	for _, f := range s.Fields {
+		w.rec.asked = append(w.rec.asked, f.Key())
+	}
 	defer w.server.Close()
 	w.dial = w.server.Connect
 	if plan.Wire {

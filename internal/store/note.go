@@ -25,8 +25,11 @@ type Note struct {
 	Tries   int64     // how many reconciles have begun
 	// Asked are keys of fields whose queries must be asked: see [layout.Field.Key]. A revision that
 	// doesn't have one of these fields can't cover events that another revision acknowledged.
-	Asked   []string
-	AskedAt time.Time // when somebody relied on that last, to the hour
+	Asked []string
+	// Left says that everything is covered except the queries in Asked, and that a revision which has
+	// those fields must ask them.
+	Left   bool
+	LeftAt time.Time
 	// Begun says that a reconcile has begun. Nobody may rely on the note before taking this back.
 	Begun bool
 	At    time.Time // when it was read
@@ -34,8 +37,8 @@ type Note struct {
 	version time.Time // of its document
 }
 
-// Fields of a note's document. They keep their automatic indexes: a query looks for what is due. There are few notes,
-// each written about once a minute at most.
+// Fields of a note's document. They keep their automatic indexes: one query looks for what is due,
+// another for what is left. There are few notes, each written about once a minute at most.
 const (
 	noteSince   = "since"
 	noteCounter = "counter"
@@ -44,7 +47,7 @@ const (
 	noteTries   = "tries"
 	noteBegun   = "begun"
 	noteAsked   = "asked"
-	noteAskedAt = "asked_at"
+	noteLeft    = "left" // since when
 )
 
 // maxWhy is how many bytes of a reason are kept.
@@ -63,7 +66,17 @@ func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, err
 
 // Notes are at most limit notes that are due by a time, or all if that is zero, the first due first.
 func (db *DB) Notes(ctx context.Context, until time.Time, limit int) ([]Note, error) {
-	q := Query{Collection: db.Layout.Notes(), By: noteDue, Limit: limit}
+	return db.notesBy(ctx, noteDue, until, limit)
+}
+
+// LeftNotes is [DB.Notes] of those left to revisions that have their fields. For other revisions they are due later, so
+// that they don't hide what is due.
+func (db *DB) LeftNotes(ctx context.Context, until time.Time, limit int) ([]Note, error) {
+	return db.notesBy(ctx, noteLeft, until, limit)
+}
+
+func (db *DB) notesBy(ctx context.Context, field string, until time.Time, limit int) ([]Note, error) {
+	q := Query{Collection: db.Layout.Notes(), By: field, Limit: limit}
 	if !until.IsZero() {
 		q.Most = Time(until)
 	}
@@ -84,8 +97,9 @@ func noteOf(doc *firestorepb.Document) Note {
 	for _, key := range fields[noteAsked].GetArrayValue().GetValues() {
 		asked = append(asked, key.GetStringValue())
 	}
+	left := fields[noteLeft]
 	return Note{
-		Asked: asked, AskedAt: fields[noteAskedAt].GetTimestampValue().AsTime(),
+		Asked: asked, Left: left != nil, LeftAt: left.GetTimestampValue().AsTime(),
 		Counter: fields[noteCounter].GetStringValue(), Why: fields[noteWhy].GetStringValue(),
 		Since: fields[noteSince].GetTimestampValue().AsTime(), Due: fields[noteDue].GetTimestampValue().AsTime(),
 		Tries: fields[noteTries].GetIntegerValue(), Begun: fields[noteBegun].GetBooleanValue(),
@@ -123,15 +137,17 @@ func (db *DB) EnsureNote(ctx context.Context, counter, why string, due time.Dura
 		if made {
 			why := strings.ToValidUTF8(why[:min(len(why), maxWhy)], "") // gRPC refuses half a character at the end
 			return []*firestorepb.Write{Create(db.Layout.Note(counter), map[string]*firestorepb.Value{
-				noteCounter: String(counter), noteWhy: String(why), noteSince: Time(now), noteDue: Time(now.Add(due)), noteTries: Int(0),
-				noteAsked: texts(unasked), noteAskedAt: Time(now),
+				noteCounter: String(counter), noteWhy: String(why), noteSince: Time(now), noteDue: Time(now.Add(due)), noteTries: Int(0), noteAsked: texts(unasked),
 			})}, nil
 		}
 		// If a reconcile has begun, its snapshot may be older than the events. If the note asks for fewer
 		// queries than this revision has, it doesn't cover them.
-		if n.Begun || len(unasked) > 0 || now.Sub(n.AskedAt) > time.Hour {
-			fields := map[string]*firestorepb.Value{noteAsked: texts(append(n.Asked, unasked...)), noteAskedAt: Time(now)}
-			return []*firestorepb.Write{Update(db.Layout.Note(counter), UpdatedAtTime(n.version), fields, []string{noteBegun})}, nil
+		if n.Begun || n.Left || len(unasked) > 0 {
+			fields := map[string]*firestorepb.Value{noteAsked: texts(append(n.Asked, unasked...))}
+			if n.Left {
+				fields[noteDue] = Time(n.Since) // at once
+			}
+			return []*firestorepb.Write{Update(db.Layout.Note(counter), UpdatedAtTime(n.version), fields, []string{noteBegun, noteLeft})}, nil
 		}
 		return nil, nil
 	})
@@ -152,7 +168,7 @@ func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun *Note
 	n.Tries, n.Due, n.Begun = n.Tries+1, due, true
 	resp, err := db.Commit(ctx, Update(db.Layout.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
 		noteTries: Int(n.Tries), noteDue: Time(due), noteBegun: Bool(true),
-	}, nil))
+	}, []string{noteLeft}))
 	switch {
 	case err == nil:
 		n.version = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
@@ -161,6 +177,19 @@ func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun *Note
 		return nil, nil
 	}
 	return &n, fmt.Errorf("begin with a note: %w", err)
+}
+
+// LeaveNote leaves a begun note, which is covered except for the queries in asked, to a revision that
+// has their fields. Such a revision may take it at once; any may when it is due. LeaveNote does nothing
+// if others rely on the note by now.
+func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, due time.Time) error {
+	_, err := db.Commit(ctx, Update(db.Layout.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
+		noteAsked: texts(asked), noteLeft: Time(n.At), noteDue: Time(due),
+	}, []string{noteBegun}))
+	if err == nil || KindOf(err) == Conflict {
+		return nil
+	}
+	return fmt.Errorf("leave a note: %w", err)
 }
 
 // RemoveNote deletes a begun note, unless others rely on it by now.
