@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -329,31 +328,6 @@ func TestRefusalsAreCheap(t *testing.T) {
 			t.Errorf("%d of 130 a second are counted in %d s, %d in the shards; want about 100 a second, and some refused", n, seconds, f.sum("hot"))
 		}
 	})
-}
-
-// A path that isn't clean is answered by the function, which counts the bytes: nothing before it answers with a redirect
-// that repeats the path twice.
-func TestUncleanPathsAreTheFunctions(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("%3C", 1000)
-	here, cloud := startProcess(t, "Increment"), startProcess(t, "Increment", "K_SERVICE=counters-increment")
-	for n, line := range []string{"GET //" + long, "GET /a/../" + long, "GET /./" + long, "POST //" + long, "OPTIONS *", "GET //" + long} {
-		p := here
-		if n > 3 {
-			p = cloud
-		}
-		conn := p.dial(t)
-		if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", line); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := io.ReadAll(conn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.HasPrefix(answer, []byte("HTTP/1.1 4")) || len(answer) > 1000 || !bytes.Contains(answer, []byte(`"title"`)) {
-			t.Errorf("%.20s… is answered with %d bytes, %.300s", line, len(answer), answer)
-		}
-	}
 }
 
 // spread are ids that floods add to.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/firestore-counters/counters/internal/settings"
 )
@@ -65,9 +66,12 @@ func TestRateLimitCountsUnits(t *testing.T) {
 // lets in, may name 500.
 func TestUsersNameFewCounters(t *testing.T) {
 	t.Parallel()
-	i := newIssuer(t)
-	bearer := []string{"Authorization", "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", "alice"))}
-	users := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) { s.Auth, s.NumShards = "firebase", 1 })
+	synctest.Test(t, usersNameFewCounters)
+}
+
+func usersNameFewCounters(t *testing.T) {
+	bearer := []string{"Authorization", "Bearer " + unsigned(emulated("p", "alice"))}
+	users := startVirtually(t, emulatorTokens("p"), func(s *settings.Settings) { s.Auth, s.NumShards = "firebase", 1 })
 	same := `{"increments":[` + strings.TrimSuffix(strings.Repeat(`{"counter":"a"},`, 21), ",") + `]}`
 	for _, c := range []struct {
 		body   string
@@ -85,7 +89,7 @@ func TestUsersNameFewCounters(t *testing.T) {
 	if made := users.countersMade(t); made != maxNamed+1 {
 		t.Errorf("%d counters, want %d", made, maxNamed+1)
 	}
-	backend := startGuarded(t, nil, func(s *settings.Settings) { s.NumShards = 1 })
+	backend := startVirtually(t, nil, func(s *settings.Settings) { s.NumShards = 1 })
 	if status, body := backend.post(t, "/", newIDs("a", 500), "1.1.1.1"); status != 200 {
 		t.Errorf("a backend that names 500: %d %s", status, body)
 	}
