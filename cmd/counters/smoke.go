@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,7 +41,8 @@ func newSmokeCommand() *cobra.Command {
 		Short: "Count against a deployment, and check that it answers as it should",
 		Long: `Count against a deployment, or against counters dev, and check that it answers as it should. URL is that of Increment:
 http://127.0.0.1:8081/increment, or what deploy says at its end. It must be of the function itself: what stands before it (a
-load balancer, a proxy) may answer for it. The exit code is 1 when a check fails.`,
+load balancer, a proxy) may answer for it. Where the deployment's ceiling has it wait, it waits for up to 90 seconds. The
+exit code is 1 when a check fails.`,
 		Example: `  counters smoke https://counters-increment-abc123-uc.a.run.app --token "$(gcloud auth print-identity-token)"`,
 		Args:    arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,6 +100,26 @@ func (s *smoke) send(ctx context.Context, method, path, body string, headers ...
 	}
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
+	// A ceiling leaves a new instance a few seconds' worth, which these checks use up.
+	for a = s.sendOnce(ctx, method, path, body, headers...); a.status == http.StatusTooManyRequests; a = s.sendOnce(ctx, method, path, body, headers...) {
+		seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
+		if err != nil || seconds > longestWait {
+			return a
+		}
+		fmt.Fprintf(s.out, "      waits for %d s, as the answer asks: %s\n", seconds, terminal.Line(a.body))
+		select {
+		case <-time.After(time.Duration(seconds) * time.Second):
+		case <-ctx.Done():
+			return a
+		}
+	}
+	return a
+}
+
+// longestWait is in seconds, for one answer.
+const longestWait = 30
+
+func (s *smoke) sendOnce(ctx context.Context, method, path, body string, headers ...string) answered {
 	r, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		return answered{err: err}
