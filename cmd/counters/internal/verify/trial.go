@@ -265,7 +265,7 @@ func (t *Trial) smoke(ctx context.Context, _ *Report) (string, error) {
 
 // reconcile has Scheduler call Reconcile as it does each hour, and wants all totals to be what they were.
 func (t *Trial) reconcile(ctx context.Context, _ *Report) (string, error) {
-	before, err := t.totals(ctx)
+	before, err := t.settled(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -305,6 +305,20 @@ func (t *Trial) reconcile(ctx context.Context, _ *Report) (string, error) {
 }
 
 // totals are those of the trial's counters, as one text.
+// settled are the totals once they have stood still for two seconds: the last events are on their way before.
+func (t *Trial) settled(ctx context.Context) (string, error) {
+	for until, last := time.Now().Add(time.Minute), ""; ; {
+		now, err := t.totals(ctx)
+		if err != nil || now == last || time.Now().After(until) {
+			return now, err
+		}
+		last = now
+		if err := sleep(ctx, 2*time.Second); err != nil {
+			return "", err
+		}
+	}
+}
+
 func (t *Trial) totals(ctx context.Context) (string, error) {
 	docs, err := t.Firestore.Collection(collection(t.Prefix)).Documents(ctx).GetAll()
 	if err != nil {
