@@ -68,6 +68,9 @@ async function held(name, by) {
 }
 
 async function settled(name, used) {
+  // From now on it may have only what was used.
+  const { until = 0 } = open.get(name) ?? {};
+  if (until) open.set(name, { by: used, until });
   try {
     await hold(name).settle(used);
     open.delete(name);
