@@ -40,7 +40,8 @@ class Server {
  * Walks two or three tabs of a browser. Requests are applied at once, or late, or never, and their
  * answers get lost; tabs are closed, opened, put aside and brought back, suspended without a word, and
  * have timers that go now and then; there are two `Counters` in some; users sign in late, and out; the
- * machine sleeps, and the user clears the storage or fills it. In the end all goes well.
+ * machine sleeps, its clock is set forth and back, and the user clears the storage or fills it. In the end all
+ * goes well.
  */
 async function walk(t, seed) {
   t.mock.timers.reset(); // The same seed makes the same walk.
@@ -54,11 +55,14 @@ async function walk(t, seed) {
   const locks = seed % 10 ? undefined : null; // Every tenth browser has no Web Locks.
   const browser = new Browser({ delay: () => random(20), ...(locks === null && { locks }) });
   const server = new Server();
+  let set = 0; // ms by which the user has set the clock
+  Date.now = () => now() + set;
   const later = (ms) => new Promise((done) => setTimeout(done, ms));
   const clicks = []; // increments
   const wishes = new Map([["ada", false], ["bob", false]]);
   const tabs = [];
   const sources = new Set();
+  const more = ["suspend resume resume", "sleep", "clock", "another another", "clear"][Math.floor(seed / 10) % 5]; // beside what all walks have
   let user = "ada", calm = false, clicked = 0, suspends = false, moved = 0;
 
   const transportOf = (tab) => ({
@@ -118,8 +122,8 @@ async function walk(t, seed) {
   const open = () => {
     const tab = Object.assign(browser.tab(), { all: [], changed: new Set() });
     if (locks === null) tab.page.navigator = {};
-    // who the user is the page finds out later
-    if (!random(4)) {
+    // who the user is the page finds out later; nobody's clicks are ordered by the clock alone
+    if (!random(4) && more !== "clock") {
       tab.unknown = true;
       tab.known = new Promise((known) => { tab.learn = known; });
       browser.later(() => tab.does(() => {
@@ -215,6 +219,7 @@ async function walk(t, seed) {
         tab.resume();
       }
     },
+    clock() { set += random(60_000) - 30_000; },
     async sleep() { // The whole machine does.
       if (unknown()) return;
       const slept = awake();
@@ -232,7 +237,6 @@ async function walk(t, seed) {
       browser.clear();
     },
   };
-  const more = ["suspend resume resume", "sleep", "tell", "another another", "clear"][Math.floor(seed / 10) % 5]; // beside what all walks have
   const kinds = `add add add like like like like freeze thaw thaw close open user quota tell ${more}`.split(" ");
   open();
   open();
