@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +23,8 @@ import (
 // is shown of what is built on them, as far as that keeps to its other rules: conditions, markers and
 // settling.
 func TestEscrowDecidesAsSpecified(t *testing.T) {
+	t.Parallel()
+	actions := []string{"Look", "Send", "Refuse", "Told"}
 	seen := map[string]int{}
 	for _, scenario := range []string{"takes", "gives", "back", "change", "seats", "again", "crowd"} {
 		needsTLC(t)
@@ -31,7 +32,7 @@ func TestEscrowDecidesAsSpecified(t *testing.T) {
 		if out, code := run(t, "limits", scenario, "none", "", "-dump", "dot,actionlabels", file); code != 0 {
 			t.Fatalf("TLC ends with %d:\n%s", code, out)
 		}
-		states, next := graph(t, file+".dot")
+		states, next := graph(t, file+".dot", actions)
 		decisions := 0
 		for id, s := range states {
 			for name := range s["req"].(record) {
@@ -48,7 +49,7 @@ func TestEscrowDecidesAsSpecified(t *testing.T) {
 		}
 		t.Logf("%s: %d decisions in %d states", scenario, decisions, len(states))
 	}
-	for _, action := range []string{"Look", "Send", "Refuse", "Told"} {
+	for _, action := range actions {
 		if seen[action] < 100 {
 			t.Errorf("%d decisions are to %s", seen[action], action)
 		}
@@ -228,6 +229,8 @@ var amounts = map[string]map[string]struct {
 // In each state in which amounts.tla has a request commit or be refused, [escrow] and [hold] have it do so, and the
 // commit is one of those of the specification.
 func TestHoldsDecideAsSpecified(t *testing.T) {
+	t.Parallel()
+	actions := []string{"Send", "Refuse"}
 	seen := map[string]int{}
 	for scenario, asked := range amounts {
 		needsTLC(t)
@@ -235,7 +238,7 @@ func TestHoldsDecideAsSpecified(t *testing.T) {
 		if out, code := run(t, "amounts", scenario, "none", "", "-dump", "dot,actionlabels", file); code != 0 {
 			t.Fatalf("TLC ends with %d:\n%s", code, out)
 		}
-		states, next := graph(t, file+".dot")
+		states, next := graph(t, file+".dot", actions)
 		for id, s := range states {
 			for name, ask := range asked {
 				action, commit := finishes(s, ask.kind, ask.n, name)
@@ -263,7 +266,7 @@ func TestHoldsDecideAsSpecified(t *testing.T) {
 		}
 		t.Logf("%s: %d states, decided so far %v", scenario, len(states), seen)
 	}
-	for _, action := range []string{"Send", "Refuse"} {
+	for _, action := range actions {
 		if seen[action] < 100 {
 			t.Errorf("%d decisions are to %s", seen[action], action)
 		}
@@ -428,13 +431,8 @@ func printed(v any) string {
 	return fmt.Sprint(v)
 }
 
-var (
-	node = regexp.MustCompile(`^(-?\d+) \[label="(.*?[^\\])"[,\]]`)
-	edge = regexp.MustCompile(`^(-?\d+) -> (-?\d+) \[label="(\w+)"`)
-)
-
-// graph reads what TLC dumps: states, and by state and action where that leads to.
-func graph(t *testing.T, name string) (states map[string]record, next map[string]map[string]map[string]bool) {
+// graph reads what TLC dumps: states, and by state and action, of those that are asked for, where that leads to.
+func graph(t *testing.T, name string, actions []string) (states map[string]record, next map[string]map[string]map[string]bool) {
 	t.Helper()
 	f, err := os.Open(name)
 	if err != nil {
@@ -443,15 +441,18 @@ func graph(t *testing.T, name string) (states map[string]record, next map[string
 	defer f.Close()
 	states = map[string]record{}
 	var edges [][3]string
+	unescaped := strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n")
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		if m := edge.FindStringSubmatch(lines.Text()); m != nil {
-			edges = append(edges, [3]string(m[1:]))
-		} else if m := node.FindStringSubmatch(lines.Text()); m != nil {
-			if _, known := states[m[1]]; !known {
-				states[m[1]] = parse(t, strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n").Replace(m[2]))
+		id, label, _ := strings.Cut(lines.Text(), ` [label="`)
+		label, _, found := cutLast(label, `"`)
+		if from, to, step := strings.Cut(id, " -> "); step {
+			if action, _, _ := strings.Cut(label, `"`); slices.Contains(actions, action) {
+				edges = append(edges, [3]string{from, to, action})
 			}
+		} else if found && states[id] == nil {
+			states[id] = parse(t, unescaped.Replace(label))
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -461,9 +462,6 @@ func graph(t *testing.T, name string) (states map[string]record, next map[string
 		t.Fatalf("TLC dumps %d states and %d steps", len(states), len(edges))
 	}
 	printed := map[string]string{}
-	for id, s := range states {
-		printed[id] = s.String()
-	}
 	next = map[string]map[string]map[string]bool{}
 	for _, e := range edges {
 		from, to, action := e[0], e[1], e[2]
@@ -473,19 +471,27 @@ func graph(t *testing.T, name string) (states map[string]record, next map[string
 		if next[from][action] == nil {
 			next[from][action] = map[string]bool{}
 		}
+		if printed[to] == "" {
+			printed[to] = states[to].String()
+		}
 		next[from][action][printed[to]] = true
 	}
 	return states, next
 }
 
-var token = regexp.MustCompile(`/\\|\|->|:>|@@|<<|>>|"[^"]*"|-?\w+|[=\[\]{}(),]`)
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
 
 // parse reads a state as TLC prints it.
 func parse(t *testing.T, text string) record {
 	t.Helper()
-	p := &parser{t: t, text: text, tokens: token.FindAllString(text, -1)}
+	p := &parser{t: t, text: text, rest: text}
 	s := record{}
-	for len(p.tokens) > 0 {
+	for p.peek() != "" {
 		p.want(`/\`)
 		name := p.next()
 		p.want("=")
@@ -495,17 +501,42 @@ func parse(t *testing.T, text string) record {
 }
 
 type parser struct {
-	t      *testing.T
-	text   string
-	tokens []string
+	t          *testing.T
+	text, rest string
+}
+
+// peek is the next token: a number, a name, a text with its quotes, or a sign; "" at the end.
+func (p *parser) peek() string {
+	p.rest = strings.TrimLeft(p.rest, " \n")
+	for _, sign := range []string{`/\`, "|->", ":>", "@@", "<<", ">>"} {
+		if strings.HasPrefix(p.rest, sign) {
+			return sign
+		}
+	}
+	end := 0
+	switch {
+	case p.rest == "":
+		return ""
+	case p.rest[0] == '"':
+		end = strings.IndexByte(p.rest[1:], '"') + 1
+	default:
+		for end+1 < len(p.rest) && (p.rest[end] == '-' || isWord(p.rest[end])) && isWord(p.rest[end+1]) {
+			end++
+		}
+	}
+	return p.rest[:end+1]
+}
+
+func isWord(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
 func (p *parser) next() string {
-	if len(p.tokens) == 0 {
+	first := p.peek()
+	if first == "" {
 		p.t.Fatalf("a state ends early: %s", p.text)
 	}
-	first := p.tokens[0]
-	p.tokens = p.tokens[1:]
+	p.rest = p.rest[len(first):]
 	return first
 }
 
@@ -535,7 +566,7 @@ func (p *parser) value() any {
 		return r
 	case first == "{":
 		s := set{}
-		if p.tokens[0] == "}" {
+		if p.peek() == "}" {
 			p.next()
 			return s
 		}
