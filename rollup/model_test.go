@@ -22,7 +22,7 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-var modelWalks = flag.Int("model.walks", 3000, "how many walks of the model must all end right")
+var modelWalks = flag.Int("model.walks", 1000, "how many walks of the model must all end right")
 
 // modelRule is a rule that the model can do without, to see that it finds out: see docs/spec/README.md.
 type modelRule string
