@@ -2,7 +2,6 @@ package shards
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -90,39 +89,6 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 	return c.queue.await(ctx, r)
 }
 
-// plainly is the error of a call that came to nothing. If its context has ended, or there was no
-// connection, the error says only that, and is still [ErrBusy].
-func (c *Client) plainly(err error) error {
-	if !errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) {
-		return err
-	}
-	unreachable, _ := errors.AsType[*store.Unreachable](err)
-	switch {
-	case errors.Is(err, context.Canceled):
-		return plain{context.Canceled}
-	case unreachable == nil && errors.Is(err, context.DeadlineExceeded):
-		if unreachable = c.db.Unreachable(); unreachable == nil {
-			return plain{context.DeadlineExceeded}
-		}
-	case unreachable == nil:
-		return err
-	}
-	return plain{unreachable}
-}
-
-// uncertain is [Client.plainly] for an error of a read, or of a commit on a condition.
-func (c *Client) uncertain(err error) error {
-	if err != nil && !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrBusy) && mayPass(err) {
-		err = fmt.Errorf("%w: %w", ErrBusy, err)
-	}
-	return c.plainly(err)
-}
-
-// plain is an error that is [ErrBusy] too, and doesn't say so.
-type plain struct{ error }
-
-func (e plain) Unwrap() []error { return []error{e.error, ErrBusy} }
-
 // run takes a batch from its first commit until its requests have outcomes, or leave. It has a context
 // of its own: a caller who goes away touches nobody else.
 func (c *Client) run(begun *flight) {
@@ -148,9 +114,12 @@ func (c *Client) run(begun *flight) {
 		case sendCommit:
 			next = c.send(ctx, f)
 		case makeMissing:
-			if f.failures > 1 && gax.Sleep(ctx, pauses.Pause()) != nil { // it was of no use the last time
+			switch {
+			case f.failures > 1 && gax.Sleep(ctx, pauses.Pause()) != nil: // it was of no use the last time
 				next = f.giveUp(ErrBusy, ctx.Err())
-			} else {
+			case len(f.limited()) > 0:
+				next = c.makeLimited(ctx, f)
+			default:
 				next = c.makeMissing(ctx, f)
 			}
 		case fence:
@@ -176,8 +145,8 @@ func (c *Client) send(ctx context.Context, f *batch) step {
 	if err := ctx.Err(); err != nil {
 		return f.giveUp(ErrBusy, err)
 	}
-	if places := f.limitedPlaces(); len(places) > 0 {
-		return c.sendLimited(ctx, f, places)
+	if len(f.limited()) > 0 {
+		return c.sendLimited(ctx, f)
 	}
 	sums := f.sums()
 	for _, sum := range sums {

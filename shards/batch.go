@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -80,8 +79,9 @@ func (f *batch) documented() bool {
 	return slices.ContainsFunc(f.requests, func(r *request) bool { return r.member != nil || r.key != "" })
 }
 
-// limited reports whether the batch counts in fields with limits: see limited.go. Its requests are alike in that.
-func (f *batch) limited() bool { return len(f.requests[0].limited) > 0 }
+// limited are the fields with limits in which the batch counts: see limited.go. Each of its requests counts in all of
+// them, because requests for different ones stand in different lines.
+func (f *batch) limited() map[place]bool { return f.requests[0].limited }
 
 // deciding is the id of the marker that tells what became of a commit; "" if there is none.
 func (f *batch) deciding() string {
@@ -125,18 +125,6 @@ func (f *batch) sums() (all sums) {
 		}
 	}
 	return all
-}
-
-// limitedPlaces are the fields with limits in which the batch counts.
-func (f *batch) limitedPlaces() []place {
-	if len(f.requests) == 1 {
-		return slices.Collect(maps.Keys(f.requests[0].limited))
-	}
-	places := map[place]bool{}
-	for _, r := range f.requests {
-		maps.Copy(places, r.limited)
-	}
-	return slices.Collect(maps.Keys(places))
 }
 
 // pick picks a random one of a counter's n shards, but not the last one again.
@@ -183,7 +171,7 @@ func (f *batch) failed(err error) step {
 			// The marker is a new one, so it is the membership that is there.
 			return f.answer(outcome{replayed: true, maybeHeld: true})
 		}
-		if f.limited() && code != codes.AlreadyExists && !f.documented() {
+		if len(f.limited()) > 0 && code != codes.AlreadyExists && !f.documented() {
 			return f.missed(err) // there is nothing else that may be in the way
 		}
 		f.conflict = err
@@ -318,7 +306,7 @@ func (f *batch) found(there map[string]marker) step {
 		return finished
 	case changed:
 		return sendCommit
-	case f.limited():
+	case len(f.limited()) > 0:
 		return f.missed(err)
 	case f.shared():
 		return leave
@@ -363,8 +351,8 @@ const maxWrites = 500
 // gathering puts a batch together.
 type gathering struct {
 	*batch
-	most     int              // requests
-	sizes    map[place]uint64 // what is added there and taken off, without its sign
+	most     int   // requests
+	size     int64 // what its requests add and take off together: see [request.size]
 	counters map[string]bool
 	keys     map[string]bool // and memberships: documents that a commit can write only once
 }
@@ -378,7 +366,7 @@ func (g *gathering) full() bool {
 }
 
 // take takes requests into the batch, oldest first, and returns those that are left: the batch is full,
-// they have another time to end, or the same key or member, or a sum would not fit into an int64,
+// they have another time to end, or the same key or member, or a sum might not fit into an int64,
 // whichever requests drop out. The first request always fits.
 func (g *gathering) take(requests []*request) (left []*request) {
 	if len(requests) == 1 && len(g.requests) == 0 {
@@ -401,8 +389,8 @@ func (g *gathering) take(requests []*request) (left []*request) {
 
 // joins reports whether a request can be part of the batch.
 func (g *gathering) joins(r *request) bool {
-	if g.sizes == nil {
-		g.sizes, g.counters, g.keys = map[place]uint64{}, map[string]bool{}, map[string]bool{}
+	if g.counters == nil {
+		g.counters, g.keys = map[string]bool{}, map[string]bool{}
 		for _, first := range g.requests {
 			g.join(first)
 		}
@@ -423,31 +411,16 @@ func (g *gathering) joins(r *request) bool {
 		if !g.counters[sum.counter] {
 			writes++
 		}
-		for _, a := range sum.amounts {
-			if held := g.sizes[place{sum.counter, a.field}]; max(held, held+size(a.by)) > math.MaxInt64 { // of MinInt64 and itself that is 0
-				return false
-			}
-		}
 	}
-	return writes <= maxWrites
+	return writes <= maxWrites && store.Add(g.size, r.size()) < math.MaxInt64
 }
 
 func (g *gathering) join(r *request) {
 	for _, sum := range r.sums {
 		g.counters[sum.counter] = true
-		for _, a := range sum.amounts {
-			g.sizes[place{sum.counter, a.field}] += size(a.by)
-		}
 	}
+	g.size = store.Add(g.size, r.size())
 	for _, own := range r.documents() {
 		g.keys[own] = true
 	}
-}
-
-// size is a number without its sign.
-func size(n int64) uint64 {
-	if n < 0 {
-		return -uint64(n)
-	}
-	return uint64(n)
 }

@@ -2,6 +2,8 @@ package shards
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -178,6 +180,39 @@ func (c *Client) mayHave(n int) error {
 	}
 	return fmt.Errorf("%w: %d; a counter has 1 to %d", ErrInvalidShards, n, MaxShards)
 }
+
+// plainly is the error of a call that came to nothing. If its context has ended, or there was no
+// connection, the error says only that, and is still [ErrBusy].
+func (c *Client) plainly(err error) error {
+	if !errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) {
+		return err
+	}
+	unreachable, _ := errors.AsType[*store.Unreachable](err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return plain{context.Canceled}
+	case unreachable == nil && errors.Is(err, context.DeadlineExceeded):
+		if unreachable = c.db.Unreachable(); unreachable == nil {
+			return plain{context.DeadlineExceeded}
+		}
+	case unreachable == nil:
+		return err
+	}
+	return plain{unreachable}
+}
+
+// uncertain is [Client.plainly] for an error of a read, or of a commit on a condition.
+func (c *Client) uncertain(err error) error {
+	if err != nil && !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrBusy) && mayPass(err) {
+		err = fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	return c.plainly(err)
+}
+
+// plain is an error that is [ErrBusy] too, and doesn't say so.
+type plain struct{ error }
+
+func (e plain) Unwrap() []error { return []error{e.error, ErrBusy} }
 
 // Messages of the log lines that metrics look for.
 const (

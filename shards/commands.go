@@ -5,16 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path"
 	"slices"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/book"
-	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/seats"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -149,41 +146,48 @@ func (c Counter) Reset(ctx context.Context, opts ResetOptions) error {
 	return c.call("reset", func() error { return c.reset(ctx, opts) })
 }
 
+// reset takes members off page by page, with their counts: what the shards hold of them is taken off the base. The commit
+// of the last page sets the totals, too.
 func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 	if err := c.client.checkPlain(); err != nil {
 		return err
 	}
+	names, page := c.client.db.Layout, 1
 	if opts.RemoveMembers {
-		if err := c.removeMembers(ctx, opts.Progress); err != nil {
+		page = atOnce
+	}
+	for removed, last := 0, false; !last; {
+		n := 0
+		err := c.command(ctx, func(ctx context.Context, e *book.Edit) error {
+			members, err := c.someMembers(ctx, names.Plain(), page, e.At, c.client.db)
+			switch {
+			case err != nil:
+				return err
+			case len(members) > 0 && !opts.RemoveMembers:
+				return ErrHasMembers
+			}
+			whole := len(members) < page
+			e.Applied = func() { n, last = len(members), whole } // an earlier try may be the one
+			counts := map[string]int64{}                         // :: collection of memberships → how many go
+			for _, m := range members {
+				counts[path.Dir(m.GetName())]++
+				e.Beside(store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime())))
+			}
+			for _, field := range names.Plain() {
+				if whole {
+					err = errors.Join(err, c.setTotal(ctx, e, field, 0))
+				} else if n := counts[names.MembersOf(c.id, field.Name)]; n > 0 {
+					e.SetBase(field, store.Sub(e.Base.Counts[field.Shard], n))
+				}
+			}
+			return err
+		})
+		if err != nil {
 			return err
 		}
-	}
-	return c.command(ctx, func(ctx context.Context, e *book.Edit) error { return c.decideReset(ctx, e, opts) })
-}
-
-// fewMembers is how many members a reset removes in its own commit; more go before it.
-const fewMembers = 200
-
-func (c Counter) decideReset(ctx context.Context, e *book.Edit, opts ResetOptions) error {
-	db := c.client.db
-	most := 1
-	if opts.RemoveMembers {
-		most = math.MaxInt32 // all, or their counts would go without them
-	}
-	members, err := c.someMembers(ctx, db.Layout.Plain(), most, e.At, db)
-	switch {
-	case err != nil:
-		return err
-	case len(members) > 0 && !opts.RemoveMembers:
-		return ErrHasMembers
-	}
-	for _, field := range db.Layout.Plain() {
-		if err := c.setTotal(ctx, e, field, 0); err != nil {
-			return err
+		if removed += n; n > 0 && opts.Progress != nil {
+			opts.Progress(removed)
 		}
-	}
-	for _, m := range members {
-		e.Beside(store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime())))
 	}
 	return nil
 }
@@ -195,38 +199,6 @@ func (c Counter) setTotal(ctx context.Context, e *book.Edit, field layout.Field,
 		return err
 	}
 	return e.SetTotal(ctx, field, store.Add(total, held))
-}
-
-// removeMembers removes all members but a few, page by page, with their counts: what the shards hold of them is taken
-// off the base.
-func (c Counter) removeMembers(ctx context.Context, progress func(removed int)) error {
-	for removed := 0; ; {
-		n := 0
-		err := c.command(ctx, func(ctx context.Context, e *book.Edit) error {
-			members, err := c.someMembers(ctx, c.client.db.Layout.Plain(), atOnce, e.At, c.client.db)
-			if n = len(members); err != nil || n <= fewMembers {
-				n = 0
-				return err
-			}
-			counts := map[string]int64{} // :: collection of memberships → how many go
-			for _, m := range members {
-				counts[path.Dir(m.GetName())]++
-				e.Beside(store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime())))
-			}
-			for _, field := range c.client.db.Layout.Plain() {
-				if n := counts[c.client.db.Layout.MembersOf(c.id, field.Name)]; n > 0 {
-					e.SetBase(field, store.Sub(e.Base.Counts[field.Shard], n))
-				}
-			}
-			return nil
-		})
-		if err != nil || n == 0 {
-			return err
-		}
-		if removed += n; progress != nil {
-			progress(removed)
-		}
-	}
 }
 
 // Rebase sets the counter's total, and leaves its shards as they are. Increments that come meanwhile
@@ -261,84 +233,4 @@ func (c Counter) rebase(ctx context.Context, totals map[string]int64) error {
 		}
 		return nil
 	})
-}
-
-// SetLimit sets the limit, of 0 or more, of a field that FIELDS declares to have one, such as seats=limit(500). The
-// field never exceeds it, and never goes below 0: [Counter.Add] and [Counter.Join] return [ErrLimit] if at some moment
-// of the call there was no room, or less to give back. Only members give back what members took. Other counters have
-// the limit that is declared, until it is set.
-//
-// Errors: [ErrLimit] if more is taken; [ErrInvalidField]; [ErrInvalidLimit]; [ErrFull]; [ErrNotFound]; [ErrBusy];
-// [ErrUnknown], after which it may be repeated; or the client library's.
-func (c Counter) SetLimit(ctx context.Context, field string, limit int64) error {
-	return c.call("limit "+field+" of", func() error {
-		if limit < 0 {
-			return fmt.Errorf("%w: %d is below 0", ErrInvalidLimit, limit)
-		}
-		if err := c.client.db.Layout.CheckField(field); err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalidField, err)
-		}
-		if err := c.client.db.Layout.CheckLimited(field); err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalidLimit, err)
-		}
-		err := c.setLimit(ctx, field, limit)
-		if store.IsTooLarge(err) && c.client.db.Layout.Hosted {
-			return fmt.Errorf("%w: %w", ErrFull, err)
-		}
-		return c.client.uncertain(err)
-	})
-}
-
-// setLimit changes shares in one commit, on condition of the counter's document, which it writes: of two limits that
-// are set at a time the later one holds. Holds that are over are ended before it is refused.
-func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
-	field, _ := c.client.db.Layout.Field(name)
-	at := place{c.id, field.Shard}
-	defer c.client.holdings.forget(at)
-	for {
-		var read time.Time
-		err := c.client.books.Edit(ctx, c.id, func(ctx context.Context, e *book.Edit) (bool, error) {
-			read = e.At
-			docs, err := c.client.db.Documents(ctx, seats.Shards(c.client.db.Layout, c.id, field, e.At))
-			if err != nil {
-				return false, fmt.Errorf("read shards: %w", err)
-			}
-			if len(docs) == 0 {
-				earlier, err := hold.In(c.client.db).Earlier(ctx, c.client.db, c.id, field.Shard, e.At)
-				e.Beside(append(seats.Make(c.client.db.Layout, c.id, field, c.client.numShards(e.Book), limit), earlier...)...)
-				return true, err
-			}
-			return true, c.share(e, docs, field, limit)
-		})
-		if full, is := errors.AsType[*LimitError](err); !is || full.Members+full.Held == 0 {
-			return err
-		}
-		if ended, ending := c.client.endHoldsOf(ctx, hold.In(c.client.db), at, read); ending != nil || !ended {
-			return cmp.Or(ending, err)
-		}
-	}
-}
-
-// share has an edit give shards their shares of a limit. More is given as it comes; less is taken of free room
-// alone, on condition of the shard.
-func (c Counter) share(e *book.Edit, docs book.Shards, field layout.Field, limit int64) error {
-	if wrong := seats.Wrong(docs, field); wrong != "" {
-		return fmt.Errorf("%w: %s: set that right first", ErrInvalidLimit, wrong)
-	}
-	held := seats.All(docs, field)
-	shares, ok := escrow.Limit(held, limit)
-	if !ok {
-		sum := escrow.Sum(held...)
-		return &LimitError{Counter: c.id, Field: field.Name, Limit: limit, Taken: sum.Count, Members: sum.Members, Held: sum.Holds}
-	}
-	for i, n := range shares {
-		condition := store.Exists(true)
-		if n < 0 {
-			condition = store.UpdatedAtTime(docs[i].GetUpdateTime().AsTime())
-		}
-		if n != 0 {
-			e.Beside(seats.Change(docs[i].GetName(), condition, field.Shard, escrow.Held{Share: n}))
-		}
-	}
-	return nil
 }

@@ -219,7 +219,7 @@ func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) 
 // name a shard which goes, or one that is younger than they are. Whoever asks for such a hold is told that it has ended.
 func (c Counter) holdsOf(ctx context.Context, field layout.Field, at time.Time, young map[string]time.Time) ([]*firestorepb.Document, error) {
 	for _, most := range []int{atOnce, 0} {
-		docs, err := hold.In(c.client.db).OpenAt(ctx, c.id, field.Shard, at, most)
+		docs, err := hold.In(c.client.db).OpenAt(ctx, c.client.db, c.id, field.Shard, at, most)
 		if err != nil {
 			return nil, err
 		}

@@ -319,7 +319,7 @@ func TestLeavingBesideAResetOfManyMembers(t *testing.T) {
 		client := w.open(t, shards.Config{Place: shards.Place{Fields: "likes"}})
 		c := w.counter(t, client, "a", 3)
 		var joining sync.WaitGroup
-		for i := range 300 {
+		for i := range 600 {
 			joining.Go(func() {
 				if _, err := c.Join(t.Context(), "likes", fmt.Sprintf("user-%03d", i)); err != nil {
 					t.Error(err)

@@ -25,16 +25,16 @@ package shards
 //
 //	open.go       a client begins and ends
 //	delete.go     a counter's life ends, or what is left of it is removed
-//	commands.go   it is made, gets more shards or fewer, a total, a limit
+//	commands.go   it is made, gets more shards or fewer, a total
 //	reserve.go    amounts of a field that are held, settled and given back
 //	member.go     whom a field counts once each
 //	read.go       a counter's total: as the roll-up has it, exact, and what it is made of
 //	add.go        an increment: its call, and its batch until each request has its outcome
-//	limited.go    the same of a field that has a limit
+//	limited.go    the same of a field that has a limit: its shards are made, it is counted, its limit is set
 //	make.go       shards and counters that are missing are made, and what transactions do to shards
 //	writes.go     a batch's commit, and what it writes
 //	known.go      what the client knows of counters, and reads
-//	client.go     the client, its configuration, and a counter of it
+//	client.go     the client, its configuration, a counter of it, and how its errors are said
 //	queue.go      where requests wait with others of their counter
 //	batch.go      what shares a commit, and what follows from its error, as state and verdict
 //	increment.go  what is to be added, and the documents that are written with it: markers, keys, memberships

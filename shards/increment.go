@@ -35,7 +35,7 @@ const maxPlaces = 20
 type request struct {
 	sums    sums
 	limited map[place]bool // those of fields with limits
-	key     string         // id of its key's marker; "" without a key
+	key     string         // id of its key's marker, or its hold's record's resource name; "" without a key
 	asked   string         // fingerprint of what its key came with; "" without a key
 	member  *membership    // that is made or deleted with it; nil for an increment
 	hold    *hold.Record   // that is made with it, and is its key's marker; nil for what is taken for good
@@ -220,6 +220,20 @@ func (r *request) earlier(there map[string]marker) (o outcome, ok bool) {
 	return outcome{}, false
 }
 
+// size is what a request adds and takes off together, without signs; the largest int64 where that is more.
+func (r *request) size() (n int64) {
+	for _, sum := range r.sums {
+		for _, a := range sum.amounts {
+			if a.by < 0 {
+				n = store.Sub(n, a.by)
+			} else {
+				n = store.Add(n, a.by)
+			}
+		}
+	}
+	return n
+}
+
 // several is in the place of a counter's id, where there is more than one.
 const several = ""
 
@@ -304,9 +318,6 @@ const (
 // batchMarkerTTL is how long a marker is kept at least. A batch asks for its own within seconds, but a
 // late commit may arrive long after, and must find it.
 const batchMarkerTTL = time.Hour
-
-// recordPrefix is what the id of a hold's record begins with, where ids of markers are: it is its request's marker.
-const recordPrefix = "hold:"
 
 // marker is made in the same commit as increments, and so shows whether they were applied.
 type marker struct {

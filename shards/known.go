@@ -217,7 +217,7 @@ func (c *Client) markersThere(ctx context.Context, markers []string, requests []
 	for i, doc := range docs {
 		if doc != nil {
 			m := decodeMarker(doc)
-			if strings.HasPrefix(ids[i], recordPrefix) && !m.fenced {
+			if hold.IsRecord(doc) {
 				m.record = new(hold.RecordOf(doc))
 			}
 			found[ids[i]] = m
@@ -226,10 +226,10 @@ func (c *Client) markersThere(ctx context.Context, markers []string, requests []
 	return found, nil
 }
 
-// markerName is the resource name of a marker of that id.
+// markerName is the resource name of a marker of that id. A hold's record has no other id.
 func (c *Client) markerName(id string) string {
-	if hash, is := strings.CutPrefix(id, recordPrefix); is {
-		return c.db.Layout.Record(hash)
+	if strings.Contains(id, "/") {
+		return id
 	}
 	return c.db.Layout.Request(id)
 }
@@ -256,15 +256,15 @@ func memberOf(doc *firestorepb.Document) Member {
 	return m
 }
 
-// readsSideBySide is how many reads of a call are under way at once.
-const readsSideBySide = 16
+// sideBySide is how many reads, or makings of counters, of a call are under way at once.
+const sideBySide = 16
 
 // each does something for each of several, for some side by side, and returns an error of one.
-func each[T any](items []T, do func(T) error) error {
+func each[T any](items []T, do func(i int, item T) error) error {
 	var group errgroup.Group
-	group.SetLimit(readsSideBySide)
-	for _, item := range items {
-		group.Go(func() error { return do(item) })
+	group.SetLimit(sideBySide)
+	for i, item := range items {
+		group.Go(func() error { return do(i, item) })
 	}
 	return group.Wait()
 }

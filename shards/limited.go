@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -29,8 +31,9 @@ var errUnmade = errors.New("the field has no shards yet")
 
 // sendLimited is [Client.send] of a batch that counts in fields with limits. It refuses what there is no
 // room for, and leaves for a further commit what finds none beside the others.
-func (c *Client) sendLimited(ctx context.Context, f *batch, places []place) step {
+func (c *Client) sendLimited(ctx context.Context, f *batch) step {
 	var p limitedPlan
+	places := slices.Collect(maps.Keys(f.limited()))
 	known := f.misses == 0 || f.misses%4 > 0 // or else what is known of all shards is old, most likely
 	if known {
 		p, known = c.holdings.fromKnown(places, f.requests)
@@ -81,7 +84,7 @@ func (c *Client) look(ctx context.Context, places []place, requests []*request) 
 	valid := true // or something else has written shards, which are looked at one by one
 	var mu sync.Mutex
 	if !slices.ContainsFunc(requests, (*request).gives) { // what is given back is of those who are no members
-		err := each(places, func(at place) error {
+		err := each(places, func(_ int, at place) error {
 			sum, read, err := c.sumOf(ctx, at)
 			mu.Lock()
 			defer mu.Unlock()
@@ -101,7 +104,7 @@ func (c *Client) look(ctx context.Context, places []place, requests []*request) 
 		}
 	}
 	shards, times := map[place][]seats.Shard{}, map[place]time.Time{}
-	err = each(places, func(at place) error {
+	err = each(places, func(_ int, at place) error {
 		field, _ := c.db.Layout.Fields.Sum(at.field)
 		docs, read, err := c.db.DocumentsAsOf(ctx, seats.Shards(c.db.Layout, at.counter, field, time.Time{}))
 		if err != nil {
@@ -157,7 +160,7 @@ func (c *Client) endHolds(ctx context.Context, holds hold.Holds, requests []*req
 		}
 	}
 	var any atomic.Bool
-	err = each(slices.Collect(maps.Keys(places)), func(at place) error {
+	err = each(slices.Collect(maps.Keys(places)), func(_ int, at place) error {
 		freed, err := c.endHoldsOf(ctx, holds, at, p.read[at])
 		if freed {
 			any.Store(true)
@@ -210,13 +213,6 @@ func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
 	return sendCommit
 }
 
-// touch is a shard that a batch's commit changes, on condition of what is known of it.
-type touch struct {
-	place
-	after seats.Shard
-	by    escrow.Held
-}
-
 // place notes in which shards the amounts of holds are, by the plan of the batch's commit.
 func (f *batch) place(p limitedPlan) {
 	for at, changes := range p.Plan {
@@ -238,23 +234,23 @@ func (f *batch) place(p limitedPlan) {
 
 // commitLimited commits what is left of a batch as planned.
 func (c *Client) commitLimited(ctx context.Context, f *batch, p limitedPlan) step {
-	var touched []touch
-	var free []*firestorepb.Write // to fields without limits
-	home := map[string]string{}   // :: counter → id of a shard that it is counted in
+	var at []place                         // of the first of the writes to shards
+	var changes, free []*firestorepb.Write // of fields with limits, and of others
+	home := map[string]string{}            // :: counter → id of a shard that it is counted in
 	all := f.sums()
 	for _, s := range all {
 		plain := sum{counter: s.counter}
 		for _, a := range s.amounts {
-			at := place{s.counter, a.field}
-			changes, limited := p.Plan[at]
+			where := place{s.counter, a.field}
+			planned, limited := p.Plan[where]
 			if !limited {
 				plain.amounts = append(plain.amounts, a)
 			}
-			for _, change := range changes {
-				after := p.shards[at][change.Shard]
-				home[s.counter] = store.IDOf(after.Name)
-				after.Held = change.Of(after.Held)
-				touched = append(touched, touch{at, after, change.By()})
+			for _, change := range planned {
+				shard := p.shards[where][change.Shard]
+				home[s.counter] = store.IDOf(shard.Name)
+				at = append(at, where)
+				changes = append(changes, seats.Change(shard.Name, store.UpdatedAtTime(shard.Version), a.field, change.By()))
 			}
 		}
 		if len(plain.amounts) > 0 {
@@ -267,15 +263,13 @@ func (c *Client) commitLimited(ctx context.Context, f *batch, p limitedPlan) ste
 		}
 	}
 	f.place(p)
-	writes := c.documents(f, len(touched)+len(free), func(r *request) string { return home[r.counter()] })
+	writes := c.documents(f, len(changes)+len(free), func(r *request) string { return home[r.counter()] })
 	first := len(writes)
-	for _, t := range touched {
-		writes = append(writes, seats.Change(t.after.Name, store.UpdatedAtTime(t.after.Version), t.field, t.by))
-	}
-	return c.commit(ctx, f, all, append(writes, free...), func(resp *firestorepb.CommitResponse) {
-		for i, t := range touched {
-			t.after.Version = resp.GetWriteResults()[first+i].GetUpdateTime().AsTime()
-			c.holdings.put(t.place, t.after)
+	return c.commit(ctx, f, all, slices.Concat(writes, changes, free), func(resp *firestorepb.CommitResponse) {
+		for i, w := range changes {
+			if shard, ok := seats.After(w, resp.GetWriteResults()[first+i]); ok {
+				c.holdings.put(at[i], shard)
+			}
 		}
 	})
 }
@@ -345,6 +339,158 @@ func noRoom(names layout.Layout, r *request, p limitedPlan) *LimitError {
 			full.Members, full.Held = all.Members, all.Holds
 		}
 		return full
+	}
+	return nil
+}
+
+// makeLimited makes what a batch misses that counts in fields with limits, which is on a condition: counters, if they
+// are to be made, and shards, at zero. It counts nothing.
+func (c *Client) makeLimited(ctx context.Context, f *batch) step {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
+	defer cancel()
+	gone, makes := map[string]bool{}, c.makes(f)
+	var mu sync.Mutex
+	err := each(f.sums(), func(_ int, s sum) error {
+		err := c.makeOne(ctx, s, makes)
+		if errors.Is(err, ErrNotFound) {
+			mu.Lock()
+			defer mu.Unlock()
+			gone[s.counter], err = true, nil
+		}
+		return err
+	})
+	switch {
+	case len(gone) > 0:
+		return f.without(gone)
+	case err != nil:
+		return f.notLooked(err)
+	}
+	return sendCommit
+}
+
+// makeOne makes what an increment of a counter misses. Its error is [ErrNotFound] where that is the counter, and it
+// isn't to be made.
+func (c *Client) makeOne(ctx context.Context, s sum, makes bool) error {
+	counter := Counter{c, s.counter}
+	err := c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+		began := time.Now()
+		books, _, err := c.books.Get(ctx, tx, []string{s.counter})
+		if err != nil {
+			return err
+		}
+		n, err := c.sizeOf(books[0], makes, began)
+		if err != nil {
+			return err
+		}
+		missing, err := counter.size(ctx, tx, books[0], n, 0)
+		if err != nil {
+			return err
+		}
+		for _, a := range s.amounts {
+			field, _ := c.db.Layout.Fields.Sum(a.field)
+			if field.Limit == nil {
+				for i := range n {
+					missing = append(missing, counter.shardName(layout.ShardID(i)))
+				}
+				continue
+			}
+			shards, err := tx.Documents(ctx, seats.Shards(c.db.Layout, s.counter, field, time.Time{}))
+			if err != nil {
+				return fmt.Errorf("read shards: %w", err)
+			}
+			if len(shards) > 0 {
+				continue
+			}
+			earlier, err := hold.In(c.db).Earlier(ctx, tx, s.counter, field.Shard, time.Time{})
+			if err != nil {
+				return err
+			}
+			tx.Write(append(seats.Make(c.db.Layout, s.counter, field, n, *field.Limit), earlier...)...)
+		}
+		return c.createMissing(ctx, tx, missing)
+	})
+	if err == nil {
+		_, err = c.resolve(ctx, s.counter)
+	}
+	return err
+}
+
+// SetLimit sets the limit, of 0 or more, of a field that FIELDS declares to have one, such as seats=limit(500). The
+// field never exceeds it, and never goes below 0: [Counter.Add] and [Counter.Join] return [ErrLimit] if at some moment
+// of the call there was no room, or less to give back. Only members give back what members took. Other counters have
+// the limit that is declared, until it is set.
+//
+// Errors: [ErrLimit] if more is taken; [ErrInvalidField]; [ErrInvalidLimit]; [ErrFull]; [ErrNotFound]; [ErrBusy];
+// [ErrUnknown], after which it may be repeated; or the client library's.
+func (c Counter) SetLimit(ctx context.Context, field string, limit int64) error {
+	return c.call("limit "+field+" of", func() error {
+		if limit < 0 {
+			return fmt.Errorf("%w: %d is below 0", ErrInvalidLimit, limit)
+		}
+		if err := c.client.db.Layout.CheckField(field); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalidField, err)
+		}
+		if err := c.client.db.Layout.CheckLimited(field); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalidLimit, err)
+		}
+		err := c.setLimit(ctx, field, limit)
+		if store.IsTooLarge(err) && c.client.db.Layout.Hosted {
+			return fmt.Errorf("%w: %w", ErrFull, err)
+		}
+		return c.client.uncertain(err)
+	})
+}
+
+// setLimit changes shares in one commit, on condition of the counter's document, which it writes: of two limits that
+// are set at a time the later one holds. Holds that are over are ended before it is refused.
+func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
+	field, _ := c.client.db.Layout.Field(name)
+	at := place{c.id, field.Shard}
+	defer c.client.holdings.forget(at)
+	for {
+		var read time.Time
+		err := c.client.books.Edit(ctx, c.id, func(ctx context.Context, e *book.Edit) (bool, error) {
+			read = e.At
+			docs, err := c.client.db.Documents(ctx, seats.Shards(c.client.db.Layout, c.id, field, e.At))
+			if err != nil {
+				return false, fmt.Errorf("read shards: %w", err)
+			}
+			if len(docs) == 0 {
+				earlier, err := hold.In(c.client.db).Earlier(ctx, c.client.db, c.id, field.Shard, e.At)
+				e.Beside(append(seats.Make(c.client.db.Layout, c.id, field, c.client.numShards(e.Book), limit), earlier...)...)
+				return true, err
+			}
+			return true, c.share(e, docs, field, limit)
+		})
+		if full, is := errors.AsType[*LimitError](err); !is || full.Members+full.Held == 0 {
+			return err
+		}
+		if ended, ending := c.client.endHoldsOf(ctx, hold.In(c.client.db), at, read); ending != nil || !ended {
+			return cmp.Or(ending, err)
+		}
+	}
+}
+
+// share has an edit give shards their shares of a limit. More is given as it comes; less is taken of free room
+// alone, on condition of the shard.
+func (c Counter) share(e *book.Edit, docs book.Shards, field layout.Field, limit int64) error {
+	if wrong := seats.Wrong(docs, field); wrong != "" {
+		return fmt.Errorf("%w: %s: set that right first", ErrInvalidLimit, wrong)
+	}
+	held := seats.All(docs, field)
+	shares, ok := escrow.Limit(held, limit)
+	if !ok {
+		sum := escrow.Sum(held...)
+		return &LimitError{Counter: c.id, Field: field.Name, Limit: limit, Taken: sum.Count, Members: sum.Members, Held: sum.Holds}
+	}
+	for i, n := range shares {
+		condition := store.Exists(true)
+		if n < 0 {
+			condition = store.UpdatedAtTime(docs[i].GetUpdateTime().AsTime())
+		}
+		if n != 0 {
+			e.Beside(seats.Change(docs[i].GetName(), condition, field.Shard, escrow.Held{Share: n}))
+		}
 	}
 	return nil
 }

@@ -6,21 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/seats"
 	"github.com/firestore-counters/counters/internal/store"
 )
-
-// makingsAtOnce is how many counters of a call are made side by side.
-const makingsAtOnce = 16
 
 // makeMissing commits a batch in a transaction that makes what is missing for it: shards, or with
 // AutoCreate counters. So if nothing is counted, nothing is made; no deleted counter gets a shard, and
@@ -28,9 +22,6 @@ const makingsAtOnce = 16
 func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
 	defer cancel()
-	if f.limited() {
-		return c.makeLimited(ctx, f)
-	}
 	var gone map[string]bool
 	var partly []string
 	at, sent, err := c.db.TransactOnce(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
@@ -84,17 +75,13 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 		return gone, nil, nil
 	}
 	missing := make([][]string, len(sums)) // shards that may be
-	group, reading := errgroup.WithContext(ctx)
-	group.SetLimit(makingsAtOnce)
-	for i, b := range books {
+	err = each(books, func(i int, b *book.Book) (err error) {
 		if b.Doc == nil || c.db.Layout.Hosted { // that may never have been counted
-			group.Go(func() (err error) {
-				missing[i], err = Counter{c, b.Counter}.size(reading, tx, b, n[i], 0)
-				return err
-			})
+			missing[i], err = Counter{c, b.Counter}.size(ctx, tx, b, n[i], 0)
 		}
-	}
-	if err := group.Wait(); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, nil, err
 	}
 	whole := born*(c.cfg.NumShards+2) <= maxWrites
@@ -138,94 +125,20 @@ func (c *Client) sizeOf(b *book.Book, makes bool, began time.Time) (n int, err e
 	return 0, ErrNotFound
 }
 
-// makeLimited makes what a batch misses that counts in fields with limits, which is on a condition: counters, if they
-// are to be made, and shards, at zero. It counts nothing.
-func (c *Client) makeLimited(ctx context.Context, f *batch) step {
-	gone, makes := map[string]bool{}, c.makes(f)
-	var mu sync.Mutex
-	err := each(f.sums(), func(s sum) error {
-		err := c.makeOne(ctx, s, makes)
-		if errors.Is(err, ErrNotFound) {
-			mu.Lock()
-			defer mu.Unlock()
-			gone[s.counter], err = true, nil
-		}
-		return err
-	})
-	switch {
-	case len(gone) > 0:
-		return f.without(gone)
-	case err != nil:
-		return f.notLooked(err)
-	}
-	return sendCommit
-}
-
-// makeOne makes what an increment of a counter misses. Its error is [ErrNotFound] where that is the counter, and it
-// isn't to be made.
-func (c *Client) makeOne(ctx context.Context, s sum, makes bool) error {
-	counter := Counter{c, s.counter}
-	err := c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		began := time.Now()
-		books, _, err := c.books.Get(ctx, tx, []string{s.counter})
-		if err != nil {
-			return err
-		}
-		n, err := c.sizeOf(books[0], makes, began)
-		if err != nil {
-			return err
-		}
-		missing, err := counter.size(ctx, tx, books[0], n, 0)
-		if err != nil {
-			return err
-		}
-		for _, a := range s.amounts {
-			field, _ := c.db.Layout.Fields.Sum(a.field)
-			if field.Limit == nil {
-				for i := range n {
-					missing = append(missing, counter.shardName(layout.ShardID(i)))
-				}
-				continue
-			}
-			shards, err := tx.Documents(ctx, seats.Shards(c.db.Layout, s.counter, field, time.Time{}))
-			if err != nil {
-				return fmt.Errorf("read shards: %w", err)
-			}
-			if len(shards) > 0 {
-				continue
-			}
-			earlier, err := hold.In(c.db).Earlier(ctx, tx, s.counter, field.Shard, time.Time{})
-			if err != nil {
-				return err
-			}
-			tx.Write(append(seats.Make(c.db.Layout, s.counter, field, n, *field.Limit), earlier...)...)
-		}
-		return c.createMissing(ctx, tx, missing)
-	})
-	if err == nil {
-		_, err = c.resolve(ctx, s.counter)
-	}
-	return err
-}
-
 // complete makes the shards that counters were made without, because many at once are too much for a
 // commit. Clients that write shards themselves update existing ones. If that fails, later increments
 // make what they need.
 func (c *Client) complete(counters []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
 	defer cancel()
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(makingsAtOnce)
-	for _, id := range counters {
-		group.Go(func() error {
-			err := Counter{c, id}.setShards(ctx, 0, func(is int) int { return is })
-			if errors.Is(err, ErrNotFound) {
-				return nil // deleted since: no shard comes back
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+	err := each(counters, func(_ int, id string) error {
+		err := Counter{c, id}.setShards(ctx, 0, func(is int) int { return is })
+		if errors.Is(err, ErrNotFound) {
+			return nil // deleted since: no shard comes back
+		}
+		return err
+	})
+	if err != nil {
 		c.log.Warn("shards of new counters are made by their increments", "counters", len(counters), "error", err)
 	}
 }

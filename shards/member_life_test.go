@@ -55,7 +55,7 @@ func (w *world) memberships(t *testing.T) int {
 
 func TestResetOfMembers(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{0, 1, 150, 200, 201, 1100} {
+	for _, n := range []int{0, 1, 150, 494, 495, 496, 1100} {
 		virtual.Run(t, fmt.Sprint(n), func(t *testing.T) {
 			w := newWorld(t)
 			c := w.counter(t, w.open(t, shards.Config{}), "a", 3)

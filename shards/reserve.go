@@ -52,9 +52,6 @@ func (c Counter) Reserve(ctx context.Context, field string, by int64, d time.Dur
 }
 
 func (c Counter) reserve(ctx context.Context, field string, by int64, d time.Duration, key Key) (h Hold, replayed bool, err error) {
-	if err := c.checkField(field); err != nil {
-		return h, false, err
-	}
 	if by <= 0 {
 		return h, false, fmt.Errorf("%w: by is %d; want 1 or more", ErrInvalidIncrement, by)
 	}
@@ -62,13 +59,16 @@ func (c Counter) reserve(ctx context.Context, field string, by int64, d time.Dur
 		key.Value = newID()
 	}
 	db := c.client.db
+	record, _, err := c.recordOf(field, key)
+	if err != nil {
+		return h, false, err
+	}
 	r, err := newRequest(db.Layout, []Increment{{Counter: c.id, Field: field, By: by}}, key)
 	if err != nil {
 		return h, false, err
 	}
-	record := c.client.noRecord(c.id, r.sums[0].amounts[0].field, key, r.key)
 	record.Amount, record.Until = by, db.Later().Add(d).Truncate(time.Millisecond)
-	r.hold, r.key = &record, recordPrefix+r.key
+	r.hold, r.key = &record, record.Name
 	out := c.client.perform(ctx, r)
 	if out.err != nil {
 		return h, false, c.client.plainly(out.err)
@@ -78,11 +78,6 @@ func (c Counter) reserve(ctx context.Context, field string, by int64, d time.Dur
 	}
 	record.Progress = hold.Open
 	return holdOf(key, record, out.at), false, nil
-}
-
-// noRecord is the record of a hold that there isn't, by the hash of its key.
-func (c *Client) noRecord(counter, field string, key Key, hash string) hold.Record {
-	return hold.Record{Counter: counter, Field: field, ID: key.Value, Name: c.db.Layout.Record(hash), Keep: c.cfg.KeyTTL + c.cfg.Timeout + batchMarkerTTL}
 }
 
 func holdOf(key Key, r hold.Record, at time.Time) Hold {
@@ -149,7 +144,7 @@ func (c Counter) Held(ctx context.Context, field string, key Key) (h Hold, err e
 	return h, err
 }
 
-// recordOf is the record of a hold that nothing is known of.
+// recordOf is the record of a hold that nothing is known of, and its field.
 func (c Counter) recordOf(name string, key Key) (r hold.Record, field layout.Field, err error) {
 	if err = c.checkField(name); err != nil {
 		return r, field, err
@@ -157,8 +152,12 @@ func (c Counter) recordOf(name string, key Key) (r hold.Record, field layout.Fie
 	if err = key.Validate(); err == nil && key.Value == "" {
 		err = fmt.Errorf("%w: it is empty", ErrInvalidKey)
 	}
-	field, _ = c.client.db.Layout.Field(name)
-	return c.client.noRecord(c.id, field.Shard, key, key.id(c.client.db.Layout, []string{c.id, field.Shard})), field, err
+	names, cfg := c.client.db.Layout, c.client.cfg
+	field, _ = names.Field(name)
+	return hold.Record{
+		Counter: c.id, Field: field.Shard, ID: key.Value, Name: names.Record(key.id(names, []string{c.id, field.Shard})),
+		Keep: cfg.KeyTTL + cfg.Timeout + batchMarkerTTL,
+	}, field, err
 }
 
 // finish settles a hold for what was used, or ends it if used is nil, and returns what it is then.

@@ -26,7 +26,7 @@ func (c *Client) commit(ctx context.Context, f *batch, sums sums, writes []*fire
 		}
 		return f.answer(outcome{at: resp.GetCommitTime().AsTime()})
 	case store.KindOf(err) == store.Contention:
-		c.contended(ctx, sums, err, !f.limited())
+		c.contended(ctx, sums, err, len(f.limited()) == 0)
 	case len(sums) == 1 && store.IsDeadline(err): // its shard may be locked
 		c.queue.troubled.remember(sums[0].counter, troubledFor)
 	}
@@ -106,11 +106,7 @@ func (c *Client) marks(id string, m marker) *firestorepb.Write {
 		m.record.Version = m.at
 		return m.record.Make(c.db.Layout, fields)
 	}
-	w := store.Create(c.markerName(id), fields)
-	if !m.at.IsZero() {
-		w.CurrentDocument = store.UpdatedAtTime(m.at)
-	}
-	return w
+	return store.CreateOver(c.markerName(id), m.at, fields)
 }
 
 // writes are those of a batch's commit that counts on this shard.

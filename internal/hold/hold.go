@@ -48,13 +48,9 @@ func (s Seat) Membership(names layout.Layout) string {
 // Hold is the write that makes the seat's entry, in the commit that holds the seat until a time. Version
 // is the update time of an earlier entry; the zero time says that there must be none.
 func (s Seat) Hold(names layout.Layout, until, version time.Time) *firestorepb.Write {
-	w := store.Create(names.Hold(s.Membership(names)), map[string]*firestorepb.Value{
+	return store.CreateOver(names.Hold(s.Membership(names)), version, map[string]*firestorepb.Value{
 		Until: store.Time(until), entryCounter: store.String(s.Counter), entryField: store.String(s.Field), entryMember: store.String(s.Member),
 	})
-	if !version.IsZero() {
-		w.CurrentDocument = store.UpdatedAtTime(version)
-	}
-	return w
 }
 
 // State is what a seat is.
@@ -202,12 +198,12 @@ func (h Holds) due(counter, field string, by time.Time) store.Query {
 	return store.Query{Collection: h.db.Layout.Holds(), By: recordDue, Least: store.String(begins), Most: store.String(begins + end)}
 }
 
-// OpenAt are the records of open holds of a field as they were at a time, at most that many; 0 is all. The field's name is that in
-// the shards.
-func (h Holds) OpenAt(ctx context.Context, counter, field string, at time.Time, most int) ([]*firestorepb.Document, error) {
+// OpenAt are the records of open holds of a field, at most that many; 0 is all. From is who reads them: a transaction, or
+// the database as of a time. The field's name is that in the shards.
+func (h Holds) OpenAt(ctx context.Context, from book.Reader, counter, field string, at time.Time, most int) ([]*firestorepb.Document, error) {
 	q := h.due(counter, field, time.Time{})
 	q.At, q.Limit = at, most
-	docs, err := h.db.Documents(ctx, q)
+	docs, err := from.Documents(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("look for holds: %w", err)
 	}
@@ -216,7 +212,7 @@ func (h Holds) OpenAt(ctx context.Context, counter, field string, at time.Time, 
 
 // HeldAt is how much open holds of a field had at a time. The field's name is that in the shards.
 func (h Holds) HeldAt(ctx context.Context, counter, field string, at time.Time) (sum int64, err error) {
-	docs, err := h.OpenAt(ctx, counter, field, at, 0)
+	docs, err := h.OpenAt(ctx, h.db, counter, field, at, 0)
 	for _, doc := range docs {
 		sum = store.Add(sum, RecordOf(doc).Amount)
 	}
@@ -225,18 +221,13 @@ func (h Holds) HeldAt(ctx context.Context, counter, field string, at time.Time) 
 
 // Earlier are the writes that end open holds of a field which has no shards, in the commit that makes them: the holds are
 // of an earlier life of the counter, whose documents somebody has deleted one by one, and nothing of them comes back.
-// From is who makes the shards, or the database as of a time. The field's name is that in the shards.
+// All of them end: one that stayed open would come off the new shards. For from, at and field see [Holds.OpenAt].
 func (h Holds) Earlier(ctx context.Context, from book.Reader, counter, field string, at time.Time) (writes []*firestorepb.Write, err error) {
-	q := h.due(counter, field, time.Time{})
-	q.At = at // and all of them: one that stayed open would come off the new shards
-	docs, err := from.Documents(ctx, q)
-	if err != nil {
-		return nil, fmt.Errorf("look for holds: %w", err)
-	}
+	docs, err := h.OpenAt(ctx, from, counter, field, at, 0)
 	for _, doc := range docs {
 		writes = append(writes, RecordOf(doc).End(h.db.Later()))
 	}
-	return writes, nil
+	return writes, err
 }
 
 // End ends the holds of a field that are over. It reports false if there are some, and it can end none of them:
@@ -273,7 +264,7 @@ func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int
 			}
 			n, more = len(writes), len(docs) == atOnce
 			try++
-			back, err := h.Freeing(ctx, counter, field, freed, try > 1)
+			back, err := h.freeing(ctx, counter, field, freed, try > 1)
 			return append(writes, back...), err
 		})
 		if ended += n; n == 0 {
@@ -283,9 +274,10 @@ func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int
 	return ended, err
 }
 
-// Freeing are the writes that take something off shards. Look says that a commit of these failed, and that one of them
-// may be gone.
-func (h Holds) Freeing(ctx context.Context, counter, field string, freed Freed, look bool) ([]*firestorepb.Write, error) {
+// freeing are the writes that take something off shards. Look says that a commit of these failed, and that one of the
+// shards may be gone. The count of a shard that a resize has removed is in the others, so it comes off one of these. What
+// holds of a field with a limit had is gone with its shards.
+func (h Holds) freeing(ctx context.Context, counter, field string, freed Freed, look bool) ([]*firestorepb.Write, error) {
 	if !look || len(freed) == 0 {
 		return freed.Writes(field), nil
 	}
@@ -293,21 +285,28 @@ func (h Holds) Freeing(ctx context.Context, counter, field string, freed Freed, 
 	if err != nil {
 		return nil, fmt.Errorf("look for shards: %w", err)
 	}
-	is, instead := map[string]bool{}, ""
+	there, instead := map[string]bool{}, ""
 	for _, shard := range shards {
-		is[shard.GetName()] = true
-		if _, limited := layout.LimitedField(store.IDOf(shard.GetName())); !limited {
+		there[shard.GetName()] = true
+		if !limited(shard.GetName()) {
 			instead = shard.GetName()
 		}
 	}
-	var gone []string
-	for shard := range freed {
-		if !is[shard] {
-			gone = append(gone, shard)
+	for shard, off := range freed {
+		if there[shard] {
+			continue
+		}
+		if delete(freed, shard); instead != "" && !limited(shard) {
+			freed[instead] = freed[instead].Plus(off)
 		}
 	}
-	freed.Move(gone, instead)
 	return freed.Writes(field), nil
+}
+
+// limited reports whether a shard, by its resource name, is that of a field with a limit.
+func limited(shard string) bool {
+	_, is := layout.LimitedField(store.IDOf(shard))
+	return is
 }
 
 // endSeats is [Holds.End] of seats.
@@ -455,7 +454,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time, failing map[Seat]bool) (cleared int, err error) {
 	var names []string // of the memberships of our own entries
 	for _, entry := range entries {
-		if isRecord(entry) {
+		if IsRecord(entry) {
 			continue
 		}
 		if name := seatOf(entry).Membership(h.db.Layout); h.db.Layout.Hold(name) == entry.GetName() {
@@ -499,7 +498,7 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began
 func (h Holds) fieldOf(entry *firestorepb.Document) Seat {
 	s := seatOf(entry)
 	s.Member = ""
-	if isRecord(entry) {
+	if IsRecord(entry) {
 		if field, ok := h.db.Layout.Fields.Sum(s.Field); ok {
 			s.Field = field.Name
 		}

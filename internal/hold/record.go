@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -153,7 +152,7 @@ func (h Holds) finish(ctx context.Context, f Finish, r *Record, takes []Taking, 
 		writes = append(writes, seats.Change(t.Shard, store.UpdatedAtTime(t.Version), r.Field, t.By.Plus(freed[t.Shard])))
 		delete(freed, t.Shard)
 	}
-	back, err := h.Freeing(ctx, r.Counter, r.Field, freed, look)
+	back, err := h.freeing(ctx, r.Counter, r.Field, freed, look)
 	return append(writes, back...), err
 }
 
@@ -235,8 +234,8 @@ func RecordOf(doc *firestorepb.Document) Record {
 	return r
 }
 
-// isRecord reports whether an entry is that of an amount, and not of a seat.
-func isRecord(entry *firestorepb.Document) bool { return entry.GetFields()[recordAmount] != nil }
+// IsRecord reports whether an entry is that of an amount, and not of a seat.
+func IsRecord(entry *firestorepb.Document) bool { return entry.GetFields()[recordAmount] != nil }
 
 // Over reports whether the hold is open, and its time was over at a time of Firestore's.
 func (r Record) Over(at time.Time) bool { return r.Progress == Open && !r.Until.After(at) }
@@ -257,11 +256,7 @@ func (r Record) Make(names layout.Layout, further map[string]*firestorepb.Value)
 		recordState: store.String(string(Open)), recordKeep: store.Int(int64(r.Keep / time.Second)),
 	}
 	maps.Copy(fields, further)
-	w := store.Create(r.Name, fields, store.ServerTime(recordAt))
-	if !r.Version.IsZero() {
-		w.CurrentDocument = store.UpdatedAtTime(r.Version)
-	}
-	return w
+	return store.CreateOver(r.Name, r.Version, fields, store.ServerTime(recordAt))
 }
 
 // Settle is the write that has the record be settled, and End the one that has it be ended. Both are on condition of
@@ -282,14 +277,10 @@ func (r Record) finish(now time.Time, state Progress, fields map[string]*firesto
 // Refuse is the write that has nothing ever be held under the name of the record, of which nothing was held so far:
 // *hold ended* is answered after it. A commit that was to hold it, and is on its way, fails.
 func (r Record) Refuse(now time.Time) *firestorepb.Write {
-	w := store.Create(r.Name, map[string]*firestorepb.Value{
+	return store.CreateOver(r.Name, r.Version, map[string]*firestorepb.Value{
 		entryCounter: store.String(r.Counter), entryField: store.String(r.Field), recordAmount: store.Int(0), recordID: store.String(r.ID),
 		recordState: store.String(string(Ended)), layout.ExpireAt: store.Time(now.Add(r.Keep)),
 	})
-	if !r.Version.IsZero() {
-		w.CurrentDocument = store.UpdatedAtTime(r.Version)
-	}
-	return w
 }
 
 // Freed is what comes off shards, by their resource names: what is added to each.
@@ -325,17 +316,4 @@ func (f Freed) Writes(field string) (writes []*firestorepb.Write) {
 		writes = append(writes, seats.Change(shard, store.Exists(true), field, f[shard]))
 	}
 	return writes
-}
-
-// Move has what comes off shards that are gone come off another one, or off none: the count of a shard that a resize
-// has removed is in the others, and what holds of a field with a limit have goes with its shards. Instead is a shard
-// that is there; "" if none is.
-func (f Freed) Move(gone []string, instead string) {
-	for _, shard := range gone {
-		off := f[shard]
-		delete(f, shard)
-		if _, limited := layout.LimitedField(shard[strings.LastIndexByte(shard, '/')+1:]); !limited && instead != "" {
-			f[instead] = f[instead].Plus(off)
-		}
-	}
 }

@@ -131,6 +131,16 @@ func Create(name string, fields map[string]*firestorepb.Value, transforms ...*fi
 	}
 }
 
+// CreateOver is [Create] where the version is zero. Otherwise it makes the document in the place of the one that is there,
+// on condition that it is still the version of that update time.
+func CreateOver(name string, version time.Time, fields map[string]*firestorepb.Value, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
+	w := Create(name, fields, transforms...)
+	if !version.IsZero() {
+		w.CurrentDocument = UpdatedAtTime(version)
+	}
+	return w
+}
+
 // Update is the write that sets fields, deletes the fields at the paths in removed (see [FieldPath]),
 // and applies transforms. It sets each entry of a map by itself, and leaves everything else in the
 // document as it is.

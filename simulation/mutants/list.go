@@ -143,7 +143,7 @@ var mutants = []mutant{
 	},
 	{
 		"a key's marker that was made alone is no condition", "shards",
-		"w.CurrentDocument = store.UpdatedAtTime(m.at)", "w.CurrentDocument = nil", simulation,
+		"return store.CreateOver(c.markerName(id), m.at, fields)", "w := store.Create(c.markerName(id), fields)\n\tif !m.at.IsZero() {\n\t\tw.CurrentDocument = nil\n\t}\n\treturn w", simulation,
 	},
 	{
 		"what is in doubt is not fenced before another commit", "shards",
@@ -187,7 +187,7 @@ var mutants = []mutant{
 	},
 	{
 		"a take is on no condition", "shards",
-		"store.UpdatedAtTime(t.after.Version)", "store.Exists(true)", simulationOf("limits"),
+		"store.UpdatedAtTime(shard.Version)", "store.Exists(true)", simulationOf("limits"),
 	},
 	{
 		"a request is refused by what is known", "shards",
@@ -207,7 +207,7 @@ var mutants = []mutant{
 	},
 	{
 		"a hold is on no condition of its record", "internal/hold",
-		"	w := store.Create(r.Name, fields, store.ServerTime(recordAt))\n", "	w := store.Create(r.Name, fields, store.ServerTime(recordAt))\n	w.CurrentDocument = nil\n", testIn("shards", "TestALateReservation"),
+		"	return store.CreateOver(r.Name, r.Version, fields, store.ServerTime(recordAt))\n", "	w := store.Create(r.Name, fields, store.ServerTime(recordAt))\n	w.CurrentDocument = nil\n	return w\n", testIn("shards", "TestALateReservation"),
 	},
 	{
 		"TTL takes open holds", "shards",
