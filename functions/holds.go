@@ -23,10 +23,12 @@ type heldAmount struct {
 	Returned *int64    `json:"returned,omitempty"`
 	Left     *int64    `json:"left,omitempty"` // of the limit, where this instance knows that
 	counted
+
+	changed bool // by the request that is answered
 }
 
 func answerOf(r *request, h shards.Hold, replayed bool) heldAmount {
-	a := heldAmount{Counter: r.counter, Field: r.field, Hold: h.ID, State: h.State, Held: h.By, Until: h.Until}
+	a := heldAmount{Counter: r.counter, Field: r.field, Hold: h.ID, State: h.State, Held: h.By, Until: h.Until, changed: !h.At.IsZero() && h.By > 0}
 	if a.counted.Replayed = replayed; r.kind == reserve {
 		a.CommittedAt = h.At
 	}
@@ -35,6 +37,14 @@ func answerOf(r *request, h shards.Hold, replayed bool) heldAmount {
 	}
 	if h.State != "held" {
 		a.Returned = new(h.Returned())
+	}
+	return a
+}
+
+// leaving says what is left of the limit, where the request itself has changed that.
+func (a heldAmount) leaving(counter shards.Counter) heldAmount {
+	if left, ok := counter.Left(a.Field); ok && a.changed {
+		a.Left = &left
 	}
 	return a
 }
@@ -92,11 +102,7 @@ func (h *incrementHandler) reserve(w http.ResponseWriter, r *request) (any, erro
 	if err != nil {
 		return nil, during{err, under}
 	}
-	answer := answerOf(r, held, replayed)
-	if left, ok := counter.Left(r.field); ok && !replayed {
-		answer.Left = &left
-	}
-	return answer, nil
+	return answerOf(r, held, replayed).leaving(counter), nil
 }
 
 // held answers what became of a hold.
@@ -121,7 +127,7 @@ func (h *incrementHandler) finish(w http.ResponseWriter, r *request) (any, error
 			return nil, err
 		}
 		held, err = counter.GiveBack(r.Context(), r.field, key)
-		return finished(r, held, err)
+		return finished(r, counter, held, err)
 	}
 	body, err := readBody(w, r.Request, maxBody)
 	if err != nil {
@@ -132,15 +138,15 @@ func (h *incrementHandler) finish(w http.ResponseWriter, r *request) (any, error
 		return nil, err
 	}
 	held, err = counter.Settle(r.Context(), r.field, by, key)
-	return finished(r, held, err)
+	return finished(r, counter, held, err)
 }
 
 // finished answers what a hold is now.
-func finished(r *request, h shards.Hold, err error) (any, error) {
+func finished(r *request, counter shards.Counter, h shards.Hold, err error) (any, error) {
 	if errors.Is(err, shards.ErrSettled) {
 		err = settledFor{h.Settled}
 	}
-	return answerOf(r, h, false), err
+	return answerOf(r, h, false).leaving(counter), err
 }
 
 // decodeHold reads {"by": 4000, "for": "2m"}.

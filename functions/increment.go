@@ -254,8 +254,9 @@ func (h *incrementHandler) mayMake(r *request, counters ...string) error {
 
 // increment is one of several in a request, and in its answer.
 type increment struct {
-	Counter string `json:"counter"`
-	By      amount `json:"by"`
+	Counter string           `json:"counter"`
+	By      amount           `json:"by"`
+	Left    map[string]int64 `json:"left,omitempty"` // of limits, once it is counted
 }
 
 // amount is what a request adds to a counter.
@@ -319,17 +320,15 @@ func (h *incrementHandler) addOne(w http.ResponseWriter, r *request) (any, error
 		return nil, err
 	}
 	h.share.owe(r.payer, len(by.fields)-1)
-	one := increment{r.counter, by}
+	one := increment{Counter: r.counter, By: by}
 	done, err := h.apply(r, began, key, one)
-	var left map[string]int64
 	if err == nil && !done.Replayed {
-		left = h.left(one)
+		one.Left = h.left(one)
 	}
 	return struct {
 		increment
-		Left map[string]int64 `json:"left,omitempty"`
 		counted
-	}{one, left, done}, err
+	}{one, done}, err
 }
 
 // left is what this instance knows to be left of the limited fields that an increment adds to, by their names.
@@ -375,6 +374,11 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *request) (any, erro
 	}
 	h.share.owe(r.payer, len(each(increments))-1)
 	done, err := h.apply(r, began, key, increments...)
+	if err == nil && !done.Replayed {
+		for n := range increments {
+			increments[n].Left = h.left(increments[n])
+		}
+	}
 	return struct {
 		Increments []increment `json:"increments"`
 		counted
