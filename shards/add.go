@@ -104,7 +104,7 @@ func (c *Client) run(begun *flight) {
 	pauses := store.Pauses()
 	for next := c.send(ctx, f); next != leave; {
 		if next == finished {
-			if len(f.rest) == 0 {
+			if len(f.unplanned) == 0 {
 				break
 			}
 			f, next = f.next(), sendCommit
@@ -136,7 +136,7 @@ func (c *Client) run(begun *flight) {
 			}
 		}
 	}
-	f.requests = append(f.requests, f.rest...)
+	f.requests = append(f.requests, f.unplanned...)
 	begun.batch = f
 }
 

@@ -48,12 +48,12 @@ type batch struct {
 	failures int            // attempts that came to nothing
 	picked   map[string]int // :: counter → number of its shard that was written to last
 
-	misses int        // commits that found a limited field's shard otherwise than it was known
-	rest   []*request // that found no room beside the others, and are decided about after them
+	misses    int        // commits that found a limited field's shard otherwise than it was known
+	unplanned []*request // for which the last plan had no room together with the others: they come after these
 }
 
-// due is when the batch must have ended: at until, or when the batch had to that its requests have
-// left. Leaving one gives nobody more time.
+// due is when the batch must have ended: at until. If its requests have left another batch, it is when that one had to:
+// who leaves a batch gets no more time.
 func (f *batch) due(until time.Time) time.Time {
 	if left := f.requests[0].until; !left.IsZero() {
 		return left
@@ -64,8 +64,8 @@ func (f *batch) due(until time.Time) time.Time {
 	return until
 }
 
-// own reports whether the batch's commits make a marker of its own. A lone request's key does instead.
-// A membership doesn't: another instance may delete it between a commit and the look at it.
+// own reports whether the batch's commits make a marker of its own. If the batch is one request with a key, the key's
+// marker does instead. A membership can't: another instance may delete it between a commit and the look at it.
 func (f *batch) own() bool {
 	first := f.requests[0]
 	if len(f.requests) == 1 && first.key != "" {
@@ -74,7 +74,7 @@ func (f *batch) own() bool {
 	return f.exact || f.documented()
 }
 
-// documented reports whether a request of the batch has documents of its own, beside shards.
+// documented reports whether a request of the batch writes other documents than shards.
 func (f *batch) documented() bool {
 	return slices.ContainsFunc(f.requests, func(r *request) bool { return r.member != nil || r.key != "" })
 }
@@ -194,28 +194,28 @@ func (f *batch) failure(err error) step {
 // maxMissed is how often a batch's commits may find shards otherwise than they were known.
 const maxMissed = 60
 
-// missed says that a shard was not as it was known when a commit of the batch came.
+// missed says that a commit of the batch failed, because a shard had changed since the client knew it.
 func (f *batch) missed(err error) step {
 	switch f.misses++; {
 	case f.misses >= maxMissed:
 		return f.giveUp(ErrBusy, err)
-	case status.Code(err) == codes.NotFound: // that of a field without a limit, or there is none any more
+	case status.Code(err) == codes.NotFound: // a shard is missing
 		if next := f.failure(err); next != pause {
 			return next
 		}
 		return makeMissing
-	case f.misses%4 == 0: // others are faster
+	case f.misses%4 == 0: // other clients commit faster
 		return pause
 	}
 	return sendCommit
 }
 
-// notLooked says that a read failed on which a plan depends, or what was to make room for it.
+// notLooked says that the plan could not be made: a read failed, or the end of holds that was to make room.
 func (f *batch) notLooked(err error) step {
 	switch {
 	case !mayPass(err):
 		return f.giveUp(nil, err)
-	case errors.Is(err, ErrUnknown): // of an end of holds, say: what the batch counts was not sent
+	case errors.Is(err, ErrUnknown): // whether holds have ended, say; the batch's own commit was not sent
 		err = errors.New(err.Error())
 	}
 	return f.failure(err)
@@ -223,7 +223,7 @@ func (f *batch) notLooked(err error) step {
 
 // next are the requests for which the last plan had no room, as a new batch.
 func (f *batch) next() *batch {
-	return &batch{id: newID(), requests: f.rest, exact: f.exact, picked: f.picked}
+	return &batch{id: newID(), requests: f.unplanned, exact: f.exact, picked: f.picked}
 }
 
 // resume is what follows a pause.
@@ -268,15 +268,15 @@ func (f *batch) unread(err error) step {
 	return pause // for as long as there is time
 }
 
-// found says which markers, by their ids, and memberships, by their names, are there after a commit
-// failed because of one of them, or because of a shard.
+// found says which markers (by their ids) and memberships (by their names) are there, after a commit failed because of
+// one of them or of a shard.
 func (f *batch) found(there map[string]marker) step {
 	decisive, decided := there[f.deciding()]
 	ours := decided && decisive.batch == f.id
 	switch {
 	case ours && !decisive.fenced:
 		return f.answer(outcome{at: decisive.at})
-	case f.doubt != nil && !decided: // the TTL policy has taken it
+	case f.doubt != nil && !decided: // the TTL policy has deleted the marker
 		return pause
 	case f.doubt != nil && ours:
 		return f.fenced(decisive.at)
@@ -332,8 +332,8 @@ func (f *batch) without(gone map[string]bool) step {
 	return sendCommit
 }
 
-// giveUp fails what is left of the batch: as sentinel, if it isn't nil, or as unknown if the commit is
-// in doubt.
+// giveUp answers all requests with an error: with [ErrUnknown] if the commit is in doubt, or else with the sentinel, if it
+// isn't nil.
 func (f *batch) giveUp(sentinel, err error) step {
 	if f.doubt != nil {
 		sentinel = ErrUnknown
@@ -365,10 +365,10 @@ func (g *gathering) full() bool {
 	return len(g.requests) == g.most || len(g.counters) >= groupcommit.MaxCounters
 }
 
-// take takes requests into the batch, oldest first, and returns those that are left: the batch is full,
+// fill takes requests into the batch, oldest first, and returns those that are left: the batch is full,
 // they have another time to end, or the same key or member, or a sum might not fit into an int64,
 // whichever requests drop out. The first request always fits.
-func (g *gathering) take(requests []*request) (left []*request) {
+func (g *gathering) fill(requests []*request) (left []*request) {
 	if len(requests) == 1 && len(g.requests) == 0 {
 		g.requests = requests // the usual case, which needs no maps
 		return nil

@@ -59,7 +59,7 @@ func drawMember(t *rapid.T, counter string) *request {
 // gather puts a batch together of what waits.
 func gather(queue []*request, most int) (*batch, []*request) {
 	g := newGathering(most)
-	left := g.take(queue)
+	left := g.fill(queue)
 	return g.batch, left
 }
 

@@ -99,7 +99,7 @@ type Client struct {
 	turns turns // of members, and of sums
 	log   *slog.Logger
 
-	holdings *knownShards // of fields with limits
+	limitedShards *knownShards // of fields with limits
 
 	logged, doubled lately // counters whose contention was logged, and whose shards were doubled
 

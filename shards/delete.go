@@ -18,13 +18,13 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// A counter that is deleted has three states. First it is there. Then its base is a mark, in the same commit with which
-// its own document goes: it isn't found any more, and what was below it is swept, in any order. Nobody reads its sums
-// then, so no step has to keep them right. In the end the mark goes. What others make after the mark, such as an app
-// its document, or a snippet its shards, is of the next life, which begins at 0.
+// A deletion has three states. First the counter is there. Then one commit makes its base a mark, and deletes its own
+// document: nobody finds the counter any more, and a sweep deletes what is below it, in any order. Nobody reads its sums
+// then, so no step has to keep them right. In the end the sweep deletes the mark. What others make after the mark, such as
+// an app its document or a snippet its shards, belongs to the counter's next life, which begins at 0.
 //
-// No late commit brings anything back. What makes a shard or a document reads the base in its transaction, and fails
-// if the mark has come since. What counts is on condition that its shard exists, and so are the memberships beside it.
+// No late commit brings anything back. Whoever makes a shard or a document reads the base in its transaction, which fails
+// if the mark has come since. An increment, and a membership in the same commit, are on condition that the shard exists.
 // What changes document or base is on condition of their versions, and so is each step of a deletion.
 
 // errBack says that a counter which was to be removed is there, or has counted something.
@@ -71,8 +71,8 @@ func (c *Client) Remove(ctx context.Context, counter string, since time.Time) (r
 	return err == nil, err
 }
 
-// end marks the counter, and sweeps what is below it. What was written after since is kept, as long as it isn't marked;
-// nil removes whatever there is. With an error it reports whether it is marked.
+// end marks the counter, and sweeps what is below it. If something was written after since, it does neither; nil
+// removes whatever there is. With an error it also reports whether the counter is marked.
 func (c Counter) end(ctx context.Context, since *time.Time, progress func(removed int)) (marked bool, err error) {
 	defer c.client.known.Remove(c.id)
 	n, err := c.mark(ctx, since)
@@ -93,8 +93,8 @@ func (c Counter) end(ctx context.Context, since *time.Time, progress func(remove
 	return true, err
 }
 
-// mark is the first commit of a deletion, and tells how many documents it takes along. It is made once: if its answer
-// is lost, and meanwhile the counter was deleted and made again, that is another life.
+// mark is the first commit of a deletion, and returns how many documents it deletes. It is applied once: if its answer is
+// lost, and somebody deletes and makes the counter meanwhile, that is another life.
 func (c Counter) mark(ctx context.Context, since *time.Time) (removed int, err error) {
 	db := c.client.db
 	shards, err := c.shards(ctx, time.Time{}) // not in the transaction, which would wait for increments

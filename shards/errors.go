@@ -56,8 +56,8 @@ var (
 	ErrNoHold = errors.New("there is no such hold")
 	// ErrInvalidHold says that nothing can be held for so long.
 	ErrInvalidHold = errors.New("invalid hold")
-	// ErrDamagedBase says that this version hasn't written what is beside a counter, and what that holds. Delete it, and
-	// rebase the counter.
+	// ErrDamagedBase says that something else than this version wrote a counter's base, and what it holds. Delete the base,
+	// and rebase the counter.
 	ErrDamagedBase = book.ErrDamaged
 	// ErrOthers says that a counter is counted with another HOSTED, SHARDS or COUNTERS than here, and
 	// which. Nothing was changed.

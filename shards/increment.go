@@ -187,8 +187,7 @@ func fingerprint(increments []Increment) string {
 	return hash(parts...)
 }
 
-// documents are what a request writes besides shards: its key's marker, or its membership, and a hold's
-// entry.
+// documents are those that a request writes besides shards: its key's marker, or its membership and the entry of a hold.
 func (r *request) documents() []string {
 	switch {
 	case r.member != nil && r.member.entry != "":
@@ -201,13 +200,13 @@ func (r *request) documents() []string {
 	return nil
 }
 
-// earlier is the outcome that documents beside shards give a request: it was counted before, or another
-// has its key. It reports false if there is none.
+// earlier is a request's outcome by the markers and memberships that are there: an earlier call was counted, or another
+// one has the key. It reports false if they say nothing.
 func (r *request) earlier(there map[string]marker) (o outcome, ok bool) {
 	m, seen := there[r.key]
 	switch {
 	case seen && !m.fenced && r.hold != nil && (m.record == nil || m.record.Amount == 0):
-		return outcome{err: ErrHoldEnded}, true // before there was one, and so there won't be
+		return outcome{err: ErrHoldEnded}, true // somebody ended it before it was made
 	case seen && !m.fenced && m.asked == r.asked:
 		return outcome{replayed: true, at: m.at, record: m.record}, true
 	case r.member != nil:

@@ -114,7 +114,7 @@ func (c *Client) countsAny(s Snapshot) error {
 	return s.Counts(s.NotCounted[0])
 }
 
-// snapshotOf reads a counter's document, which a public snippet may have made. Its error is
+// snapshotOf is a counter's document as a snapshot. A public snippet may have made the document. The error is
 // [ErrNotFound].
 func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, error) {
 	if doc == nil {
@@ -162,8 +162,8 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	return s, nil
 }
 
-// set sets a field in a snapshot. Of a fraction that somebody has written over a total, the total is the whole part,
-// and what is there is among the doubles.
+// set sets a field in a snapshot. If somebody has written a fraction over a total, the total is its whole part, and the
+// fraction is among the doubles.
 func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) {
 	total, whole := store.Integer(value)
 	if field.LimitOf != "" {
@@ -194,8 +194,8 @@ func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) 
 	}
 }
 
-// markersThere reads markers, requests' memberships and the entries of holds at one time. It returns those
-// that are there, by their [request.documents].
+// markersThere reads, at one time, markers and the requests' memberships and entries of holds. It returns those that exist,
+// by the names that [request.documents] gives them.
 func (c *Client) markersThere(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {
 	ids, names := slices.Clone(markers), make([]string, 0, len(markers)+len(requests))
 	for _, id := range markers {
@@ -259,7 +259,7 @@ func memberOf(doc *firestorepb.Document) Member {
 // sideBySide is how many reads, or makings of counters, of a call are under way at once.
 const sideBySide = 16
 
-// each does something for each of several, for some side by side, and returns an error of one.
+// each calls do for all items, for some of them side by side, and returns one of the errors.
 func each[T any](items []T, do func(i int, item T) error) error {
 	var group errgroup.Group
 	group.SetLimit(sideBySide)

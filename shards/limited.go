@@ -29,14 +29,14 @@ import (
 // errUnmade says that nobody has made the shards of a field with a limit.
 var errUnmade = errors.New("the field has no shards yet")
 
-// sendLimited is [Client.send] of a batch that counts in fields with limits. It refuses what there is no
-// room for, and leaves for a further commit what finds none beside the others.
+// sendLimited is [Client.send] of a batch that counts in fields with limits. It refuses requests for
+// which there is no room. It leaves requests to a further commit for which the others leave none.
 func (c *Client) sendLimited(ctx context.Context, f *batch) step {
 	var p limitedPlan
 	places := slices.Collect(maps.Keys(f.limited()))
 	known := f.misses == 0 || f.misses%4 > 0 // or else what is known of all shards is old, most likely
 	if known {
-		p, known = c.holdings.fromKnown(places, f.requests)
+		p, known = c.limitedShards.fromKnown(places, f.requests)
 	}
 	if !known {
 		var err error
@@ -68,7 +68,7 @@ func (c *Client) sendLimited(ctx context.Context, f *batch) step {
 	}
 	for i, r := range f.requests {
 		if !slices.Contains(p.Taken, i) && !slices.Contains(p.Refused, i) {
-			f.rest = append(f.rest, r)
+			f.unplanned = append(f.unplanned, r)
 		}
 	}
 	if f.requests = taken; len(taken) == 0 {
@@ -77,13 +77,13 @@ func (c *Client) sendLimited(ctx context.Context, f *batch) step {
 	return c.commitLimited(ctx, f, p)
 }
 
-// look asks sums, which refuse all requests, or else reads the shards, and decides. What all shards of a place hold is
-// as of one time since the requests were made. Its error may be [errUnmade].
+// look asks for the sums of all shards. If these refuse all requests, that is the decision; otherwise look reads the shards
+// and decides by them. Sums and shards are as of one time since the requests were made. Its error may be [errUnmade].
 func (c *Client) look(ctx context.Context, places []place, requests []*request) (p limitedPlan, err error) {
 	p = limitedPlan{all: map[place]escrow.Held{}, read: map[place]time.Time{}}
-	valid := true // or something else has written shards, which are looked at one by one
+	valid := true // or else something else has written shards, and look reads them one by one
 	var mu sync.Mutex
-	if !slices.ContainsFunc(requests, (*request).gives) { // what is given back is of those who are no members
+	if !slices.ContainsFunc(requests, (*request).gives) { // sums don't say how much members and holds have
 		err := each(places, func(_ int, at place) error {
 			sum, read, err := c.sumOf(ctx, at)
 			mu.Lock()
@@ -114,7 +114,7 @@ func (c *Client) look(ctx context.Context, places []place, requests []*request) 
 			return errUnmade
 		}
 		list := seats.Read(docs, field)
-		c.holdings.readAll(at, list)
+		c.limitedShards.readAll(at, list)
 		mu.Lock()
 		defer mu.Unlock()
 		shards[at], times[at] = list, read
@@ -125,13 +125,13 @@ func (c *Client) look(ctx context.Context, places []place, requests []*request) 
 	}
 	p = decide(shards, true, requests)
 	p.read = times
-	c.holdings.mu.Lock()
-	defer c.holdings.mu.Unlock()
-	c.holdings.takeOut(p)
+	c.limitedShards.mu.Lock()
+	defer c.limitedShards.mu.Unlock()
+	c.limitedShards.takeOut(p)
 	return p, nil
 }
 
-// sumOf is what all shards of a place hold at one time. How much of it is members' is left out.
+// sumOf is the count and the share of all shards of a place at one time, without what members and holds have of it.
 func (c *Client) sumOf(ctx context.Context, at place) (sum escrow.Held, read time.Time, err error) {
 	collection := c.db.Layout.ShardsOf(at.counter)
 	share, n, read, err := c.db.SumNumbers(ctx, collection, layout.ShareOf(at.field), time.Time{})
@@ -148,8 +148,8 @@ func (c *Client) sumOf(ctx context.Context, at place) (sum escrow.Held, read tim
 // errEnded says that holds were over where there was no room.
 var errEnded = errors.New("holds have ended")
 
-// endHolds ends the holds of fields in which a plan refuses requests, and which were over when it read that there is no
-// room. It reports whether there were any, and there may be room: whoever has ended them meanwhile.
+// endHolds ends holds in the places where a plan refuses requests, if any were over when the plan was read. It reports
+// whether there were any. Then there may be room, whoever has ended them meanwhile.
 func (c *Client) endHolds(ctx context.Context, holds hold.Holds, requests []*request, p limitedPlan) (ended bool, err error) {
 	places := map[place]bool{}
 	for _, i := range p.Refused {
@@ -178,13 +178,13 @@ func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, whe
 		ended, err = holds.End(ctx, at.counter, field)
 	}
 	if ended && err == nil {
-		c.holdings.forget(at)
+		c.limitedShards.forget(at)
 	}
 	return ended && err == nil, err
 }
 
-// refuse answers requests that a plan refuses, unless they were counted before: what has a key, or is a
-// member's, may be there already. It takes none of them out of the batch.
+// refuse answers requests that a plan refuses. A request with a key or a member may have been counted before, so it reads
+// their markers and memberships first. The batch keeps the requests.
 func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
 	var keys []string
 	refused := make([]*request, len(p.Refused))
@@ -213,8 +213,8 @@ func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
 	return sendCommit
 }
 
-// place notes in which shards the amounts of holds are, by the plan of the batch's commit.
-func (f *batch) place(p limitedPlan) {
+// locate notes in which shards the amounts of holds are, by the plan of the batch's commit.
+func (f *batch) locate(p limitedPlan) {
 	for at, changes := range p.Plan {
 		var holds []*hold.Record
 		var amounts []int64
@@ -262,13 +262,13 @@ func (c *Client) commitLimited(ctx context.Context, f *batch, p limitedPlan) ste
 			free = append(free, c.increment(f, plain))
 		}
 	}
-	f.place(p)
+	f.locate(p)
 	writes := c.documents(f, len(changes)+len(free), func(r *request) string { return home[r.counter()] })
 	first := len(writes)
 	return c.commit(ctx, f, all, slices.Concat(writes, changes, free), func(resp *firestorepb.CommitResponse) {
 		for i, w := range changes {
 			if shard, ok := seats.After(w, resp.GetWriteResults()[first+i]); ok {
-				c.holdings.put(at[i], shard)
+				c.limitedShards.put(at[i], shard)
 			}
 		}
 	})
@@ -343,8 +343,8 @@ func noRoom(names layout.Layout, r *request, p limitedPlan) *LimitError {
 	return nil
 }
 
-// makeLimited makes what a batch misses that counts in fields with limits, which is on a condition: counters, if they
-// are to be made, and shards, at zero. It counts nothing.
+// makeLimited makes counters, if AutoCreate says so, and shards at zero, for a batch that counts in fields with limits. It
+// counts nothing: the batch's next commit does that.
 func (c *Client) makeLimited(ctx context.Context, f *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
 	defer cancel()
@@ -368,8 +368,8 @@ func (c *Client) makeLimited(ctx context.Context, f *batch) step {
 	return sendCommit
 }
 
-// makeOne makes what an increment of a counter misses. Its error is [ErrNotFound] where that is the counter, and it
-// isn't to be made.
+// makeOne makes what is missing for an increment of a counter. Its error is [ErrNotFound] if the counter is missing, and
+// makes is false.
 func (c *Client) makeOne(ctx context.Context, s sum, makes bool) error {
 	counter := Counter{c, s.counter}
 	err := c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -441,12 +441,12 @@ func (c Counter) SetLimit(ctx context.Context, field string, limit int64) error 
 	})
 }
 
-// setLimit changes shares in one commit, on condition of the counter's document, which it writes: of two limits that
-// are set at a time the later one holds. Holds that are over are ended before it is refused.
+// setLimit changes shares in one commit, on condition of the counter's document, which it writes. So of two limits that
+// are set at the same time the later one holds. It ends holds that are over before it refuses.
 func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 	field, _ := c.client.db.Layout.Field(name)
 	at := place{c.id, field.Shard}
-	defer c.client.holdings.forget(at)
+	defer c.client.limitedShards.forget(at)
 	for {
 		var read time.Time
 		err := c.client.books.Edit(ctx, c.id, func(ctx context.Context, e *book.Edit) (bool, error) {
@@ -471,8 +471,8 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 	}
 }
 
-// share has an edit give shards their shares of a limit. More is given as it comes; less is taken of free room
-// alone, on condition of the shard.
+// share adds to an edit what shards get or lose of a new limit. Shares grow on no condition. They lose only free room, on
+// condition of the shard's version.
 func (c Counter) share(e *book.Edit, docs book.Shards, field layout.Field, limit int64) error {
 	if wrong := seats.Wrong(docs, field); wrong != "" {
 		return fmt.Errorf("%w: %s: set that right first", ErrInvalidLimit, wrong)

@@ -16,9 +16,9 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// makeMissing commits a batch in a transaction that makes what is missing for it: shards, or with
-// AutoCreate counters. So if nothing is counted, nothing is made; no deleted counter gets a shard, and
-// none gets one back that a resize has removed.
+// makeMissing commits a batch in a transaction that also makes what is missing: shards, or with AutoCreate counters. So if
+// nothing is counted, nothing is made. No deleted counter gets a shard, and no counter gets back a shard that a resize has
+// removed.
 func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
 	defer cancel()
@@ -49,8 +49,8 @@ func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	return f.failed(err)
 }
 
-// plan writes a batch and what it takes, unless counters are gone: those that don't exist, and aren't
-// to be made. Counters in partly are made without all of their shards.
+// plan writes a batch, and what is missing for it. If counters don't exist, and aren't to be made, it returns them as gone
+// and writes nothing. Counters in partly get only the shards that the batch counts in.
 func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[string]bool, partly []string, err error) {
 	sums := f.sums()
 	began := time.Now()
@@ -272,7 +272,7 @@ func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int
 	return docs, nil
 }
 
-// atOnce is how many members or shards one commit removes, beside what it writes for them.
+// atOnce is how many members or shards one commit removes. It leaves room for what the commit writes for them.
 const atOnce = maxWrites - 5
 
 // zero are the fields of a shard that holds nothing.
@@ -284,9 +284,9 @@ func (c *Client) zero() map[string]*firestorepb.Value {
 	return fields
 }
 
-// move adds what shards hold to another shard in a transaction, and deletes them, or keeps them with
-// nothing in them. A shard that the counter has again, by another resize or by growth, stays. Numbers are set, not added:
-// an increment stops at ±2⁶³, and a double stays one.
+// move adds what shards hold to another shard in a transaction. It deletes the shards, or with keep sets them to zero. A
+// shard that the counter has again, by another resize or by growth, stays. move sets numbers, and doesn't add them: an
+// increment stops at ±2⁶³, and a double stays a double.
 func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
 	s, _, docs, err := c.existing(ctx, tx, append([]string{to}, from...)...)
 	if err != nil {

@@ -169,8 +169,8 @@ func (c Counter) join(ctx context.Context, verb, field, member, from string, d t
 	return done, err
 }
 
-// already is for a member who had joined before. It returns until when its seat is held, which is
-// confirmed unless whoever joins wants to hold it. It reports false where the member is gone by now.
+// already handles a member who had joined before. It confirms a held seat, unless the caller only wants to hold it, and
+// returns until when the seat is held. It reports false if the member is gone by now.
 func (c Counter) already(ctx context.Context, seat hold.Seat, holds bool) (until time.Time, done bool, err error) {
 	docs, at, err := c.client.db.Get(ctx, seat.Membership(c.client.db.Layout))
 	if err != nil {
@@ -195,9 +195,8 @@ func (c Counter) already(ctx context.Context, seat hold.Seat, holds bool) (until
 	return until, done, c.client.uncertain(err)
 }
 
-// toggle has a member join or leave. The increment takes any shard: they add up to the same. (Clients
-// that write by themselves must take the shard that the membership names, because rules see one shard,
-// and no sum.)
+// toggle lets a member join or leave. The increment takes any shard: they add up to the same. (Clients that write by
+// themselves must take the shard that the membership names, because rules see one shard, and no sum.)
 func (c Counter) toggle(ctx context.Context, m *membership) (outcome, error) {
 	by := int64(-1)
 	if m.join {
@@ -208,7 +207,7 @@ func (c Counter) toggle(ctx context.Context, m *membership) (outcome, error) {
 		return outcome{}, err
 	}
 	r.member = m
-	over, err := c.client.turns.take(ctx, m.name)
+	over, err := c.client.turns.wait(ctx, m.name)
 	if err != nil {
 		return outcome{}, c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err))
 	}
@@ -224,8 +223,8 @@ func (c Counter) toggle(ctx context.Context, m *membership) (outcome, error) {
 	return out, nil
 }
 
-// below looks, after the counter's document was missing, for a membership below it, and whether the
-// document is back, both at one time.
+// below is called after the counter's document was missing. It reads, at one time, a membership below it, and whether the
+// document is back.
 func (c Counter) below(ctx context.Context, membership string) (m *Member, back bool, err error) {
 	docs, _, err := c.client.db.Get(ctx, membership, c.client.db.Layout.Counter(c.id))
 	if err != nil || docs[0] == nil {

@@ -130,14 +130,14 @@ func newLRU[K comparable, V any](most int) *lru.Cache[K, V] {
 	return values
 }
 
-// put remembers a counter that was read from began on, unless a later read is known.
+// put remembers a counter whose read began then, unless a later read is known.
 func (c cache) put(s Snapshot, began time.Time) {
 	if known, ok := c.Peek(s.Counter); !ok || !began.Before(known.read) {
 		c.Add(s.Counter, cached{Snapshot: s, read: began})
 	}
 }
 
-// within is a counter that was read so long ago at most.
+// within is a counter that was read within ttl.
 func (c cache) within(ttl time.Duration, counter string) (known cached, ok bool) {
 	known, ok = c.Get(counter)
 	return known, ok && time.Since(known.read) <= ttl
@@ -146,8 +146,8 @@ func (c cache) within(ttl time.Duration, counter string) (known cached, ok bool)
 // readsAtOnce is how many reads of unknown counters are under way at once.
 const readsAtOnce = 4
 
-// lookups find out which counters are there, many in one read. Who comes after a read has begun waits
-// for the next: the counter may have been made meanwhile.
+// lookups find out which counters exist, many in one read. A call that comes after a read has begun waits for the next
+// read, because somebody may have made the counter meanwhile.
 type lookups struct {
 	read func(counters []string) (there map[string]bool, err error)
 
@@ -207,15 +207,15 @@ func (l *lookups) run() {
 // place is a field of a counter.
 type place struct{ counter, field string }
 
-// knownShards remembers shards of fields with limits, by their names. Whoever plans a commit takes out the shards
-// that it touches, so that others take other ones, and puts them back as the commit has left them.
+// knownShards remembers shards of fields with limits, by their names. A commit's plan takes out the shards that the commit
+// changes, so that other plans use others. If the commit is applied, it puts them back as it has left them.
 type knownShards struct {
 	mu     sync.Mutex
-	places *lru.Cache[place, *holdings]
+	places *lru.Cache[place, *knownPlace]
 }
 
-// holdings are what a client knows of shards of a field.
-type holdings struct {
+// knownPlace is what a client knows of the shards of a place.
+type knownPlace struct {
 	shards map[string]seats.Shard // :: name → as it was last
 	all    int                    // how many there were when all of them were read last; 0 if they never were
 }
@@ -240,7 +240,7 @@ func (k *knownShards) put(where place, shards ...seats.Shard) {
 	defer k.mu.Unlock()
 	known, ok := k.places.Get(where)
 	if !ok {
-		known = &holdings{shards: map[string]seats.Shard{}}
+		known = &knownPlace{shards: map[string]seats.Shard{}}
 		k.places.Add(where, known)
 	}
 	for _, shard := range shards {
@@ -252,7 +252,7 @@ func (k *knownShards) put(where place, shards ...seats.Shard) {
 
 // readAll remembers all shards of a place, and nothing else of it.
 func (k *knownShards) readAll(where place, shards []seats.Shard) {
-	known := &holdings{shards: map[string]seats.Shard{}, all: len(shards)}
+	known := &knownPlace{shards: map[string]seats.Shard{}, all: len(shards)}
 	for _, shard := range shards {
 		known.shards[shard.Name] = shard
 	}
@@ -262,7 +262,7 @@ func (k *knownShards) readAll(where place, shards []seats.Shard) {
 func (k *knownShards) forget(where place) { k.places.Remove(where) }
 
 // left is how much is left by what is known of all shards of a place. It reports false if not all are known, as while a
-// commit takes of one.
+// commit changes one.
 func (k *knownShards) left(where place) (left int64, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

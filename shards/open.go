@@ -36,7 +36,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		turns: turns{last: map[string]chan struct{}{}},
 		log:   cfg.Logger,
 
-		holdings: &knownShards{places: newLRU[place, *holdings](limitedPlaces)},
+		limitedShards: &knownShards{places: newLRU[place, *knownPlace](limitedPlaces)},
 	}
 	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
 		if err := c.mayHave(n); err != nil && len(db.Layout.Fields) > 0 {

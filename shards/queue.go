@@ -47,7 +47,7 @@ type queue struct {
 	due      *time.Timer      // ends their wait; nil while none waits
 	troubled lately           // counters that go alone: others' increments don't wait for them
 	short    []*line          // those that would send their own, and for which the budget has no writes
-	held     *time.Timer      // ends the wait for writes; nil while there are some
+	noWrites *time.Timer      // ends the wait for writes; nil while there are some
 	waiting  int              // requests that stand in line, or may be tried for a while
 	commits  int              // in flight, those of lines that send their own left out
 
@@ -181,9 +181,8 @@ const (
 	sends              // a batch of its own
 )
 
-// turnOf is what a line may do now. It waits for its batch in flight, unless it is long, or requests
-// share no commits at all. While it rests, it waits for company, unless it has a full batch, or its
-// first request goes alone.
+// turnOf is what a line may do now. A line with a batch in flight waits for its end, unless the line is long, or requests
+// share no commits at all. A line that rests waits for company, unless it fills a batch, or its first request goes alone.
 func (q *queue) turnOf(l *line) turn {
 	unshared := q.bounds.batch == 1
 	long := len(l.requests) >= groupcommit.ManyWaiting
@@ -209,7 +208,7 @@ func (q *queue) consider(l *line) {
 	next := q.turnOf(l)
 	for ; next == sends; next = q.turnOf(l) {
 		f, alone := q.newFlight(), q.isAlone(l)
-		if !q.take(f, l) {
+		if !q.fill(f, l) {
 			if !l.short {
 				l.short = true
 				q.short = append(q.short, l)
@@ -231,8 +230,8 @@ func (q *queue) consider(l *line) {
 	}
 }
 
-// rest has a line wait for company for an interval after its batch has begun: a quiet counter is
-// written at once, and a busy one once an interval. It is longer while the budget has fewer writes than it began with.
+// rest makes a line wait for company for an interval after its batch has begun: a quiet counter is written at once, and a
+// busy one once an interval. The interval is longer while the budget has fewer writes than it began with.
 func (q *queue) rest(l *line) {
 	interval := q.bounds.interval
 	if !q.bounds.budget.Has(ceiling.Writes, ceiling.Begins) {
@@ -251,10 +250,10 @@ func (q *queue) rest(l *line) {
 	})
 }
 
-// schedule begins batches of ready lines while few commits are in flight; up to as many as may be if
-// due says that they have waited long enough. Those that are left are due in a while.
+// schedule begins batches of ready lines while few commits are in flight. If due says that the lines have waited long
+// enough, more may be. A timer calls it again for lines that are left.
 func (q *queue) schedule(due bool) {
-	for len(q.ready) > 0 && q.held == nil && (q.commits < groupcommit.FewCommits || due && q.commits < groupcommit.MaxCommits) {
+	for len(q.ready) > 0 && q.noWrites == nil && (q.commits < groupcommit.FewCommits || due && q.commits < groupcommit.MaxCommits) {
 		if f := q.gather(); len(f.requests) > 0 {
 			q.commits++
 			f.counted, due = true, false
@@ -265,7 +264,7 @@ func (q *queue) schedule(due bool) {
 	case len(q.ready) == 0 && q.due != nil:
 		q.due.Stop()
 		q.due = nil
-	case len(q.ready) > 0 && q.due == nil && q.held == nil:
+	case len(q.ready) > 0 && q.due == nil && q.noWrites == nil:
 		q.due = time.AfterFunc(groupcommit.SharedWait, q.waited)
 	}
 }
@@ -283,7 +282,7 @@ func (q *queue) gather() *flight {
 	f := q.newFlight()
 	for len(q.ready) > 0 && !f.full() {
 		l := q.ready[0]
-		if len(l.requests) > 0 && !q.take(f, l) {
+		if len(l.requests) > 0 && !q.fill(f, l) {
 			break // nothing of it fits
 		}
 		q.ready, l.ready = q.ready[1:], false
@@ -292,13 +291,13 @@ func (q *queue) gather() *flight {
 	return f
 }
 
-// take moves requests from a line into a batch, and reports whether any fits, and there are writes for it.
-func (q *queue) take(f *flight, l *line) bool {
+// fill moves requests from a line into a batch, and reports whether any fits, and there are writes for it.
+func (q *queue) fill(f *flight, l *line) bool {
 	before := len(l.requests)
 	if some := q.affords(f, l); some < before {
-		l.requests = append(f.take(l.requests[:some:some]), l.requests[some:]...)
+		l.requests = append(f.fill(l.requests[:some:some]), l.requests[some:]...)
 	} else {
-		l.requests = f.take(l.requests)
+		l.requests = f.fill(l.requests)
 	}
 	taken := before - len(l.requests)
 	q.waiting -= taken
@@ -317,7 +316,7 @@ func (q *queue) affords(f *flight, l *line) (some int) {
 	if !q.bounds.budget.Bounds(ceiling.Writes) || q.open.Err() != nil {
 		return len(l.requests)
 	}
-	if q.held != nil {
+	if q.noWrites != nil {
 		return 0
 	}
 	left, cost, shared := q.bounds.budget.Left(ceiling.Writes), 0, 0
@@ -337,7 +336,7 @@ func (q *queue) affords(f *flight, l *line) (some int) {
 	}
 	if wait := q.bounds.budget.Take(ceiling.Writes, float64(cost)); wait > 0 {
 		q.bounds.budget.Held()
-		q.held = time.AfterFunc(min(max(wait, looksAgainMin), looksAgainMax), q.resume)
+		q.noWrites = time.AfterFunc(min(max(wait, looksAgainMin), looksAgainMax), q.resume)
 		return 0
 	}
 	f.promised += cost - shared
@@ -352,9 +351,9 @@ func (q *queue) resume() {
 }
 
 func (q *queue) goOn() {
-	if q.held != nil {
-		q.held.Stop()
-		q.held = nil
+	if q.noWrites != nil {
+		q.noWrites.Stop()
+		q.noWrites = nil
 	}
 	lines := slices.Clone(q.ready)
 	lines = append(lines, q.short...)
@@ -373,8 +372,8 @@ func (q *queue) goOn() {
 	q.schedule(false)
 }
 
-// refuse gives requests of lines up that have waited for writes since before a time. Those that have left a batch go on
-// until that would have ended.
+// refuse answers [ErrBusy] to requests of lines that have waited for writes since before a time. Requests that have left a
+// batch stay until that batch would have ended.
 func (q *queue) refuse(lines []*line, before time.Time) {
 	for _, l := range lines {
 		l.requests = slices.DeleteFunc(l.requests, func(r *request) bool {
@@ -388,7 +387,7 @@ func (q *queue) refuse(lines []*line, before time.Time) {
 	}
 }
 
-// worth is how many requests of a line a written document counts, about.
+// worth is about how many requests of a line each written document counts.
 func (l *line) worth() float64 {
 	if len(l.requests) == 0 {
 		return 0
@@ -400,7 +399,7 @@ func (l *line) worth() float64 {
 	return float64(len(l.requests)) / float64(documents)
 }
 
-// begin starts a batch, on a goroutine that has nothing to do or another one.
+// begin starts a batch, on an idle goroutine if there is one, or on a new one.
 func (q *queue) begin(f *flight) {
 	select {
 	case q.work <- f:

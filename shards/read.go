@@ -73,7 +73,7 @@ func (c Counter) Left(field string) (left int64, ok bool) {
 		return 0, false
 	}
 	of, _ := c.client.db.Layout.Field(field)
-	return c.client.holdings.left(place{c.id, of.Shard})
+	return c.client.limitedShards.left(place{c.id, of.Shard})
 }
 
 // Unknown is of how many of the counters this client has no memory, however old.
@@ -189,7 +189,7 @@ func (c Counter) shared(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	return share(ctx, &c.client.exact, c.id, func(ctx context.Context) (Snapshot, error) {
-		over, err := c.client.turns.take(ctx, c.client.db.Layout.Counter(c.id))
+		over, err := c.client.turns.wait(ctx, c.client.db.Layout.Counter(c.id))
 		if err != nil {
 			return Snapshot{}, err
 		}

@@ -178,16 +178,16 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 	if err != nil {
 		return h, c.client.uncertain(err)
 	}
-	c.client.holdings.put(place{c.id, field.Shard}, done.Shards...)
+	c.client.limitedShards.put(place{c.id, field.Shard}, done.Shards...)
 	if h = holdOf(key, done.Record, done.At); done.Refused {
 		return h, full
 	}
 	return h, nil
 }
 
-// more says from which shards a settle takes more of a field with a limit than was held. There are none if there is no
-// room, which full says, or if holds have ended since that was seen. The hold that is settled is not among them, by its
-// record's resource name: what it has is no room for more of itself, and a refusal changes nothing.
+// more says from which shards a settle takes more of a field with a limit than was held. It returns no shards if there is
+// no room, which full says, or if holds have ended since it saw that. It never ends the hold that is settled, by its
+// record's resource name: what that has is no room for more of itself, and a refusal changes nothing.
 func (c Counter) more(ctx context.Context, field layout.Field, record string, more int64, look bool) (takes []hold.Taking, ended bool, full, err error) {
 	at := place{c.id, field.Shard}
 	take, err := newRequest(c.client.db.Layout, []Increment{{Counter: c.id, Field: field.Name, By: more}}, Key{})
@@ -196,7 +196,7 @@ func (c Counter) more(ctx context.Context, field layout.Field, record string, mo
 	}
 	p, known := limitedPlan{}, false
 	if !look {
-		p, known = c.client.holdings.fromKnown([]place{at}, []*request{take})
+		p, known = c.client.limitedShards.fromKnown([]place{at}, []*request{take})
 	}
 	if !known {
 		switch p, err = c.client.look(ctx, []place{at}, []*request{take}); {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// turns has those who want the same take turns, in the order in which they came. Of a member's
-// operations side by side, the later one might be carried out first.
+// turns lets calls that want the same thing take turns, in the order in which they came. Otherwise a member's later call
+// might be carried out before an earlier one.
 type turns struct {
 	mu   sync.Mutex
 	last map[string]chan struct{} // :: what is wanted → closed when the last of those turns is over
 }
 
-// take waits for a turn, or until ctx ends. Whoever has it calls over in the end.
-func (t *turns) take(ctx context.Context, what string) (over func(), err error) {
+// wait waits for a turn, or until ctx ends. The caller calls over when its turn ends.
+func (t *turns) wait(ctx context.Context, what string) (over func(), err error) {
 	mine := make(chan struct{})
 	t.mu.Lock()
 	before, waits := t.last[what]
@@ -41,8 +41,7 @@ func (t *turns) take(ctx context.Context, what string) (over func(), err error) 
 	}
 }
 
-// patience is how long calls wait whose contexts have no deadline: see Config.Wait. 0 is until they
-// have their outcomes.
+// patience is how long calls wait if their contexts have no deadline: see Config.Wait. With 0 they wait for their outcomes.
 type patience struct {
 	lasts time.Duration
 

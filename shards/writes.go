@@ -57,8 +57,8 @@ func (c *Client) writes(f *batch, sums sums) []*firestorepb.Write {
 	return writes
 }
 
-// documents are the writes of markers and members, before n of shards. shard is the id of the one that a
-// request is counted on.
+// documents are the writes of markers and members; n writes of shards will follow. shard returns the id of the shard that
+// a request is counted on.
 func (c *Client) documents(f *batch, n int, shard func(*request) string) []*firestorepb.Write {
 	markers := f.markers()
 	writes := make([]*firestorepb.Write, 0, len(markers)+n)
@@ -86,8 +86,8 @@ func (c *Client) pickedShard(f *batch, counter string) string {
 	return c.db.Layout.Shard(counter, layout.ShardID(f.picked[counter]))
 }
 
-// marks is the write that makes a marker, or takes the place of one that was made alone. TTL must not take
-// it while a commit is in doubt, so it expires by the later of two clocks.
+// marks is the write that makes a marker, or replaces one that was made alone. TTL must not delete it while a commit is in
+// doubt, so it expires by the later of two clocks.
 func (c *Client) marks(id string, m marker) *firestorepb.Write {
 	ttl := c.cfg.KeyTTL
 	if m.asked == "" || ttl < batchMarkerTTL {

@@ -1,14 +1,14 @@
 // Package hold says how a seat is held until a time, and how that ends. docs/spec/limits.tla specifies it.
 //
-// A seat is a membership, which counts 1. One that is held names the time until which it is. Confirming
-// takes that time away. Ending a hold deletes the membership, and takes the 1 off in the same commit.
-// Both are on condition of the membership's own update time, so whichever comes first wins. That the time
-// is over is decided by Firestore's clock, as its answers tell it.
+// A seat is a membership, which counts 1. The membership of a held seat says until when it is held. Confirming takes that
+// time away. Ending a hold deletes the membership, and takes the 1 off in the same commit. Both are on condition of the
+// membership's update time, so whichever comes first wins. Firestore's clock, as its answers tell it, decides whether the
+// time is over.
 //
-// The commits that hold, confirm and end also write an entry beside the memberships. While the seat is
-// held, the entry names its time: one query finds the holds of all counters that are over. Afterwards it
-// stays, without a time, in the way of an earlier commit that would hold the seat again. TTL takes it once
-// none can arrive any more.
+// The commits that hold, confirm and end also write an entry. The entries of all counters are in one collection. While the
+// seat is held, its entry has the time, too, so one query finds all holds that are over. Afterwards the entry stays without
+// a time, so that an earlier commit which arrives late can't hold the seat again. TTL deletes the entry once none can
+// arrive any more.
 //
 // A hold of an amount is a record: see [Record]. It lies among the entries, and the same query finds it.
 package hold
@@ -89,18 +89,17 @@ const (
 	End                   // delete its membership, and decide again
 )
 
-// Holds has whoever asks for a seat until a time do that.
+// Holds is what somebody does who asks for a seat until a time.
 func (s State) Holds() Action {
 	return map[State]Action{Free: Take, Over: End}[s]
 }
 
-// Keeps has whoever asks for a seat for good do that.
+// Keeps is what somebody does who asks for a seat for good.
 func (s State) Keeps() Action {
 	return map[State]Action{Free: Take, Held: Confirm, Over: End}[s]
 }
 
-// Confirms has whoever confirms a hold do that. One who does nothing is told that the seat is its own, or
-// that it is gone.
+// Confirms is what somebody does who confirms a hold. Nothing is to be done if the seat is kept already, or gone.
 func (s State) Confirms() Action {
 	return map[State]Action{Held: Confirm, Over: End}[s]
 }
@@ -154,7 +153,7 @@ func (h Holds) Confirm(ctx context.Context, s Seat) (kept bool, err error) {
 	return kept, err
 }
 
-// leave is the write that has an entry only be in the way, until TTL takes it.
+// leave is the write that takes an entry's time away: from then on it only stops late commits, until TTL deletes it.
 func (h Holds) leave(membership string) *firestorepb.Write {
 	w := store.Create(h.db.Layout.Hold(membership), map[string]*firestorepb.Value{layout.ExpireAt: store.Time(h.db.Later().Add(keptFor))})
 	w.CurrentDocument = nil
@@ -230,8 +229,8 @@ func (h Holds) Earlier(ctx context.Context, from book.Reader, counter, field str
 	return writes, err
 }
 
-// End ends the holds of a field that are over. It reports false if there are some, and it can end none of them:
-// where there are none, others may have been faster. Errors are those of [store.DB.CommitIf].
+// End ends the holds of a field that are over, and reports whether none of them is in the way any more, whoever ended
+// them. It reports false if there are some, and it could end none. Errors are those of [store.DB.CommitIf].
 func (h Holds) End(ctx context.Context, counter string, field layout.Field) (ended bool, err error) {
 	n, err := h.endRecords(ctx, counter, field.Shard)
 	if err != nil {
@@ -338,8 +337,8 @@ func (h Holds) over(ctx context.Context, collection string, most int) ([]*firest
 	return slices.DeleteFunc(docs, func(doc *firestorepb.Document) bool { return Of(doc, now) != Over }), nil
 }
 
-// ending are the writes that end holds of a field, as many of them as the shards hold members, and how
-// many that is. Each is on condition of the membership, so none ends twice.
+// ending are the writes that end holds of a field, and how many these are: no more than the shards hold members. Each
+// write is on condition of the membership, so no hold ends twice.
 func (h Holds) ending(ctx context.Context, counter string, field layout.Field, over []*firestorepb.Document) (n int, writes []*firestorepb.Write, err error) {
 	q := store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true}
 	if field.Limit != nil {
@@ -447,10 +446,10 @@ func (h Holds) EndAll(ctx context.Context) error {
 	}
 }
 
-// clear is for entries that are over, and that nothing has ended. Of some, nobody holds the seat: the member left, or
-// the counter was deleted. The others are put off, or they would be in the way of those that come after them; so is
-// what something else wrote, whose membership may be no document at all. Failing are fields whose holds may end at the
-// next look. It returns how many are out of the way.
+// clear handles entries that are over, and whose holds [Holds.End] didn't end. If nobody holds the seat any more, because
+// the member left or the counter was deleted, clear takes the entry's time away. It puts the others off, because otherwise
+// they would hide those that come after them; so it does with what something else wrote, whose membership may be no
+// document at all. Failing are fields whose holds may end at the next look. It returns how many entries are handled.
 func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time, failing map[Seat]bool) (cleared int, err error) {
 	var names []string // of the memberships of our own entries
 	for _, entry := range entries {

@@ -104,9 +104,9 @@ func (f Finish) more(r Record) int64 {
 	return max(0, *f.Used-r.Amount)
 }
 
-// takes asks from where more is taken until that is known, or there is no room for it, or the hold was finished. What was
-// sent before it was seen that there is no room, and has not landed, never will: it wants shards that had room. So the
-// record, read after that, says what is true.
+// takes asks [Finish.More] until it says from which shards more is taken, there is no room for it, or somebody has finished
+// the hold. A commit that was sent before there was no room, and hasn't landed, never will, because its shards have
+// changed. So the record, read after that, has the last word.
 func (h Holds) takes(ctx context.Context, f Finish, more int64, look bool, done *Finished) ([]Taking, error) {
 	for {
 		takes, ended, err := f.More(ctx, more, look)
@@ -124,8 +124,8 @@ func (h Holds) takes(ctx context.Context, f Finish, more int64, look bool, done 
 	}
 }
 
-// finish are the writes that finish a hold, none if it is finished, and has its record be as they leave it. Look says
-// that a commit of such writes failed, most likely because a shard is gone.
+// finish are the writes that finish a hold; none if it is finished already. It changes r to what they leave. Look says that
+// a commit of such writes failed, most likely because a shard is gone.
 func (h Holds) finish(ctx context.Context, f Finish, r *Record, takes []Taking, look bool) (writes []*firestorepb.Write, err error) {
 	switch {
 	case r.Progress == Unknown:
@@ -156,10 +156,10 @@ func (h Holds) finish(ctx context.Context, f Finish, r *Record, takes []Taking, 
 	return append(writes, back...), err
 }
 
-// Record is of a hold of an amount. The commit that takes the amount makes it, and says there in which shards it is.
-// Whoever settles or ends the hold changes the record, on condition of its version, and takes the amount off those
-// shards in the same commit. That only makes room, so it reads no shard and is on no condition of one. The record
-// stays for as long as somebody may ask again, or an earlier commit may arrive.
+// Record says what a hold of an amount has. The commit that takes the amount makes the record, which names the shards that
+// count the amount. Whoever settles or ends the hold changes the record, on condition of its version, and takes the amount
+// off those shards in the same commit. That only makes room, so it reads no shard, and its only condition is that they
+// exist. The record stays for as long as somebody may ask again, or an earlier commit may arrive.
 type Record struct {
 	Counter string
 	Field   string           // its name in the shards
@@ -259,8 +259,8 @@ func (r Record) Make(names layout.Layout, further map[string]*firestorepb.Value)
 	return store.CreateOver(r.Name, r.Version, fields, store.ServerTime(recordAt))
 }
 
-// Settle is the write that has the record be settled, and End the one that has it be ended. Both are on condition of
-// its version, so that a hold ends once. The record expires by the later of two clocks: see [store.DB.Later].
+// Settle is the write that marks the record as settled, and End the one that marks it as ended. Both are on condition of
+// its version, so a hold ends once. The record expires by the later of two clocks: see [store.DB.Later].
 func (r Record) Settle(used int64, now time.Time) *firestorepb.Write {
 	return r.finish(now, Settled, map[string]*firestorepb.Value{recordUsed: store.Int(used)})
 }
@@ -274,8 +274,8 @@ func (r Record) finish(now time.Time, state Progress, fields map[string]*firesto
 	return store.Update(r.Name, store.UpdatedAtTime(r.Version), more, []string{Until, recordDue})
 }
 
-// Refuse is the write that has nothing ever be held under the name of the record, of which nothing was held so far:
-// *hold ended* is answered after it. A commit that was to hold it, and is on its way, fails.
+// Refuse is the write that makes an ended record where there is none. Then nothing is ever held under its name: a commit
+// that is on its way to hold it fails. Callers are told *hold ended* only after it.
 func (r Record) Refuse(now time.Time) *firestorepb.Write {
 	return store.CreateOver(r.Name, r.Version, map[string]*firestorepb.Value{
 		entryCounter: store.String(r.Counter), entryField: store.String(r.Field), recordAmount: store.Int(0), recordID: store.String(r.ID),
@@ -286,7 +286,7 @@ func (r Record) Refuse(now time.Time) *firestorepb.Write {
 // Freed is what comes off shards, by their resource names: what is added to each.
 type Freed map[string]escrow.Held
 
-// Free has a hold's amount come off its shards, but for what was used of it.
+// Free takes a hold's amount off its shards, except for what was used of it.
 func (f Freed) Free(names layout.Layout, r Record, used int64) {
 	back := max(0, r.Amount-used)
 	for _, id := range slices.Sorted(maps.Keys(r.Parts)) {
@@ -304,7 +304,7 @@ func (f Freed) Free(names layout.Layout, r Record, used int64) {
 	}
 }
 
-// More has a settle take more than was held, of a field without a limit.
+// More adds to a shard what a settle takes beyond the hold, in a field without a limit.
 func (f Freed) More(names layout.Layout, r Record, more int64) {
 	shard := names.Shard(r.Counter, slices.Sorted(maps.Keys(r.Parts))[0])
 	f[shard] = f[shard].Plus(escrow.Held{Count: more})

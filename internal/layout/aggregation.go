@@ -155,7 +155,7 @@ func single(value any) string {
 // asDouble follows a sum that is a double.
 const asDouble = " as double"
 
-// Key says what a field is, beside the number that a document shows of it. It is a hash of the field's definition,
+// Key says what a field is, besides the number that a document shows of it. It is a hash of the field's definition,
 // because other revisions may define the same field in another way.
 func (f Field) Key() string {
 	if f.Limit != nil { // whatever number is declared

@@ -8,7 +8,7 @@ import (
 
 // This file is about documents that queries count: their collections, and the counters they concern.
 
-// Collections are those beside the shards whose documents change a count, each once: those that queries count, as
+// Collections are those, besides the shards, whose documents change a count, each once: those that queries count, as
 // [Aggregation.Source] writes them, and the extension's shards.
 func (l Layout) Collections() []string {
 	all := distinct(l.Counted, (*Aggregation).Source)

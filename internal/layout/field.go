@@ -255,14 +255,14 @@ func (f Field) CountedIn(id string) bool {
 	return !limited
 }
 
-// ShareOf is the field of a shard that says how much of another one's limit the shard may count. No
-// counted field is called so.
+// ShareOf is the field of a shard that says how much of a field's limit the shard may count. No counted field can have
+// that name.
 func ShareOf(field string) string { return "share(" + field + ")" }
 
-// MembersIn is the field of a shard that says how much of another one, which has a limit, members took.
+// MembersIn is the field of a shard that says how much of a field with a limit members took there.
 func MembersIn(field string) string { return "members(" + field + ")" }
 
-// HeldIn is the field of a shard that says how much of another one, which has a limit, open holds of amounts have.
+// HeldIn is the field of a shard that says how much of a field with a limit open holds of amounts have there.
 func HeldIn(field string) string { return "held(" + field + ")" }
 
 // limitOf is the field that shows a field's limit: the sum of its shards' shares.

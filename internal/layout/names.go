@@ -224,8 +224,7 @@ func (l Layout) ExtensionShardsOf(id string) string { return l.Counter(id) + "/"
 // ExtensionShard is the resource name of a shard of the extension's.
 func (l Layout) ExtensionShard(id, shard string) string { return l.ExtensionShardsOf(id) + "/" + shard }
 
-// BaseOf is the resource name of the document beside a counter that has what its totals hold beyond their
-// sources.
+// BaseOf is the resource name of a counter's base, which has what its totals hold beyond their sources.
 func (l Layout) BaseOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Base }
 
 // ListOf is the resource name of the document that is there while the list in a field of a counter's document is
@@ -297,8 +296,7 @@ func (l Layout) Hold(membership string) string { return l.Holds() + "/" + hash(m
 // Record is the resource name of the record of a hold of an amount, by the hash of what it is called.
 func (l Layout) Record(hash string) string { return l.Holds() + "/" + hash }
 
-// HoldsOf is what the texts begin with by which open holds of amounts of a field are found. It is the field's name in
-// the shards.
+// HoldsOf is how the field [Due] begins in the records of a field's open holds. The field's name is that in the shards.
 func (l Layout) HoldsOf(counter, field string) string {
 	return hash(counter + "\x00" + field)[:32] + " "
 }
@@ -354,8 +352,8 @@ func (l Layout) parseShard(name, shards string) (counter, shard string, ok bool)
 	return counter, path[at+1:], ok
 }
 
-// AllowedShards says what the id of the shards' collection must be instead, beside these fields; "" if
-// it is allowed.
+// AllowedShards says what the id of the shards' collection must be instead, where FIELDS has these fields; "" if it is
+// allowed.
 func AllowedShards(id string, fields Fields) string {
 	if ValidateID(id) != nil || id == ExtensionShards || strings.HasPrefix(id, ownPrefix) || strings.ContainsAny(id, "{}*") {
 		// triggers' patterns have them

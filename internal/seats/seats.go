@@ -1,7 +1,7 @@
 // Package seats says what the shards of a field with a limit hold, and what is written to them.
 //
-// Such a field has shards of its own, beside those of the counter: each has a count, a share, and what of the count is
-// members', and open holds'. The shares add up to the limit, and no count exceeds its share: see package escrow. Nothing else says what
+// Such a field has shards of its own, in the same collection as the counter's others. Each has a count and a share, and
+// says how much of the count members have, and how much open holds. The shares add up to the limit, and no count exceeds its share: see package escrow. Nothing else says what
 // the limit is.
 package seats
 

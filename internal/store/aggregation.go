@@ -24,8 +24,8 @@ func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.
 	return db.SumFrom(ctx, collection, field, Double(math.Inf(-1)), at)
 }
 
-// SumFrom is [DB.SumNumbers] of the documents whose number is at least that. What the index had at lesser numbers, and
-// is no more, isn't read.
+// SumFrom is [DB.SumNumbers] of the documents whose number is at least least. It doesn't scan over dead index entries at
+// lesser numbers.
 func (db *DB) SumFrom(ctx context.Context, collection, field string, least *firestorepb.Value, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
 	path := layout.FieldPath(field)
 	from := where(path, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, least) // values of one type only

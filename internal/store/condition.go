@@ -113,7 +113,7 @@ type Patience struct {
 	Smaller func(writes []*firestorepb.Write) []*firestorepb.Write
 
 	// locks says that the plan reads within a transaction. Once it has read, no earlier commit can
-	// arrive. So its errors are final, and so are failed conditions. But its reads may meet contention.
+	// arrive, so its errors and failed conditions are final. But its reads may meet contention.
 	locks bool
 }
 
@@ -202,7 +202,7 @@ const (
 func (s *attempts) failed(a attempt) (next verdict, err error) {
 	kind, theirs := KindOf(a.err), FromFirestore(a.err)
 	switch {
-	case a.sent: // what is below
+	case a.sent: // see the next switch
 	case !theirs && s.doubt != nil && (!s.locks || errors.Is(a.err, ErrClosed)):
 		return end, fmt.Errorf("%w: %w", ErrDoubt, a.err) // the commit may yet come
 	case !theirs, s.doubt == nil && !s.locks:

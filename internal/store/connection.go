@@ -121,7 +121,7 @@ func (c *connection) refuses() bool {
 	return c.emulator && time.Since(c.refused) >= starting
 }
 
-// twice is call for what may be done twice. If the first attempt gets no answer in time, it makes a second one over
+// twice makes a call that may be made twice. If the first attempt gets no answer in time, it makes a second one over
 // another connection.
 func (c *connection) twice(ctx context.Context, do func(context.Context, *apiv1.Client) error) error {
 	ctx, cancel := withDeadline(ctx)
@@ -207,8 +207,8 @@ func IsDeadline(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
 
-// explained returns why there was no connection, or the error of a context that has ended, because callers look for
-// these.
+// explained replaces an error by the reason why there was no connection, or by that of the context if it has ended: callers
+// look for these.
 func (c *connection) explained(ctx context.Context, err error) error {
 	if cause := dialing(err); cause != "" {
 		return &Unreachable{cause, err, strings.HasPrefix(cause, refusal) && c.refuses()}

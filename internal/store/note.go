@@ -10,9 +10,9 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// Note says that a counter must be reconciled: because of the counter itself, some of its events
-// couldn't be counted, and were acknowledged. The note lies apart from the counter, whose documents may
-// be the cause, until a reconcile has covered everybody who relies on it.
+// Note says that a counter must be reconciled. Something about the counter kept its events from being counted, and they
+// were acknowledged all the same. The note isn't among the counter's documents, which may be the cause. It stays until a
+// reconcile has covered all who rely on it.
 //
 // Whoever acknowledges an event for a note has read it after the event came, and found that it hasn't
 // begun. Whoever reconciles first marks it as begun, and afterwards deletes it only if it hasn't
