@@ -3,6 +3,7 @@ package rollup_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -273,6 +274,33 @@ func TestWhatTheExtensionKeeps(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A field whose total can't be shown stays in the extension's shards, and keeps no other one there.
+func TestOneFieldIsKept(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		s := w.succeeds()
+		s.must(s.page.Collection("shards").Doc("0").Set(s.ctx, map[string]any{"likes": math.Inf(1)}))
+		s.click("web", map[string]any{"visits": 2, "likes": 1})
+		_, err := s.client.Apply(s.ctx, "hello", []rollup.Change{s.change("web")})
+		s.must(nil, err)
+		s.shows(1002, 7)
+		s.click("android", map[string]any{"visits": 3.0, "likes": 1.0})
+		report, err := s.client.Reconcile(s.ctx, "hello", rollup.ReconcileOptions{})
+		if s.must(nil, err); !strings.Contains(report.Problem, "likes") {
+			t.Errorf("the problem is %q, want one of likes", report.Problem)
+		}
+		s.shows(1005, 7)
+		if web, android := s.sees("web", "likes"), s.sees("android", "likes"); web != 8 || android != 8 {
+			t.Errorf("clients see %d and %d likes, want 8", web, android)
+		}
+
+		s.must(s.page.Collection("shards").Doc("0").Set(s.ctx, map[string]any{"likes": 0}))
+		_, err = s.client.Reconcile(s.ctx, "hello", rollup.ReconcileOptions{})
+		s.must(nil, err)
+		s.shows(1005, 9)
+	})
 }
 
 // An event is done only once its shard is taken over: not if the commit that was to do that has failed, nor if the event

@@ -33,13 +33,21 @@ type Moved struct {
 	Writes   []*firestorepb.Write // of the shards
 	Idle     []*firestorepb.Write // that delete other shards, which are idle
 	Problems []string             // why something is left in them
+
+	names  layout.Layout
+	shards book.Shards // that were read
+	kept   []string    // names of fields that are left in them, because their totals can't be shown
 }
 
 // Take is the commit that takes over what shards of the extension's hold, which were read after the book: whole numbers
 // of the fields that the document shows as sums of shards. A client may be adding to a shard at the same moment: that
 // stays there. So does the fraction of a number, until it is whole with others.
 func Take(names layout.Layout, b *book.Book, shards book.Shards) Moved {
-	t := Moved{Read: b, Book: b, Amounts: map[string]int64{}}
+	return take(names, b, shards, nil)
+}
+
+func take(names layout.Layout, b *book.Book, shards book.Shards, kept []string) Moved {
+	t := Moved{Read: b, Book: b, Amounts: map[string]int64{}, names: names, shards: shards, kept: kept}
 	var fields layout.Fields
 	for _, field := range names.Limited() {
 		if slices.ContainsFunc(shards, func(shard *firestorepb.Document) bool { return Holds(layout.Fields{field}, shard) }) {
@@ -47,7 +55,7 @@ func Take(names layout.Layout, b *book.Book, shards book.Shards) Moved {
 		}
 	}
 	for _, field := range names.Plain() {
-		if b.MayShow(field) {
+		if b.MayShow(field) && !slices.Contains(kept, field.Name) {
 			fields = append(fields, field)
 		}
 	}
@@ -77,23 +85,25 @@ func Take(names layout.Layout, b *book.Book, shards book.Shards) Moved {
 	return t
 }
 
-// Show is the commit that shows answers, and takes over what is moved: all of it, or none if the total of one of its
-// fields can't be shown. If one of their answers is early, the commit isn't to be sent. See [book.Book.Show].
+// Show is the commit that shows answers, and takes over what is moved, but for fields whose totals can't be shown: those
+// stay in the shards. If one of their answers is early, the commit isn't to be sent. See [book.Book.Show].
 func (t *Moved) Show(answers map[string]book.Answer, next time.Time) book.Shown {
 	s := t.Book.Show(answers, next)
+	kept := slices.Clone(t.kept)
 	for name := range t.Amounts {
 		if slices.Contains(s.Early, name) {
 			return s
 		}
-	}
-	for name := range t.Amounts {
 		if !slices.ContainsFunc(s.Changes, func(c book.Change) bool { return c.Field.Name == name }) {
-			problems := s.Problems
-			*t = Moved{Read: t.Read, Book: t.Read, Problems: t.Problems}
-			s = t.Book.Show(answers, next)
-			s.Problems = problems
-			return s
+			kept = append(kept, name)
 		}
+	}
+	if len(kept) > len(t.kept) {
+		problems, before := s.Problems, t.Problems
+		*t = take(t.names, t.Read, t.shards, kept)
+		s, t.Problems = t.Show(answers, next), before
+		s.Problems = problems
+		return s
 	}
 	s.Beside = t.Writes
 	return s

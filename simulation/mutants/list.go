@@ -274,6 +274,10 @@ var mutants = []mutant{
 		"if !slices.ContainsFunc(s.Changes, func(c book.Change) bool { return c.Field.Name == name }) {", "if _ = name; false {", testIn("rollup", "TestWhatTheExtensionKeeps"),
 	},
 	{
+		"a field that no total shows keeps the others from being taken over", "internal/extension",
+		"if b.MayShow(field) && !slices.Contains(kept, field.Name) {", "if b.MayShow(field) && len(kept) == 0 {", testIn("rollup", "TestOneFieldIsKept"),
+	},
+	{
 		"a take-over's own writes are news", "rollup",
 		"&& !extension.Holds(names.Fields, after) {", "&& false && !extension.Holds(names.Fields, after) {", test("TestTakenShardsAreNoNews"),
 	},
