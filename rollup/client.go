@@ -103,7 +103,7 @@ var (
 
 // Messages of the log that metrics and alerts filter on. Each comes with the counter.
 const (
-	// a refresh; with events, delta, reads, duration_ms, lag_ms, other_flushes
+	// a refresh; with events, delta, reads, duration_ms, lag_ms
 	LogRollup     = "roll-up"
 	LogContention = "contention" // a refresh failed because too many write the counter's document
 	// a document showed another total than was written last, and was set; with drift, by how much

@@ -14,7 +14,6 @@ type Applied struct {
 	Yielded   bool // the rest was left to another instance
 	Delta     int64
 	Reads     int
-	Others    int
 	Changes   []book.Change
 	Unknown   []string // fields that count documents, which are asked beside it
 }
@@ -37,7 +36,7 @@ func (c *Client) refreshFor(ctx context.Context, counter string, changes []Chang
 		f.makes = f.makes || !change.Gone
 	}
 	r, err := c.refresh(ctx, f)
-	a = Applied{Committed: r.wrote, Yielded: r.outcome == yielded, Reads: r.reads, Others: r.others, Changes: r.changes, Unknown: r.unknown.Names()}
+	a = Applied{Committed: r.wrote, Yielded: r.outcome == yielded, Reads: r.reads, Changes: r.changes, Unknown: r.unknown.Names()}
 	for _, change := range r.changes {
 		if change.Field.Name == "total" {
 			a.Delta = change.Delta

@@ -40,10 +40,6 @@ type pacer[W any] struct {
 // allEvery is how often all fields of a counter are asked for while some change: the events of the others may be lost.
 const allEvery = time.Minute
 
-// mostLeft is how often in a row a counter's refresh is left to another instance: one of another revision may never show
-// the fields that events here wait for.
-const mostLeft = 10
-
 // busyRefreshes in flight make an instance busy: it spends no bucket at once any more, or 1,000 counters that begin
 // together would be refreshed 5,000 times. At 10 to 40 ms each, 8 are about what a core makes.
 const busyRefreshes = 8
@@ -72,8 +68,6 @@ type backlog[W any] struct {
 	answers, flying map[string]book.Answer // of recounts, by the names of their fields
 	oldest          time.Time              // the earliest time of the events
 	all             time.Time              // when all fields were last asked for
-	left            int                    // how often in a row others were waited for in vain
-	asOf            map[string]time.Time   // as of when the document showed its fields when it was last seen
 	spent           time.Time              // when the next one may start if the bucket is empty
 	moves           int                    // events that change a number: a counter that is made has one of a 0 for each shard
 
@@ -134,10 +128,6 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 	}
 	src, waited := source{change.Counter, change.Collection}, false
 	if b := p.backlogs[src]; b != nil {
-		if e.shown(b.asOf) {
-			b.counts(e)
-			return []W{event}, true
-		}
 		for _, h := range b.next { // one in flight may have found no document, and there is one by now
 			if h.covers(e) {
 				b.counts(e)
@@ -220,7 +210,7 @@ func (p *pacer[W]) start(now time.Time) (flight, bool) {
 func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 	f := flight{
 		source: b.source, events: b.events, oldest: b.oldest, started: now,
-		interval: b.interval, ahead: p.ahead(), even: p.refreshes.running > busyRefreshes || b.moves > crowd, hurries: p.draining || b.left >= mostLeft,
+		interval: b.interval, ahead: p.ahead(), even: p.refreshes.running > busyRefreshes || b.moves > crowd, hurries: p.draining,
 	}
 	b.earliest = f.after(b.earliest, now)
 	if f.all = now.Sub(b.all) >= allEvery; f.all {
@@ -282,7 +272,6 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 		}
 	}
 	if r.asOf != nil {
-		b.asOf = r.asOf
 		b.next = slices.DeleteFunc(b.next, func(w *waiting[W]) bool {
 			shown := w.shown(r.asOf)
 			if shown {
@@ -290,9 +279,6 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 			}
 			return shown
 		})
-	}
-	if b.left++; o != yielded || len(s.done) > 0 {
-		b.left = 0
 	}
 	for _, field := range r.unknown {
 		p.want(now, f.counter, field)
@@ -550,7 +536,6 @@ type refreshed struct {
 	unknown layout.Fields        // that count documents, and of which nobody knows as of when they are shown
 	changes []book.Change
 	reads   int // documents, and answers of queries
-	others  int // refreshes of others that it met
 }
 
 // asked is what queries have said.

@@ -198,19 +198,6 @@ func TestPacerHoldsWhatMustWait(t *testing.T) {
 			}
 		})
 	}
-	t.Run("shown already", func(t *testing.T) {
-		t.Parallel()
-		p := newPacer()
-		p.add(start, event(5), time.Hour, 1)
-		f, _ := p.start(start)
-		p.done(start, f, refreshed{outcome: committed, asOf: shownAsOf(7, "a")})
-		if done, _ := p.add(start, event(7), time.Hour, 2); !slices.Equal(done, []int{2}) {
-			t.Errorf("%v are done, want one that is shown as of its write", done)
-		}
-		if done, _ := p.add(start, event(8), time.Hour, 3); len(done) > 0 {
-			t.Errorf("%v are done, and it is not shown yet", done)
-		}
-	})
 }
 
 // What came after a refresh began is not covered by its question, unless its write is: a commit says as of when.
@@ -449,23 +436,4 @@ func TestPacerKeepsItsBooks(t *testing.T) {
 			}
 		}
 	})
-}
-
-// An instance of another revision may not show what events here wait for, and write the document once per interval.
-func TestPacerLeavesNothingForGood(t *testing.T) {
-	t.Parallel()
-	p := newPacer()
-	now := start
-	p.add(now, event(1), time.Hour, 1)
-	for n := range mostLeft + 1 {
-		f, ok := p.start(now)
-		if !ok || f.hurries != (n == mostLeft) {
-			t.Fatalf("after %d looks, hurries is %t, and there is a refresh: %t", n, f.hurries, ok)
-		}
-		if f.hurries {
-			return
-		}
-		p.done(now, f, refreshed{outcome: yielded, looked: now, asOf: shownAsOf(0, "a"), wait: time.Second})
-		now = now.Add(2 * time.Second)
-	}
 }

@@ -96,7 +96,6 @@ type refreshing struct {
 	answers map[string]book.Answer // by the names of their fields
 	moved   extension.Moved        // from the extension's shards, beside the answers
 	shown   book.Shown             // the last planned commit
-	last    map[string]time.Time   // as of when the document showed its fields at the last plan
 	next    time.Time              // from when on the document may be refreshed again, by Firestore's clock
 
 	refreshed
@@ -132,7 +131,8 @@ func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
 
 // show plans with a document that was just looked at, or is remembered.
 func (r *refreshing) show(ctx context.Context, b *book.Book, looked bool) (book.Shown, error) {
-	r.see(b)
+	r.next = b.Next()
+	r.shows(b)
 	if len(r.flight.waits) > 0 && !r.waits() { // others were faster: what was asked for is shown, and newer answers need no commit
 		clear(r.answers)
 		maps.Copy(r.answers, r.flight.answers)
@@ -144,27 +144,14 @@ func (r *refreshing) show(ctx context.Context, b *book.Book, looked bool) (book.
 	if err := r.takeOver(ctx, b); err != nil {
 		return book.Shown{}, err
 	}
-	for again := true; again; {
-		if err := r.ask(ctx, b); err != nil {
-			return book.Shown{}, err
-		}
-		now := r.client.db.Now()
-		if r.next = r.flight.after(b.Next(), now); r.others > 0 { // the bucket is for those who are alone
-			r.next = now.Add(r.flight.interval)
-		}
-		r.shown = r.moved.Show(r.answers, r.next)
-		again, r.early = false, nil
-		for _, name := range r.shown.Early {
-			if _, sum := r.client.db.Layout.Field(name); sum {
-				delete(r.answers, name)
-				again = true
-			} else {
-				r.early = append(r.early, name)
-			}
-		}
+	if err := r.ask(ctx, b); err != nil {
+		return book.Shown{}, err
 	}
+	r.next = r.flight.after(b.Next(), r.client.db.Now())
+	r.shown = r.moved.Show(r.answers, r.next)
+	r.early = r.shown.Early
 	r.name(ctx, b)
-	if r.last = r.asOf; len(r.shown.Writes) == 0 && !looked && len(r.answers) == 0 && !r.waits() {
+	if len(r.shown.Writes) == 0 && !looked && len(r.answers) == 0 && !r.waits() {
 		r.memory.book = b
 	}
 	return r.shown, nil
@@ -204,11 +191,6 @@ func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 	r.moved = moved
 	for _, shard := range r.flight.shards {
 		r.asOf[ofExtension(shard)] = at
-	}
-	for name := range moved.Amounts {
-		if !r.answers[name].At.After(r.asOf[name]) { // of an earlier attempt: it would not be shown
-			delete(r.answers, name)
-		}
 	}
 	return nil
 }
@@ -254,18 +236,9 @@ func (c *Client) takeOver(ctx context.Context, b *book.Book, named []string, loo
 	return m, at, reads + idle, err
 }
 
-// see notes what the document shows, and whether another instance has refreshed it.
-func (r *refreshing) see(b *book.Book) {
-	r.asOf, r.next = map[string]time.Time{}, b.Next()
-	r.shows(b)
-	changed := slices.ContainsFunc(r.client.db.Layout.Shown(), func(f layout.Field) bool { return !r.asOf[f.Name].Equal(r.last[f.Name]) })
-	if r.last != nil && changed && b.At.Sub(b.Refreshed()) < r.flight.interval {
-		r.others++
-	}
-}
-
 // shows notes as of when a document shows its fields.
 func (r *refreshing) shows(b *book.Book) {
+	r.asOf = map[string]time.Time{}
 	for _, field := range r.client.db.Layout.Shown() {
 		r.asOf[field.Name] = b.AsOf(field)
 	}
@@ -278,14 +251,20 @@ func notShown(b *book.Book) layout.Fields {
 }
 
 // leaves reports whether what isn't shown yet is left to the instance that refreshed the counter less than an interval
-// ago, and will again; or the document may not be written yet. A commit now would keep that one's next waiting, too.
+// ago, and will again; or the document may not be written yet. A commit now would keep that one's next waiting, too. A
+// field that nobody has shown for two intervals isn't left: others may have no event of it, or be of another revision.
 func (r *refreshing) leaves(b *book.Book) bool {
 	if r.flight.hurries || len(r.flight.answers)+len(r.flight.shards) > 0 || !r.waits() { // nobody else knows of these shards
 		return false
 	}
+	for _, w := range r.flight.waits {
+		if !w.shown(r.asOf) && slices.ContainsFunc(w.fields, func(f string) bool { return b.At.Sub(r.asOf[f]) > 2*r.flight.interval }) {
+			return false
+		}
+	}
 	due := b.Next()
-	if later := b.Refreshed().Add(r.flight.interval); later.After(due) && b.At.Before(due.Add(r.flight.ahead)) {
-		due = later // and not if a command has written it, or whoever made it
+	if later := b.Refreshed().Add(r.flight.interval); later.After(due) {
+		due = later
 	}
 	if b.At.Before(due) {
 		r.next = due
@@ -299,14 +278,18 @@ func (r *refreshing) leaves(b *book.Book) bool {
 func (r *refreshing) ask(ctx context.Context, b *book.Book) error {
 	var wanted, others layout.Fields
 	for _, field := range r.client.db.Layout.Fields {
-		_, asked := r.answers[field.Name]
+		asked, at := r.answers[field.Name].At, r.asOf[field.Name]
 		_, moved := r.moved.Amounts[field.Name]
+		if moved && !asked.After(at) || at.IsZero() && asked.Before(b.Version()) { // of an earlier attempt: it would not be shown
+			asked = time.Time{}
+			delete(r.answers, field.Name)
+		}
 		waits := slices.ContainsFunc(r.flight.waits, func(w wait) bool { return slices.Contains(w.fields, field.Name) && !w.shown(r.asOf) })
 		switch {
-		case asked, !b.MayShow(field):
+		case !asked.IsZero(), !b.MayShow(field):
 		case waits, moved:
 			wanted = append(wanted, field)
-		case r.flight.all || r.asOf[field.Name].IsZero():
+		case r.flight.all || at.IsZero():
 			others = append(others, field)
 		}
 	}
@@ -375,6 +358,6 @@ func (c *Client) logRefresh(ctx context.Context, f flight, r refreshed, err erro
 	case r.outcome == yielded:
 		c.log.LogAttrs(ctx, slog.LevelDebug, "left to another instance", attrs...)
 	default:
-		c.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, append(attrs, slog.Int("other_flushes", r.others))...)
+		c.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, attrs...)
 	}
 }

@@ -140,3 +140,39 @@ func TestReconcileFindsCountersOfOddNames(t *testing.T) {
 		}
 	})
 }
+
+// An instance that refreshes a counter once an interval shows only fields of which it has events: no other one leaves
+// its own to it.
+func TestAFieldOfWhichOthersKnowNothing(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		w.snippet(5)
+		w.apply(w.arrived()...)
+		w.server.SetFaults(emulator.Faults{CommitLatency: 10 * time.Millisecond, QueryLatency: 20 * time.Millisecond})
+		busy, other := w.roller(rollup.RollerOptions{}), rollup.NewRoller(w.openWith(rollup.Config{Place: rollup.Place{Project: "p", Fields: "total=count,likes"}}), rollup.RollerOptions{})
+		defer other.Close(w.ctx)
+		var deliveries sync.WaitGroup
+		for i := range 200 {
+			time.Sleep(50 * time.Millisecond)
+			w.inc(i%5, 1)
+			event := w.arrived()[0]
+			deliveries.Go(func() { w.must(nil, busy.Add(w.ctx, event)) })
+			if i != 100 {
+				continue
+			}
+			shard := w.counter().Collection("shards").Doc("0")
+			wrote, err := shard.Set(w.ctx, map[string]any{"likes": 1}, firestore.MergeAll)
+			w.must(wrote, err)
+			w.arrived()
+			liked := rollup.Change{Counter: w.id, Shard: "0", Fields: []string{"likes"}, At: wrote.UpdateTime}
+			deliveries.Go(func() {
+				began := time.Now()
+				if w.must(nil, other.Add(w.ctx, liked)); time.Since(began) > 1500*time.Millisecond {
+					w.t.Errorf("shown after %v", time.Since(began))
+				}
+			})
+		}
+		deliveries.Wait()
+		w.total(200)
+	})
+}

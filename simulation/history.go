@@ -234,7 +234,7 @@ type Change struct {
 func (c Change) counts() bool {
 	before, after := documentOr(c.Before), documentOr(c.After)
 	return before.Count != after.Count || before.Has != after.Has || before.Double != after.Double || before.Odd != after.Odd || before.Rest != after.Rest ||
-		before.Endless != after.Endless || c.Before == nil || c.After == nil
+		before.Endless != after.Endless
 }
 
 // documentOr is what a document holds, which may be missing.

@@ -23,7 +23,7 @@ var mutants = []mutant{
 	},
 	{
 		"a field of which nobody knows as of when it is shown is not asked", "rollup",
-		"case r.flight.all || r.asOf[field.Name].IsZero():", "case r.flight.all:", simulationOf("hosted"),
+		"case r.flight.all || at.IsZero():", "case r.flight.all:", simulationOf("hosted"),
 	},
 	{
 		"an as of that is later than the document is believed", "internal/book",
@@ -49,8 +49,8 @@ var mutants = []mutant{
 	},
 	{
 		"a missing document covers events that came after it was looked for", "rollup",
-		"\tif r.asOf != nil {\n\t\tb.asOf = r.asOf\n",
-		"\tif r.asOf == nil && o == committed {\n\t\tfor _, w := range b.next {\n\t\t\ts.done = append(s.done, w.event)\n\t\t}\n\t\tb.next = nil\n\t}\n\tif r.asOf != nil {\n\t\tb.asOf = r.asOf\n", test("TestPacerMissesADocumentForWhatHadCome"),
+		"\tif r.asOf != nil {\n\t\tb.next = slices",
+		"\tif r.asOf == nil && o == committed {\n\t\tfor _, w := range b.next {\n\t\t\ts.done = append(s.done, w.event)\n\t\t}\n\t\tb.next = nil\n\t}\n\tif r.asOf != nil {\n\t\tb.next = slices", test("TestPacerMissesADocumentForWhatHadCome"),
 	},
 	{
 		"an event waits for a later one of other fields", "rollup",
@@ -93,8 +93,8 @@ var mutants = []mutant{
 		"	if change.moves() {\n", "	if true {\n", test("TestPacerKeepsACrowdToTheInterval"),
 	},
 	{
-		"a new document's first refresh is left to others", "rollup",
-		" && b.At.Before(due.Add(r.flight.ahead)) {", " {", test("TestWhoLooksLeavesTheNextRefresh"),
+		"what nobody has shown is left to others", "rollup",
+		"b.At.Sub(r.asOf[f]) > 2*r.flight.interval", "false", test("TestWhoLooksLeavesTheNextRefresh|TestAFieldOfWhichOthersKnowNothing"),
 	},
 	{
 		"nobody leaves a refresh to others", "rollup",
