@@ -111,8 +111,9 @@ var changes = map[string]func(t *testing.T, w *world, d deployment) error{
 
 func reconcileWith(opts rollup.ReconcileOptions) func(*testing.T, *world, deployment) error {
 	return func(t *testing.T, _ *world, d deployment) error {
-		opts.Remove, opts.CleanupAfter = d.client.Remove, time.Nanosecond
-		_, err := d.rollup.Reconcile(t.Context(), "a", opts)
+		own := opts // worlds run side by side
+		own.Remove, own.CleanupAfter = d.client.Remove, time.Nanosecond
+		_, err := d.rollup.Reconcile(t.Context(), "a", own)
 		return err
 	}
 }
