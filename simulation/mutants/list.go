@@ -23,7 +23,7 @@ var mutants = []mutant{
 	},
 	{
 		"a field of which nobody knows as of when it is shown is not asked", "rollup",
-		"case r.flight.all || at.IsZero():", "case r.flight.all:", simulationOf("hosted"),
+		"case r.flight.all || at.IsZero():", "case r.flight.all:", test("TestEventsOfADocumentThatIsNotThere|TestAFieldThatStaysAsItIsIsMended"),
 	},
 	{
 		"an as of that is later than the document is believed", "internal/book",
