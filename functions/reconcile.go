@@ -40,6 +40,12 @@ func ReconcileHandler(client *rollup.Client, counters *shards.Client, s settings
 	opts := reconcileOptions(s)
 	if counters != nil {
 		opts.Remove = counters.Remove
+		if s.Cleanup == "zero" || s.Cleanup == "idle" {
+			opts.RemoveIdle = func(ctx context.Context, counter string, since time.Time) (bool, error) {
+				return counters.RemoveIdle(ctx, counter, since, s.Cleanup == "zero")
+			}
+			opts.IdleAtZero = s.Cleanup == "zero"
+		}
 	}
 	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, opts, log)
 }
@@ -98,7 +104,7 @@ func newReconcileHandler(client *rollup.Client, path layout.Path, deadline time.
 			answer.Summary, err = client.ReconcileAll(ctx, opts)
 		}
 		s := answer.Summary
-		attrs := []any{"seen", s.Seen, "repaired", s.Repaired, "drift", s.Drift, "failed", s.Failed, "problems", s.Problems, "noted", s.Noted, "reads", s.Reads, "done", s.Done}
+		attrs := []any{"seen", s.Seen, "repaired", s.Repaired, "drift", s.Drift, "failed", s.Failed, "problems", s.Problems, "idle", s.Idle, "noted", s.Noted, "reads", s.Reads, "done", s.Done}
 		switch {
 		case err != nil:
 			log.ErrorContext(ctx, "reconcile", append(attrs, "error", err)...)

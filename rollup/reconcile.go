@@ -60,6 +60,7 @@ type reconciling struct {
 	over   bool
 	since  time.Time
 	remade bool // the app has made its document again
+	idle   bool // nothing has written the counter since that time, and there is nothing to show
 }
 
 // run reconciles the counter, and removes the remains of one that is over. It reports whether to reconcile it again: it
@@ -79,6 +80,12 @@ func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 	r.report.Problem = strings.Join(append(r.problems, r.asked.problems...), "; ")
 	if r.opts.budget != nil {
 		r.opts.budget.Add(-r.report.Reads)
+	}
+	if err == nil && r.idle && r.report.Right() && ctx.Err() == nil {
+		if r.report.Idle, err = r.opts.RemoveIdle(ctx, counter, r.since); err != nil {
+			return false, fmt.Errorf("remove it, because it is idle: %w", err)
+		}
+		c.known.Remove(counter)
 	}
 	if err != nil || !r.over {
 		return false, err
@@ -121,6 +128,7 @@ func (r *reconciling) show(ctx context.Context) (s book.Shown, more bool, err er
 		s = moved.Show(answers, time.Time{})
 		r.problems = slices.Concat(r.problems, moved.Problems, s.Problems)
 		r.account(moved.Book, s, answers)
+		r.idle = len(s.Writes) == 0 && r.isIdle(b)
 		if r.opts.DryRun {
 			s = book.Shown{}
 		}
@@ -133,6 +141,21 @@ func (r *reconciling) show(ctx context.Context) (s book.Shown, more bool, err er
 		moved.Sweep(ctx, c.db)
 	}
 	return s, done.Wrote && !done.Full && len(moved.Writes) == extension.AtOnce, err
+}
+
+// isIdle reports whether a counter of ours may be removed because nothing has written it for long, as far as document and
+// base tell.
+func (r *reconciling) isIdle(b *book.Book) bool {
+	if r.opts.RemoveIdle == nil || r.opts.DryRun || r.opts.noted || !b.Made() {
+		return false
+	}
+	for _, field := range r.client.db.Layout.Fields {
+		if n, ok := book.Whole(b.Doc.GetFields()[field.Name]); r.opts.IdleAtZero && field.LimitOf == "" && (!ok || n != 0) {
+			return false
+		}
+	}
+	r.since = b.At.Add(-cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter))
+	return !b.Version().After(r.since) && !b.BaseVersion().After(r.since)
 }
 
 // find reads the counter. If it was never rolled up, find makes its document. It returns nil if there is nothing to

@@ -65,6 +65,7 @@ type Summary struct {
 	Drift    int64 `json:"drift"`    // of these, summed up without signs
 	Failed   int   `json:"failed"`   // counters that could not be checked or repaired
 	Problems int   `json:"problems"` // counters with a problem that a reconcile can't repair
+	Idle     int   `json:"idle"`     // of these, those that were removed, because nothing had written them for long
 	Reads    int64 `json:"reads"`    // that counting documents took
 	// Noted is how many counters, of up to 1,000, have events that were acknowledged and can't be counted yet, the first
 	// since NotedSince.
@@ -89,6 +90,9 @@ func (s *Summary) add(r Report, err error) {
 	}
 	if r.Problem != "" {
 		s.Problems++
+	}
+	if r.Idle {
+		s.Idle++
 	}
 	if drift := r.drift(); drift != 0 {
 		s.Drifted++

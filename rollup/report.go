@@ -26,8 +26,14 @@ type ReconcileOptions struct {
 	Remove func(ctx context.Context, counter string, since time.Time) (removed bool, err error)
 
 	// CleanupAfter is how long a reconcile must have found a document of the app's own missing, with nothing counted,
-	// before what is below it is removed; default 24h.
+	// before what is below it is removed; default 24h. For RemoveIdle, how long nothing has written a counter.
 	CleanupAfter time.Duration
+
+	// RemoveIdle removes a counter that nothing has written since that time, unless something speaks against it:
+	// shards.Client.RemoveIdle. A reconcile calls it where a counter is right. IdleAtZero says that it removes those alone
+	// whose sums are 0.
+	RemoveIdle func(ctx context.Context, counter string, since time.Time) (removed bool, err error)
+	IdleAtZero bool
 
 	// The rest is for several counters.
 
@@ -70,6 +76,7 @@ type Report struct {
 	Adopted bool `json:"adopted,omitempty"` // it was never rolled up before
 	Deleted bool `json:"deleted,omitempty"` // what was left of it is removed, or would be
 	Gone    bool `json:"gone,omitempty"`    // there is no such counter
+	Idle    bool `json:"idle,omitempty"`    // it was removed, because nothing has written it for long
 
 	Problem string `json:"problem,omitempty"` // what keeps the total from being right, and what to do about it
 }

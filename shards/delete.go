@@ -71,6 +71,142 @@ func (c *Client) Remove(ctx context.Context, counter string, since time.Time) (r
 	return err == nil, err
 }
 
+// RemoveIdle removes a counter whose document this package has made, with all that is below it, if nothing has written
+// its document, its base or its shards after a time, and nobody holds anything of it. With atZero it spares one that is
+// unlike a new one: whose sums aren't all 0, that has members, or another limit than FIELDS declares. It reports false
+// if it spares the counter, or ctx ended first. What is counted at the same time comes before, and spares the counter,
+// or is of its next life. All goes in one commit; of more than some 490 documents, the first commit is that of
+// [Counter.Delete], and the counter isn't found until the last. Errors are those of [Counter.Delete], and
+// [ErrInvalidID].
+func (c *Client) RemoveIdle(ctx context.Context, counter string, since time.Time, atZero bool) (removed bool, err error) {
+	idle, err := c.Counter(counter)
+	if err != nil {
+		return false, err
+	}
+	marked := false
+	err = idle.call("remove what is idle of", func() (err error) {
+		marked, err = idle.endIdle(ctx, since, atZero)
+		return err
+	})
+	if errors.Is(err, errBack) || err != nil && marked && ctx.Err() != nil {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// endIdle is [Client.RemoveIdle]. With an error it reports whether the counter is marked.
+func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (marked bool, err error) {
+	if c.client.db.Layout.Hosted || len(c.client.db.Layout.Counted) > 0 {
+		return false, errBack
+	}
+	// Not in the transaction: whoever holds something later writes a shard, and whoever settles what is held does, too.
+	if held, err := c.held(ctx); err != nil || held {
+		return false, cmp.Or(err, errBack)
+	}
+	defer c.client.known.Remove(c.id)
+	whole := false
+	err = c.client.once(ctx, func(ctx context.Context, tx *store.Tx, _ int) error {
+		books, _, err := c.client.books.Get(ctx, tx, []string{c.id})
+		if err != nil {
+			return err
+		}
+		b := books[0]
+		if b.Doc == nil {
+			return errBack
+		}
+		shards, err := c.client.books.Shards(ctx, tx, c.id, time.Time{})
+		switch {
+		case err != nil:
+			return err
+		case !b.Made() || b.Version().After(since) || b.BaseVersion().After(since) || newer(shards, since),
+			atZero && !c.client.atZero(b, shards):
+			return errBack
+		}
+		fields, room := c.membersIn(shards, b), maxWrites-5-len(shards)
+		members, err := c.someMembers(ctx, fields, max(1, room), time.Time{}, tx)
+		if err != nil {
+			return err
+		}
+		if atZero && len(members) > 0 {
+			return errBack
+		}
+		base := c.client.db.Layout.BaseOf(c.id)
+		beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(base), Limit: atOnce, Names: true})
+		if err != nil {
+			return fmt.Errorf("read what is beside the base: %w", err)
+		}
+		below := slices.Concat(shards, members, beside)
+		if whole = len(below) < atOnce && len(members) < max(1, room); !whole {
+			b.End(tx, fields)
+			return nil
+		}
+		tx.Write(store.Delete(b.Doc.GetName()))
+		for _, doc := range below {
+			tx.Write(store.Delete(doc.GetName()))
+		}
+		return nil
+	})
+	for more := !whole; more && err == nil; marked = true {
+		_, more, err = c.sweep(ctx)
+	}
+	return marked, err
+}
+
+// held reports whether anybody holds an amount or a seat of the counter, or held it until a time that is over.
+func (c Counter) held(ctx context.Context) (bool, error) {
+	books, _, err := c.client.books.Get(ctx, c.client.db, []string{c.id})
+	if err != nil {
+		return false, err
+	}
+	shards, err := c.shards(ctx, books[0].At)
+	if err != nil {
+		return false, err
+	}
+	for _, field := range c.membersIn(shards, books[0]) {
+		amounts, err := hold.In(c.client.db).OpenAt(ctx, c.client.db, c.id, field.Shard, books[0].At, 1)
+		if err != nil || len(amounts) > 0 {
+			return true, err
+		}
+		seats, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), By: hold.Until, At: books[0].At, Limit: 1, Names: true})
+		if err != nil || len(seats) > 0 {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// atZero reports whether all that the shards and the base hold comes to 0, also in fields that are not shown here, and
+// each limit is the one that FIELDS declares.
+func (c *Client) atZero(b *book.Book, shards book.Shards) bool {
+	terms := map[string][]int64{} // :: field of the shards → what comes to its total
+	for _, shard := range shards {
+		for name, value := range shard.GetFields() {
+			if _, is := value.GetValueType().(*firestorepb.Value_IntegerValue); !is {
+				return false
+			}
+			terms[name] = append(terms[name], value.GetIntegerValue())
+		}
+	}
+	for name, n := range b.Base.Counts {
+		terms[name] = append(terms[name], n)
+	}
+	for _, field := range c.db.Layout.Fields {
+		if field.LimitOf == "" {
+			continue
+		}
+		if of := terms[field.Shard]; len(of) > 0 && store.Add(of...) != *field.Limit {
+			return false
+		}
+		delete(terms, field.Shard)
+	}
+	for _, of := range terms {
+		if store.Add(of...) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // end marks the counter, and sweeps what is below it. If something was written after since, it does neither; nil
 // removes whatever there is. With an error it also reports whether the counter is marked.
 func (c Counter) end(ctx context.Context, since *time.Time, progress func(removed int)) (marked bool, err error) {

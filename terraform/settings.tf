@@ -15,6 +15,7 @@ locals {
     HOSTED               = tostring(var.hosted)
     EXTENSION            = tostring(var.extension)
     CLEANUP_AFTER        = var.cleanup_after
+    CLEANUP              = var.cleanup
     AUTO_CREATE          = tostring(var.auto_create)
     NUM_SHARDS           = tostring(var.num_shards)
     MAX_SHARDS           = tostring(var.max_shards)
@@ -115,7 +116,7 @@ variable "extension" {
 }
 
 variable "cleanup_after" {
-  description = "With HOSTED: how long a document must be gone, with nothing counted, before Reconcile removes what is below it, 1s to 8760h."
+  description = "With HOSTED: how long a document must be gone, with nothing counted, before Reconcile removes what is below it, 1s to 8760h. With CLEANUP: how long nothing was written in a counter."
   type        = string
   nullable    = false
   default     = "24h"
@@ -123,6 +124,18 @@ variable "cleanup_after" {
   validation {
     condition     = try(can(regex("^[0-9]+(ms|s|m|h)$", var.cleanup_after)) && tonumber(regex("^[0-9]+", var.cleanup_after)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.cleanup_after)] >= 1 && tonumber(regex("^[0-9]+", var.cleanup_after)) * { ms = 0.001, s = 1, m = 60, h = 3600 }[regex("[a-z]+$", var.cleanup_after)] <= 31536000, false)
     error_message = "cleanup_after must be a whole number of ms, s, m or h, from 1s to 8760h."
+  }
+}
+
+variable "cleanup" {
+  description = "Which counters Reconcile deletes once nothing was written in them for CLEANUP_AFTER and nothing of them is held: zero (all at 0, without members; needs AUTO_CREATE), idle (whatever they hold) or off. Not with HOSTED or counts of documents."
+  type        = string
+  nullable    = false
+  default     = "off"
+
+  validation {
+    condition     = contains(["off", "zero", "idle"], var.cleanup)
+    error_message = "cleanup must be off, zero or idle."
   }
 }
 

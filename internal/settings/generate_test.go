@@ -148,6 +148,7 @@ var patterns = map[string][2]string{
 	"CEILING": {`can(regex("^(|(writes|reads|creates|bytes|logs|requests)=[0-9]+([.][0-9]+)?(,(writes|reads|creates|bytes|logs|requests)=[0-9]+([.][0-9]+)?)*)$", V))`,
 		"units a second with commas between them, such as writes=40,reads=60,creates=1,bytes=20000, or empty"},
 	"AUTH":            {`contains(["none", "firebase", "appcheck"], V)`, "none, firebase or appcheck"},
+	"CLEANUP":         {`contains(["off", "zero", "idle"], V)`, "off, zero or idle"},
 	"RESET":           {`contains(["off", "own", "any"], V)`, "off, own or any"},
 	"LIMIT":           {`contains(["off", "own", "any"], V)`, "off, own or any"},
 	"MEMBERS":         {`contains(["", "own", "any", "off"], V)`, "own, any or off, or empty"},

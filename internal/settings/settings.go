@@ -30,7 +30,8 @@ type Settings struct {
 	Fields       layout.Fields `env:"FIELDS" envDefault:"total=count" desc:"What a counter's document shows, comma-separated, at most 20: sums of shards, such as likes or total=count, and counts of documents, such as comments=count(comments)."`
 	Hosted       bool          `env:"HOSTED" envDefault:"false" desc:"The documents are your app's own: none is made or deleted, and an increment of a missing one is answered 404."`
 	Extension    bool          `env:"EXTENSION" envDefault:"false" desc:"With HOSTED: take over what clients of Firebase's Distributed Counter extension count, once that is uninstalled."`
-	CleanupAfter time.Duration `env:"CLEANUP_AFTER" envDefault:"24h" range:"1s to 8760h" desc:"With HOSTED: how long a document must be gone, with nothing counted, before Reconcile removes what is below it, 1s to 8760h."`
+	CleanupAfter time.Duration `env:"CLEANUP_AFTER" envDefault:"24h" range:"1s to 8760h" desc:"With HOSTED: how long a document must be gone, with nothing counted, before Reconcile removes what is below it, 1s to 8760h. With CLEANUP: how long nothing was written in a counter."`
+	Cleanup      string        `env:"CLEANUP" envDefault:"off" desc:"Which counters Reconcile deletes once nothing was written in them for CLEANUP_AFTER and nothing of them is held: zero (all at 0, without members; needs AUTO_CREATE), idle (whatever they hold) or off. Not with HOSTED or counts of documents."`
 
 	// Counters and their shards.
 	AutoCreate AutoCreate    `env:"AUTO_CREATE" envDefault:"false" desc:"Create a counter with its first increment, instead of answering 404: true, false, or how many new counters a minute one caller may make on one instance, 1 to 100000."`
@@ -211,6 +212,17 @@ func (s Settings) validate() error {
 	}
 	if s.Hosted && s.AutoCreate.On {
 		bad("AUTO_CREATE", s.AutoCreate, "false with HOSTED=true: the documents are the app's to make")
+	}
+	_, counted := s.Fields.Split()
+	switch {
+	case !slices.Contains([]string{"off", "zero", "idle"}, s.Cleanup):
+		bad("CLEANUP", s.Cleanup, "off, zero or idle")
+	case s.Cleanup != "off" && s.Hosted:
+		bad("CLEANUP", s.Cleanup, "off with HOSTED=true: the documents are the app's to delete")
+	case s.Cleanup != "off" && len(counted) > 0:
+		bad("CLEANUP", s.Cleanup, fmt.Sprintf("off where documents are counted (%s): these would stay", counted))
+	case s.Cleanup == "zero" && !s.AutoCreate.On:
+		bad("CLEANUP", s.Cleanup, "AUTO_CREATE=true with it: or the next increment of a counter that was at 0 is answered 404")
 	}
 	if s.MaxShards > 0 && s.NumShards > s.MaxShards {
 		bad("NUM_SHARDS", s.NumShards, fmt.Sprintf("at most MAX_SHARDS=%d", s.MaxShards))

@@ -57,6 +57,10 @@ func TestHarmfulSettings(t *testing.T) {
 		{[]string{"FIREBASE_AUTH_EMULATOR_HOST=127.0.0.1:9099", "K_SERVICE=counters-increment"}, "FIREBASE_AUTH_EMULATOR_HOST=127.0.0.1:9099: want it left out on Cloud Run"},
 		{[]string{"HOSTED=true", "AUTO_CREATE=true"}, "AUTO_CREATE=true: want false with HOSTED=true"},
 		{[]string{"HOSTED=true", "AUTO_CREATE=60"}, "AUTO_CREATE=60: want false with HOSTED=true"},
+		{[]string{"CLEANUP=all"}, "CLEANUP=all: want off, zero or idle"},
+		{[]string{"CLEANUP=idle", "HOSTED=true"}, "CLEANUP=idle: want off with HOSTED=true"},
+		{[]string{"CLEANUP=idle", "FIELDS=likes,comments=count(comments)"}, "CLEANUP=idle: want off where documents are counted (comments=count(comments))"},
+		{[]string{"CLEANUP=zero"}, "CLEANUP=zero: want AUTO_CREATE=true with it"}, // or the next increment is answered 404
 		{[]string{"NUM_SHARDS=20", "MAX_SHARDS=19"}, "NUM_SHARDS=20: want at most MAX_SHARDS=19"},
 		{[]string{"REQUEST_TIMEOUT=1s", "ROLLUP_INTERVAL=2s"}, "REQUEST_TIMEOUT=1s: want at least ROLLUP_INTERVAL=2s"}, // no event would ever be acknowledged
 		{[]string{"REQUEST_TIMEOUT=60s", "REQUEST_TTL=1m"}, "REQUEST_TTL=1m0s: want more than REQUEST_TIMEOUT=1m0s"},
@@ -91,6 +95,8 @@ func TestHarmfulSettings(t *testing.T) {
 		{"REQUEST_TIMEOUT=59s", "REQUEST_TTL=1m"},
 		{"REQUEST_TIMEOUT=4s", "COMMIT_INTERVAL=1s"},
 		{"COMMIT_INTERVAL=0"},
+		{"CLEANUP=idle"},
+		{"CLEANUP=zero", "AUTO_CREATE=60"},
 		{"AUTH=none"},
 		{"AUTH=none", "RESET=any"},
 		{"AUTH=firebase", "RESET=own", "COUNTERS=teams/{team}/users/{uid}"},

@@ -339,4 +339,9 @@ var mutants = []mutant{
 		"\t\t// Or whoever makes many holds of a second each would stop all walks.\n\t\thalf, cancel := halfOf(ctx)\n",
 		"\t\thalf, cancel := context.WithCancel(ctx)\n", test("TestHoldsLeaveAWalkHalfOfItsTime"),
 	},
+	{
+		"an idle counter's shards are read before the transaction that removes it", "shards",
+		"\t\tshards, err := c.client.books.Shards(ctx, tx, c.id, time.Time{})\n\t\tswitch {\n\t\tcase err != nil:\n\t\t\treturn err\n\t\tcase !b.Made()",
+		"\t\tshards, err := c.client.books.Shards(ctx, c.client.db, c.id, time.Time{})\n\t\tswitch {\n\t\tcase err != nil:\n\t\t\treturn err\n\t\tcase !b.Made()", test("TestRemoveIdleLosesNothing"),
+	},
 }

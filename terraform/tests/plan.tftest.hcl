@@ -391,6 +391,7 @@ run "every_setting_is_checked" {
     shards             = "a/b"
     fields             = "a.b"
     cleanup_after      = "999ms"
+    cleanup            = "all"
     num_shards         = 0
     max_shards         = 1001
     cache_ttl          = "2h"
@@ -425,7 +426,7 @@ run "every_setting_is_checked" {
   }
 
   expect_failures = [
-    var.database, var.counters, var.shards, var.fields, var.cleanup_after, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
+    var.database, var.counters, var.shards, var.fields, var.cleanup_after, var.cleanup, var.num_shards, var.max_shards, var.cache_ttl, var.max_increment,
     var.request_ttl, var.request_timeout, var.commit_interval, var.max_batch, var.max_queue, var.auth, var.allowed_origins, var.rate_limit,
     var.ceiling, var.rollup_interval, var.rollup_burst, var.rollup_pending, var.rollup_flushes, var.reconcile_deadline,
     var.reconcile_parallel, var.log_level, var.auto_create, var.read_cache, var.members, var.reset, var.limit, var.trusted_proxies,
