@@ -488,6 +488,43 @@ func TestExtensionsIndexIsOff(t *testing.T) {
 	})
 }
 
+// A note of clicks that are done stays until they are taken over: not all shards are found where a query fails.
+func TestNotedClicksAreFound(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		s := w.succeeds()
+		var fails atomic.Bool
+		fails.Store(true)
+		conn := w.server.Conn(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			stream, err := streamer(ctx, desc, cc, method, opts...)
+			return asks{stream, func(q *firestorepb.RunQueryRequest) error {
+				if query := q.GetStructuredQuery(); fails.Load() && query.GetFrom()[0].GetCollectionId() == "_counter_shards_" {
+					return status.Error(codes.Unavailable, "the connection was lost")
+				}
+				return nil
+			}}, err
+		}))
+		client, err := rollup.Open(w.ctx, s.cfg, option.WithGRPCConn(conn))
+		w.must(nil, err)
+		db, err := store.Open(w.ctx, s.cfg.Place, option.WithGRPCConn(conn))
+		w.must(nil, err)
+		s.click("web", map[string]any{"visits": 3})
+		_, err = db.EnsureNote(s.ctx, "hello", "contention", time.Minute) // for which the click's event was acknowledged
+		s.must(nil, err)
+		for _, left := range []int{1, 0} {
+			_, err = client.Reconcile(s.ctx, "hello", rollup.ReconcileOptions{})
+			s.must(nil, err)
+			n, _, err := client.Noted(s.ctx)
+			if s.must(nil, err); n != left {
+				t.Errorf("%d are noted, want %d; the queries fail: %v", n, left, fails.Load())
+			}
+			fails.Store(false)
+			time.Sleep(time.Hour)
+		}
+		s.shows(1003, 7)
+	})
+}
+
 // A shard that holds nothing, and was not written for 31 days, is deleted by the clicks of others, whatever their
 // number.
 func TestIdleShardsGo(t *testing.T) {

@@ -39,7 +39,7 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 		r = reconciling{client: c, opts: opts, report: Report{Counter: counter, Deleted: deleted}, spared: !deleted}
 		_, err = r.run(ctx)
 	}
-	if err == nil && opts.noted && r.asked.unanswered {
+	if err == nil && opts.noted && (r.asked.unanswered || r.unseen) {
 		err = errUnanswered
 	}
 	return r.report, err
@@ -54,6 +54,7 @@ type reconciling struct {
 	problems []string
 	asked    asked // what the queries said
 	counted  bool  // they were asked
+	unseen   bool  // shards of the extension's may hold what was acknowledged for a note
 	held     bool  // holds that are over were ended
 	spared   bool  // the counter is back, so what is below its missing document stays for its whole time again
 	// the counter is over: its remains are removed, unless something was written after since
@@ -121,6 +122,7 @@ func (r *reconciling) show(ctx context.Context) (s book.Shown, more bool, err er
 		if moved, _, _, err = c.takeOver(ctx, b, nil, true); err != nil {
 			return s, err
 		}
+		r.unseen = moved.Unseen
 		answers, err := r.answers(ctx, moved)
 		if err != nil {
 			return s, err

@@ -230,7 +230,7 @@ func (c *Client) takeOver(ctx context.Context, b *book.Book, named []string, loo
 		reads += 1 + 2*len(c.db.Layout.Fields)
 	}
 	if m = extension.Take(c.db.Layout, b, shards); unseen != nil {
-		m.Problems = append(m.Problems, unseen.Error())
+		m.Problems, m.Unseen = append(m.Problems, unseen.Error()), !refuses(unseen)
 	}
 	idle, err := m.LookForIdle(ctx, c.db)
 	return m, at, reads + idle, err

@@ -33,6 +33,7 @@ type Moved struct {
 	Writes   []*firestorepb.Write // of the shards
 	Idle     []*firestorepb.Write // that delete other shards, which are idle
 	Problems []string             // why something is left in them
+	Unseen   bool                 // there may be other shards that hold something: they weren't all found
 
 	names  layout.Layout
 	shards book.Shards // that were read
@@ -99,9 +100,9 @@ func (t *Moved) Show(answers map[string]book.Answer, next time.Time) book.Shown 
 		}
 	}
 	if len(kept) > len(t.kept) {
-		problems, before := s.Problems, t.Problems
+		problems, before, unseen := s.Problems, t.Problems, t.Unseen
 		*t = take(t.names, t.Read, t.shards, kept)
-		s, t.Problems = t.Show(answers, next), before
+		s, t.Problems, t.Unseen = t.Show(answers, next), before, unseen
 		s.Problems = problems
 		return s
 	}

@@ -278,6 +278,10 @@ var mutants = []mutant{
 		"if b.MayShow(field) && !slices.Contains(kept, field.Name) {", "if b.MayShow(field) && len(kept) == 0 {", testIn("rollup", "TestOneFieldIsKept"),
 	},
 	{
+		"a note ends though not all shards of the extension's were found", "rollup",
+		"(r.asked.unanswered || r.unseen)", "r.asked.unanswered", testIn("rollup", "TestNotedClicksAreFound"),
+	},
+	{
 		"a take-over's own writes are news", "rollup",
 		"&& !extension.Holds(names.Fields, after) {", "&& false && !extension.Holds(names.Fields, after) {", test("TestTakenShardsAreNoNews"),
 	},
