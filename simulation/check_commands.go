@@ -79,6 +79,7 @@ func (c *checker) based(id string, k *counter, d *deed, before *Document) {
 	k.source.taken, k.source.takes = 0, false
 	switch {
 	case k.base == nil || k.ending():
+		k.bare = k.bare || d.hadBase && k.byHand > 0
 		if d.hadBase || d.marked {
 			k.beyond, k.aside = holding(guess{}), 0
 		}
@@ -128,6 +129,10 @@ func (c *checker) edited(id string, k *counter, d *deed, before *Document, taken
 			k.beyond, d.edited, k.from = holding(guesses...), true, len(k.series)-1
 			return
 		}
+	}
+	if d.made && before == nil && (!d.hadBase || k.byHand > 0) && total == 0 { // beside shards that somebody who deletes by hand has left
+		k.beyond, d.edited, k.from = holding(guess{}), true, len(k.series)-1
+		return
 	}
 	if c.inPlace && before != nil && (!d.hadBase || !k.inherited) {
 		k.attempted += before.Total // the app's own, which an import brings back

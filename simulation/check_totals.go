@@ -117,7 +117,7 @@ func (c *checker) viewed(id string, k *counter, d deed, before *Document) {
 		k.stale = false
 		return
 	}
-	others := k.writers > 0 || apps || d.made && k.snippets > 0
+	others := k.writers > 0 || apps || d.made && k.snippets > 0 || k.bare && k.base == nil
 	k.writers = max(0, k.writers-1)
 	if !others {
 		c.fail("a commit changes the total of %q to %d, which it has come to at no moment since %s", id, k.doc.Total, describe(k.series[k.from:]))
