@@ -330,6 +330,25 @@ func TestHoldsWithoutEntriesEnd(t *testing.T) {
 	}
 }
 
+// A limit of an app's document whose events never come: the walk finds the counter, and shows it.
+func TestAWalkShowsALimitOfTheAppsDocument(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		place := shards.Place{Project: "p", Counters: "posts/{post}", Fields: "seats=limit(3)", Hosted: true}
+		post := w.fs.Doc("posts/c")
+		w.must(post.Set(w.ctx, map[string]any{"title": "x", "seats": 276}))
+		w.must(nil, w.holding(shards.Config{Place: place}, "c").SetLimit(w.ctx, "seats", 2))
+		client, err := rollup.Open(w.ctx, rollup.Config{Place: place}, option.WithGRPCConn(w.connect()))
+		w.must(client, err)
+		w.must(client.ReconcileAll(w.ctx, rollup.ReconcileOptions{}))
+		snap, err := post.Get(w.ctx)
+		w.must(snap, err)
+		if seats := snap.Data()["seats"]; seats != int64(0) {
+			w.t.Errorf("the post shows %v seats, want 0 taken", seats)
+		}
+	})
+}
+
 // A walk that finds a reason to look at each shard ends holds whose entries are lost, of fields without a limit, too.
 func TestAWalkThatLooksAtEachShardEndsHolds(t *testing.T) {
 	t.Parallel()

@@ -195,6 +195,9 @@ func (e *Edit) writes(ctx context.Context) ([]*firestorepb.Write, error) {
 	}
 	if len(s.Writes) == 0 { // only what is beside it changes
 		s.Writes = []*firestorepb.Write{store.Update(e.Doc.GetName(), store.UpdatedAtTime(e.Version()), nil, nil, store.ServerTime(e.names().OwnPath(layout.UpdatedAt)))}
+		if !e.HasBase() { // by which walks find the counter
+			s.Writes = append(s.Writes, e.writeBase(nil))
+		}
 	}
 	return append(s.Writes, e.beside...), nil
 }
