@@ -96,6 +96,7 @@ type counter struct {
 	resized  time.Time // when a resize began last
 	snippets int       // that are about to make it, or shards of it
 	byHand   int       // deletions of documents of it, one by one, that are under way
+	pieces   bool      // somebody has deleted documents of it, one by one
 	bare     bool      // its base was deleted by hand: instances go on from memory until they read again
 	deletes  int       // of it, that are under way
 	deleted  time.Time // when the last of them ended

@@ -86,6 +86,7 @@ func (c *checker) begin(b Begin) {
 		n := c.counter(b.Counter)
 		n.shrinks, n.limits.loose = true, true
 		n.byHand++
+		n.pieces = true
 	}
 }
 

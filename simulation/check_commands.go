@@ -130,7 +130,7 @@ func (c *checker) edited(id string, k *counter, d *deed, before *Document, taken
 			return
 		}
 	}
-	if d.made && before == nil && (!d.hadBase || k.byHand > 0) && total == 0 { // beside shards that somebody who deletes by hand has left
+	if d.made && before == nil && k.pieces && total == 0 { // beside shards that somebody who deletes by hand has left
 		k.beyond, d.edited, k.from = holding(guess{}), true, len(k.series)-1
 		return
 	}
