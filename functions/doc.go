@@ -18,7 +18,8 @@ package functions
 //	register.go   the functions are made known, begin and end
 //	reconcile.go  Reconcile
 //	rollup.go     Rollup, and its events
-//	increment.go  Increment: what it is asked, by whom; increments
+//	increment.go  Increment: what it is asked, by whom, and its answer
+//	add.go        increments
 //	read.go       reads
 //	holds.go      amounts that are held
 //	members.go    members
