@@ -21,6 +21,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
@@ -32,6 +33,7 @@ type world struct {
 	server *virtual.Firestore
 	fs     *firestore.Client // what a user's program has
 	rollup *rollup.Client
+	rand   *rand.Rand // what the test leaves to chance
 
 	id string // of the counter
 
@@ -44,7 +46,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	server := virtual.Start(t)
-	w := &world{t: t, ctx: t.Context(), server: server, fs: server.Client(), id: "c", seen: map[string]bool{}}
+	w := &world{t: t, ctx: t.Context(), rand: chance.Of(t), server: server, fs: server.Client(), id: "c", seen: map[string]bool{}}
 	w.more = sync.NewCond(&w.mu)
 	w.rollup = w.open()
 	t.Cleanup(server.OnChange(w.record))
@@ -134,7 +136,7 @@ func (w *world) decode(c emulator.Change) []rollup.Change {
 func (w *world) arrived() []rollup.Change {
 	w.t.Helper()
 	// Changes arrive in order: when this one has, all before it have.
-	name := fmt.Sprintf("sync/%d", rand.Uint64())
+	name := fmt.Sprintf("sync/%d", w.rand.Uint64())
 	w.must(w.fs.Doc(name).Set(w.ctx, map[string]any{}))
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -219,7 +221,7 @@ func TestApplyCountsEachEventOnce(t *testing.T) {
 			w.inc(i%3, int64(i))
 		}
 		events := w.arrived()
-		rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+		w.rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 		for _, e := range append(events, events...) {
 			w.apply(e)
 		}
@@ -242,22 +244,22 @@ func TestTheIncrementIsTheEventsDelta(t *testing.T) {
 		w.post(map[string]any{"title": "Hello"})
 		missed := map[string]int64{} // :: field → what lost events would have brought
 		for range 300 {
-			shard := rand.IntN(4)
-			switch rand.IntN(10) {
+			shard := w.rand.IntN(4)
+			switch w.rand.IntN(10) {
 			case 0:
 				w.must(w.shard(shard).Delete(w.ctx))
 			case 1:
-				w.must(w.shard(shard).Set(w.ctx, map[string]any{"likes": "many", "views": rand.Int64N(9)}))
+				w.must(w.shard(shard).Set(w.ctx, map[string]any{"likes": "many", "views": w.rand.Int64N(9)}))
 			case 2:
-				w.must(w.shard(shard).Set(w.ctx, map[string]any{"likes": rand.Int64N(9)}, firestore.MergeAll))
+				w.must(w.shard(shard).Set(w.ctx, map[string]any{"likes": w.rand.Int64N(9)}, firestore.MergeAll))
 			default:
-				w.like(shard, rand.Int64N(9)-4, rand.Int64N(2))
+				w.like(shard, w.rand.Int64N(9)-4, w.rand.Int64N(2))
 			}
 			for _, event := range w.arrived() {
 				for field, n := range event.Delta {
 					missed[field] += n
 				}
-				if rand.IntN(5) == 0 {
+				if w.rand.IntN(5) == 0 {
 					continue
 				}
 				for _, change := range w.apply(event).Changes {
@@ -372,7 +374,7 @@ func TestConcurrentApply(t *testing.T) {
 			for range 2 {
 				group.Go(func() {
 					for range 20 {
-						w.inc(rand.IntN(5), 1)
+						w.inc(w.rand.IntN(5), 1)
 						for _, s := range w.arrived() {
 							for {
 								_, err := client.Apply(w.ctx, "c", []rollup.Change{s})
@@ -383,7 +385,7 @@ func TestConcurrentApply(t *testing.T) {
 									t.Error(err)
 									return
 								}
-								time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+								time.Sleep(time.Duration(w.rand.IntN(20)) * time.Millisecond)
 							}
 						}
 					}

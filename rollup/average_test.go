@@ -3,7 +3,6 @@ package rollup_test
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -69,11 +68,11 @@ func TestAverages(t *testing.T) {
 				t.Error("the average of none is not in the document")
 			}
 			for i := range 60 {
-				rating := fmt.Sprint(path, "/ratings/", rand.IntN(8))
+				rating := fmt.Sprint(path, "/ratings/", c.rand.IntN(8))
 				if i%5 == 4 {
 					c.must(c.fs.Doc(rating).Delete(c.ctx))
 				} else {
-					c.set(rating, map[string]any{"stars": rand.IntN(5) + 1, "score": rand.Float64()})
+					c.set(rating, map[string]any{"stars": c.rand.IntN(5) + 1, "score": c.rand.Float64()})
 				}
 				if i%7 == 0 { // an increment of a shard is flushed with it
 					c.must(c.fs.Doc(path+"/shards/0").Set(c.ctx, map[string]any{"likes": firestore.Increment(1)}, firestore.MergeAll))

@@ -580,7 +580,7 @@ func TestClicksCostTheSame(t *testing.T) {
 			s := w.succeeds()
 			batch := w.fs.BulkWriter(w.ctx)
 			for n := range visitors {
-				_, err := batch.Set(s.inbox.Doc(fmt.Sprintf("%x", rand.Uint64())), map[string]any{"visits": 0, "likes": 0})
+				_, err := batch.Set(s.inbox.Doc(fmt.Sprintf("%x", w.rand.Uint64())), map[string]any{"visits": 0, "likes": 0})
 				w.must(nil, err)
 				if n%400 == 399 {
 					batch.Flush()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -76,7 +75,7 @@ func TestHostedCountsEachField(t *testing.T) {
 			w.like(i%3, int64(i), 1)
 		}
 		events := w.arrived()
-		rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+		w.rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 		for _, e := range append(events, events...) {
 			w.apply(e)
 		}
@@ -337,11 +336,11 @@ func TestHostedBesideAnApp(t *testing.T) {
 		var likes, views int64
 		for range 4 * seconds {
 			time.Sleep(250 * time.Millisecond)
-			w.like(rand.IntN(4), 1, 2)
+			w.like(w.rand.IntN(4), 1, 2)
 			likes, views = likes+1, views+2
 			for _, e := range w.arrived() {
 				group.Go(func() {
-					time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
+					time.Sleep(time.Duration(w.rand.IntN(3000)) * time.Millisecond)
 					if err := roller.Add(w.ctx, e); err != nil {
 						w.t.Error(err)
 					}

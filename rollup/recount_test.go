@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -833,25 +832,25 @@ func countThroughFaults(w *world, drop float64) {
 	shaken := c.shake(3, drop)
 	var documents [posts][]string
 	for n := range *recountOperations {
-		p := rand.IntN(posts)
-		kind := []string{"comments", "ratings"}[rand.IntN(2)]
-		data := map[string]any{"public": rand.IntN(2) == 0, "stars": rand.IntN(6)}
-		switch at := rand.IntN(10); {
+		p := w.rand.IntN(posts)
+		kind := []string{"comments", "ratings"}[w.rand.IntN(2)]
+		data := map[string]any{"public": w.rand.IntN(2) == 0, "stars": w.rand.IntN(6)}
+		switch at := w.rand.IntN(10); {
 		case at < 5 || len(documents[p]) == 0:
 			path := fmt.Sprintf("posts/%d/%s/%d", p, kind, n)
 			documents[p] = append(documents[p], path)
 			c.set(path, data)
 		case at < 7:
-			c.set(documents[p][rand.IntN(len(documents[p]))], data)
+			c.set(documents[p][w.rand.IntN(len(documents[p]))], data)
 		default:
-			i := rand.IntN(len(documents[p]))
+			i := w.rand.IntN(len(documents[p]))
 			c.must(c.fs.Doc(documents[p][i]).Delete(c.ctx))
 			documents[p] = append(documents[p][:i], documents[p][i+1:]...)
 		}
 		if n%500 == 499 {
 			shaken.kill()
 		}
-		time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond)
+		time.Sleep(time.Duration(w.rand.IntN(10)) * time.Millisecond)
 	}
 	// The last event may have come just now, to an instance that waits for its share of the document's
 	// writes: that of three, at one a second, comes within 3.75 s.

@@ -3,7 +3,6 @@ package rollup_test
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -161,8 +160,8 @@ func referThroughFaults(w *world, drop float64) {
 	}
 	shaken := c.shake(3, drop)
 	refer := func() any {
-		p := fmt.Sprint(rand.IntN(posts))
-		switch rand.IntN(10) {
+		p := fmt.Sprint(w.rand.IntN(posts))
+		switch w.rand.IntN(10) {
 		case 0:
 			return nil
 		case 1, 2, 3:
@@ -175,16 +174,16 @@ func referThroughFaults(w *world, drop float64) {
 	var documents []string
 	for n := range *referenceOperations {
 		post := refer()
-		data := map[string]any{"post": post, "of": map[string]any{"post": post}, "public": rand.IntN(2) == 0, "stars": rand.IntN(6)}
-		switch at := rand.IntN(20); {
+		data := map[string]any{"post": post, "of": map[string]any{"post": post}, "public": w.rand.IntN(2) == 0, "stars": w.rand.IntN(6)}
+		switch at := w.rand.IntN(20); {
 		case at < 8 || len(documents) == 0:
-			path := fmt.Sprintf([]string{"comments/%d", "reviews/%d", "users/u/reviews/%d"}[rand.IntN(3)], n)
+			path := fmt.Sprintf([]string{"comments/%d", "reviews/%d", "users/u/reviews/%d"}[w.rand.IntN(3)], n)
 			documents = append(documents, path)
 			c.set(path, data)
 		case at < 14: // most of these move
-			c.set(documents[rand.IntN(len(documents))], data)
+			c.set(documents[w.rand.IntN(len(documents))], data)
 		case at < 15: // two that change places
-			one, other := documents[rand.IntN(len(documents))], documents[rand.IntN(len(documents))]
+			one, other := documents[w.rand.IntN(len(documents))], documents[w.rand.IntN(len(documents))]
 			if one == other {
 				continue
 			}
@@ -199,14 +198,14 @@ func referThroughFaults(w *world, drop float64) {
 				return tx.Set(snaps[1].Ref, snaps[0].Data())
 			})
 		default:
-			i := rand.IntN(len(documents))
+			i := w.rand.IntN(len(documents))
 			c.must(c.fs.Doc(documents[i]).Delete(c.ctx))
 			documents = append(documents[:i], documents[i+1:]...)
 		}
 		if n%500 == 499 {
 			shaken.kill()
 		}
-		time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond)
+		time.Sleep(time.Duration(w.rand.IntN(10)) * time.Millisecond)
 	}
 	shaken.calm()
 	check := func(left func(post string) bool) (checked int) {

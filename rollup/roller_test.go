@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,7 +43,7 @@ func (w *world) load(ctx context.Context, rate, shards int, rollers []*rollup.Ro
 			return
 		}
 		changes := w.decode(c)
-		roller := rollers[rand.IntN(len(rollers))]
+		roller := rollers[w.rand.IntN(len(rollers))]
 		deliveries.Go(func() {
 			for roller.Add(context.WithoutCancel(ctx), changes...) != nil {
 				time.Sleep(50 * time.Millisecond)
@@ -58,7 +57,7 @@ func (w *world) load(ctx context.Context, rate, shards int, rollers []*rollup.Ro
 	for ctx.Err() == nil {
 		<-tick.C
 		writers.Go(func() {
-			w.inc(rand.IntN(shards), 1)
+			w.inc(w.rand.IntN(shards), 1)
 			added.Add(1)
 		})
 	}

@@ -2,7 +2,6 @@ package rollup_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -45,18 +44,18 @@ func (c *counting) shake(instances int, drop float64) *shaken {
 			return
 		}
 		s.events.Add(1)
-		if rand.Float64() < drop {
+		if s.rand.Float64() < drop {
 			s.lost.Add(1)
 			for _, change := range decoded {
 				s.of.Store(change.Counter, true)
 			}
 			return
 		}
-		for range 1 + rand.IntN(4)/3 {
+		for range 1 + s.rand.IntN(4)/3 {
 			s.deliveries.Go(func() {
-				late := time.Duration(rand.IntN(300)) * time.Millisecond
-				if rand.IntN(50) == 0 {
-					late = time.Duration(rand.IntN(10)) * time.Second
+				late := time.Duration(s.rand.IntN(300)) * time.Millisecond
+				if s.rand.IntN(50) == 0 {
+					late = time.Duration(s.rand.IntN(10)) * time.Second
 				}
 				time.Sleep(late)
 				s.deliver(decoded)
@@ -80,7 +79,7 @@ func (s *shaken) silent() *rollup.Client {
 func (s *shaken) deliver(changes []rollup.Change) {
 	for {
 		s.locked.Lock()
-		r := s.rollers[rand.IntN(len(s.rollers))]
+		r := s.rollers[s.rand.IntN(len(s.rollers))]
 		s.locked.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		err := r.Add(ctx, changes...)
@@ -88,7 +87,7 @@ func (s *shaken) deliver(changes []rollup.Change) {
 		if err == nil {
 			return
 		}
-		time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond)
+		time.Sleep(time.Duration(s.rand.IntN(200)) * time.Millisecond)
 	}
 }
 
@@ -98,7 +97,7 @@ func (s *shaken) kill() {
 	cancel()
 	s.locked.Lock()
 	defer s.locked.Unlock()
-	i := rand.IntN(len(s.rollers))
+	i := s.rand.IntN(len(s.rollers))
 	_ = s.rollers[i].Close(dead)
 	s.rollers[i] = rollup.NewRoller(s.silent(), rollup.RollerOptions{})
 }

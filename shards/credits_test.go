@@ -192,7 +192,7 @@ func TestCredits(t *testing.T) {
 		b := &creditBooks{books: w.keepBooks(t), waiting: map[*int64]bool{}}
 		b.after = func(changes []emulator.Change) { b.committed(t, changes) }
 		limit(t, w.counter(t, w.open(t, withLimit), "a", 5), credits)
-		late := w.failCommits(t, 24, 20*time.Millisecond, func(req *firestorepb.CommitRequest) bool { return false })
+		late := w.failCommits(24, 20*time.Millisecond, true, func(req *firestorepb.CommitRequest) bool { return false })
 		var clients []shards.Counter
 		for range 3 {
 			clients = append(clients, handle(t, w.open(t, withLimit), "a"))

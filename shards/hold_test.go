@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -425,7 +424,7 @@ func TestHoldsOfACrowd(t *testing.T) {
 				}
 			}
 		})
-		late := w.failCommits(t, 12, 40*time.Millisecond, nil)
+		late := w.failCommits(12, 40*time.Millisecond, true, nil)
 		var mu sync.Mutex
 		keeps := map[string]bool{} // :: member → whether it was told last that the seat is its own
 		var refused, ended, confirmed atomic.Int64
@@ -437,13 +436,13 @@ func TestHoldsOfACrowd(t *testing.T) {
 					member := fmt.Sprintf("member-%d-%d", process, caller)
 					for range 8 {
 						d := brief
-						if rand.IntN(2) == 0 {
+						if w.rand.IntN(2) == 0 {
 							d = time.Minute
 						}
 						known := false
 						for !known {
 							var err error
-							switch rand.IntN(6) {
+							switch w.rand.IntN(6) {
 							case 0, 1:
 								_, _, err = c.HoldBriefly(t.Context(), member, d)
 							case 2, 3:

@@ -1,7 +1,6 @@
 package shards_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,10 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
@@ -130,33 +127,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// loseCommits has one of n commits arrive after its sender was told nothing, within a time, one lose its answer, and one
-// abort. Unlike [world.failCommits], it sends none again whose sender was told that a shard is missing: the shard is
-// made again here.
-func (w *world) loseCommits(n int, within time.Duration) (late *sync.WaitGroup) {
-	conn := firestorepb.NewFirestoreClient(w.Conn())
-	late = new(sync.WaitGroup)
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		time.Sleep(rand.N(20 * time.Millisecond))
-		switch rand.IntN(n) {
-		case 0:
-			if req.GetTransaction() == nil {
-				late.Go(func() {
-					time.Sleep(rand.N(within))
-					_, _ = conn.Commit(context.Background(), req)
-				})
-			}
-			return emulator.Verdict{Before: unavailable}
-		case 1:
-			return emulator.Verdict{After: unavailable}
-		case 2:
-			return emulator.Verdict{Before: aborted}
-		}
-		return emulator.Verdict{}
-	})
-	return late
-}
-
 // A counter is at 0 again and again, and whenever it may be removed, somebody tries: several at a time, whose commits
 // fail, lose their answers or arrive late. What was acknowledged is counted in one life or the other, and members stay
 // once they have joined.
@@ -165,7 +135,7 @@ func TestRemoveIdleLosesNothing(t *testing.T) {
 		virtual.Run(t, fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t)
 			cfg := shards.Config{AutoCreate: true, NumShards: 2}
-			late := w.loseCommits(12, 10*time.Second)
+			late := w.failCommits(12, 10*time.Second, false, nil)
 			var sum, maybe, removed atomic.Int64
 			var group sync.WaitGroup
 			for worker := range 4 {

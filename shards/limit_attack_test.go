@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
@@ -110,17 +110,7 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 		limit(t, setter, 10)
 
 		checked := w.checkTwoLimits(t)
-		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-			switch rand.IntN(20) {
-			case 0:
-				return emulator.Verdict{Before: unavailable}
-			case 1:
-				return emulator.Verdict{After: unavailable}
-			case 2:
-				return emulator.Verdict{Before: aborted}
-			}
-			return emulator.Verdict{}
-		})
+		w.Server.SetFaults(emulator.Faults{Abort: 0.05, Unavailable: 0.05, LoseAnswers: 0.05, Seed: chance.Seed(t)})
 
 		var group sync.WaitGroup
 		var counted [2]atomic.Int64
@@ -133,9 +123,9 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 			for caller := range 6 {
 				group.Go(func() {
 					for range 10 {
-						by, field := int64(1+rand.IntN(3)), rand.IntN(2)
+						by, field := int64(1+w.rand.IntN(3)), w.rand.IntN(2)
 						var err error
-						switch rand.IntN(5) {
+						switch w.rand.IntN(5) {
 						case 0:
 							_, err = c.Join(t.Context(), names[field], fmt.Sprint(process, caller))
 						case 1:
@@ -146,7 +136,7 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 								counted[1].Add(-by)
 							}
 						default:
-							if rand.IntN(3) == 0 {
+							if w.rand.IntN(3) == 0 {
 								by = -by
 							}
 							if _, err = c.AddFields(t.Context(), map[string]int64{names[field]: by}, shards.Key{}); err == nil {
@@ -162,7 +152,7 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 		}
 		group.Go(func() {
 			for range 20 {
-				err := setter.SetLimit(t.Context(), names[rand.IntN(2)], 5+rand.Int64N(20))
+				err := setter.SetLimit(t.Context(), names[w.rand.IntN(2)], 5+w.rand.Int64N(20))
 				if bad(err) && !errors.Is(err, shards.ErrInvalidLimit) { // less than the members
 					t.Error(err)
 				}
@@ -183,7 +173,7 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 			}
 		})
 		group.Wait()
-		w.Server.SetInterceptor(nil)
+		w.Server.SetFaults(emulator.Faults{})
 		for i, name := range names {
 			audits, err := setter.Audit(t.Context())
 			if err != nil {

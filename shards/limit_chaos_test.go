@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -41,7 +41,7 @@ func TestLimitsChange(t *testing.T) {
 				}
 			}
 		})
-		late := w.failCommits(t, 16, 20*time.Millisecond, nil)
+		late := w.failCommits(16, 20*time.Millisecond, true, nil)
 
 		counted := map[string]*atomic.Int64{"a": {}, "b": {}}
 		var joined, refused, acknowledged atomic.Int64
@@ -51,13 +51,13 @@ func TestLimitsChange(t *testing.T) {
 			for caller := range 5 {
 				group.Go(func() {
 					for n := range 10 {
-						id := []string{"a", "b"}[rand.IntN(2)]
+						id := []string{"a", "b"}[w.rand.IntN(2)]
 						c := handle(t, client, id)
-						by := []int64{1, 1, 2, 5, -1, -3}[rand.IntN(6)]
+						by := []int64{1, 1, 2, 5, -1, -3}[w.rand.IntN(6)]
 						member := fmt.Sprintf("member-%d-%d", process, caller)
 						key := shards.Key{Value: fmt.Sprintf("%s-%d", member, n)}
 						var err error
-						switch rand.IntN(4) {
+						switch w.rand.IntN(4) {
 						case 0: // until it is known
 							for again := true; again; again = errors.Is(err, shards.ErrBusy) || errors.Is(err, shards.ErrUnknown) {
 								_, err = c.AddOnce(t.Context(), by, key)
@@ -103,8 +103,8 @@ func TestLimitsChange(t *testing.T) {
 		}
 		group.Go(func() {
 			for range 8 {
-				c := handle(t, maker, []string{"a", "b"}[rand.IntN(2)])
-				err := c.SetLimit(t.Context(), "total", rand.Int64N(25))
+				c := handle(t, maker, []string{"a", "b"}[w.rand.IntN(2)])
+				err := c.SetLimit(t.Context(), "total", w.rand.Int64N(25))
 				if err != nil && !errors.Is(err, shards.ErrLimit) && !errors.Is(err, shards.ErrBusy) && !errors.Is(err, shards.ErrInvalidLimit) && !errors.Is(err, shards.ErrUnknown) {
 					t.Error(err)
 				}
@@ -127,21 +127,24 @@ func TestLimitsChange(t *testing.T) {
 	})
 }
 
-// failCommits has one of n commits fail before it is applied, one lose its answer, and one abort. The first two arrive
-// once more within a time, unless they are a transaction's: the caller waits for them. Spared ones don't fail.
-func (w *world) failCommits(t *testing.T, n int, within time.Duration, spared func(*firestorepb.CommitRequest) bool) (late *sync.WaitGroup) {
+// failCommits has one of n commits fail before it is applied, one lose its answer, and one abort. The first arrives within
+// a time after all, unless it is a transaction's: the caller waits for it. With twice the second does so, too. Spared ones
+// don't fail.
+func (w *world) failCommits(n int, within time.Duration, twice bool, spared func(*firestorepb.CommitRequest) bool) (late *sync.WaitGroup) {
 	conn := firestorepb.NewFirestoreClient(w.Conn())
 	late = new(sync.WaitGroup)
 	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
 		if spared != nil && spared(req) {
 			return v
 		}
-		time.Sleep(rand.N(20 * time.Millisecond)) // a commit takes its time: without, no time passes while somebody works
-		switch rand.IntN(n) {
+		time.Sleep(chance.Below(w.rand, 20*time.Millisecond)) // a commit takes its time: without, no time passes while somebody works
+		switch w.rand.IntN(n) {
 		case 0:
 			v.Before = unavailable
 		case 1:
-			v.After = unavailable
+			if v.After = unavailable; !twice {
+				return v
+			}
 		case 2:
 			return emulator.Verdict{Before: aborted}
 		default:
@@ -149,7 +152,7 @@ func (w *world) failCommits(t *testing.T, n int, within time.Duration, spared fu
 		}
 		if req.GetTransaction() == nil {
 			late.Go(func() {
-				time.Sleep(rand.N(within))
+				time.Sleep(chance.Below(w.rand, within))
 				_, _ = conn.Commit(context.Background(), req)
 			})
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,22 +37,22 @@ func hostedChaos(t *testing.T, removes bool) {
 	setter := handle(t, w.open(t, of), "a")
 	limit(t, setter, 10)
 	w.checkTwoLimits(t)
-	late := w.failCommits(t, 24, 30*time.Millisecond, func(req *firestorepb.CommitRequest) bool { // the app's own
+	late := w.failCommits(24, 30*time.Millisecond, true, func(req *firestorepb.CommitRequest) bool { // the app's own
 		return len(req.GetWrites()) == 1 && strings.HasSuffix(req.GetWrites()[0].GetUpdate().GetName()+req.GetWrites()[0].GetDelete(), "/counters/a")
 	})
 	var ended atomic.Bool
 	var others, group sync.WaitGroup
 	others.Go(func() { // the app
 		for !ended.Load() {
-			time.Sleep(time.Duration(5+rand.IntN(40)) * time.Millisecond)
+			time.Sleep(time.Duration(5+w.rand.IntN(40)) * time.Millisecond)
 			var old map[string]any
 			if snap, err := w.fs.Doc("counters/a").Get(context.Background()); err == nil {
 				old = snap.Data()
 			}
-			switch rand.IntN(4) {
+			switch w.rand.IntN(4) {
 			case 0, 1:
 				_, _ = w.fs.Doc("counters/a").Delete(context.Background())
-				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+				time.Sleep(time.Duration(w.rand.IntN(20)) * time.Millisecond)
 				_, _ = w.fs.Doc("counters/a").Set(context.Background(), map[string]any{"title": "again"})
 			case 2:
 				time.Sleep(20 * time.Millisecond)
@@ -68,8 +67,8 @@ func hostedChaos(t *testing.T, removes bool) {
 	others.Go(func() { // limits
 		names := []string{"total", "likes"}
 		for !ended.Load() {
-			_ = setter.SetLimit(context.Background(), names[rand.IntN(2)], 5+rand.Int64N(20))
-			time.Sleep(time.Duration(rand.IntN(15)) * time.Millisecond)
+			_ = setter.SetLimit(context.Background(), names[w.rand.IntN(2)], 5+w.rand.Int64N(20))
+			time.Sleep(time.Duration(w.rand.IntN(15)) * time.Millisecond)
 		}
 	})
 	place := rollup.Place{Project: "p", Hosted: true, Fields: of.Fields}
@@ -85,7 +84,7 @@ func hostedChaos(t *testing.T, removes bool) {
 			if err == nil && r.Problem != "" {
 				t.Errorf("%+v", r)
 			}
-			if removes && rand.IntN(3) == 0 {
+			if removes && w.rand.IntN(3) == 0 {
 				if l, err := w.fs.Doc("counters/a/counter_rollup/base").Get(context.Background()); err == nil {
 					since, _ := l.Data()["gone_at"].(time.Time)
 					_, _ = remover.Remove(context.Background(), "a", since)
@@ -104,8 +103,8 @@ func hostedChaos(t *testing.T, removes bool) {
 				member := fmt.Sprint(process, caller)
 				for n := range 14 {
 					key := shards.Key{Value: fmt.Sprintf("%s-%d", member, n)}
-					by, field, what := int64(1+rand.IntN(3)), rand.IntN(2), rand.IntN(8)
-					if rand.IntN(3) == 0 {
+					by, field, what := int64(1+w.rand.IntN(3)), w.rand.IntN(2), w.rand.IntN(8)
+					if w.rand.IntN(3) == 0 {
 						by = -by
 					}
 					names := []string{"total", "likes"}

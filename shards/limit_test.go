@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
@@ -563,17 +563,7 @@ func TestLimitChaos(t *testing.T) {
 			defer mu.Unlock()
 			return len(moments) - 1
 		}
-		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-			switch rand.IntN(20) {
-			case 0:
-				return emulator.Verdict{Before: unavailable}
-			case 1:
-				return emulator.Verdict{After: unavailable}
-			case 2:
-				return emulator.Verdict{Before: aborted}
-			}
-			return emulator.Verdict{}
-		})
+		w.Server.SetFaults(emulator.Faults{Abort: 0.05, Unavailable: 0.05, LoseAnswers: 0.05, Seed: chance.Seed(t)})
 
 		var counted, refused atomic.Int64
 		var group sync.WaitGroup
@@ -582,8 +572,8 @@ func TestLimitChaos(t *testing.T) {
 			for range 8 {
 				group.Go(func() {
 					for range 12 {
-						by := int64(1 + rand.IntN(4))
-						if rand.IntN(3) == 0 {
+						by := int64(1 + w.rand.IntN(4))
+						if w.rand.IntN(3) == 0 {
 							by = -by
 						}
 						begin := since()
@@ -609,14 +599,14 @@ func TestLimitChaos(t *testing.T) {
 		}
 		group.Go(func() {
 			for range 6 {
-				if err := maker.SetLimit(t.Context(), "total", 30+rand.Int64N(20)); err != nil && !errors.Is(err, shards.ErrLimit) && !errors.Is(err, shards.ErrBusy) {
+				if err := maker.SetLimit(t.Context(), "total", 30+w.rand.Int64N(20)); err != nil && !errors.Is(err, shards.ErrLimit) && !errors.Is(err, shards.ErrBusy) {
 					t.Error(err)
 				}
 				time.Sleep(5 * time.Millisecond)
 			}
 		})
 		group.Wait()
-		w.Server.SetInterceptor(nil)
+		w.Server.SetFaults(emulator.Faults{})
 		w.wantSum(t, "a", counted.Load())
 		t.Logf("%d counted, %d refused, %d moments", counted.Load(), refused.Load(), len(moments))
 	})

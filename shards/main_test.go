@@ -2,6 +2,7 @@ package shards_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"runtime/debug"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 	"github.com/firestore-counters/counters/internal/testbed/slots"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
@@ -25,7 +27,8 @@ func TestMain(m *testing.M) {
 // world is an embedded Firestore of a test's own.
 type world struct {
 	*virtual.Firestore
-	fs *firestore.Client // looks at what is there, and does what other clients do
+	fs   *firestore.Client // looks at what is there, and does what other clients do
+	rand *rand.Rand        // what the test leaves to chance
 }
 
 func newWorld(t *testing.T) *world {
@@ -36,7 +39,7 @@ func newWorld(t *testing.T) *world {
 func newWorldWith(t *testing.T, opts emulator.Options) *world {
 	t.Helper()
 	f := virtual.StartWith(t, opts)
-	return &world{Firestore: f, fs: f.Client()}
+	return &world{Firestore: f, fs: f.Client(), rand: chance.Of(t)}
 }
 
 // open opens a client, as a process of its own would.

@@ -17,14 +17,12 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
-var (
-	chaosMembers = flag.Int("members", 300, "how many members toggle in TestMembersInChaos")
-	chaosSeed    = flag.Uint64("members.seed", 0, "what is drawn there; 0 draws a seed")
-)
+var chaosMembers = flag.Int("members", 300, "how many members toggle in TestMembersInChaos")
 
 // instance is a process that counts, behind a network that loses, delays and refuses commits.
 type instance struct {
@@ -124,11 +122,7 @@ func (i *instance) end() {
 // what the shards add up to, are what was asked for.
 func TestMembersInChaos(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		seed := *chaosSeed
-		if seed == 0 {
-			seed = rand.Uint64()
-		}
-		t.Logf("-members.seed %d", seed)
+		seed := chance.Seed(t)
 		w := newWorld(t)
 		w.counter(t, w.open(t, shards.Config{}), "a", 10)
 		var mu sync.Mutex

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -35,15 +34,13 @@ type crowded struct {
 	reconcile rollup.ReconcileOptions
 	expected  []error // by whoever does anything, beside what any counter may answer
 
-	mu   sync.Mutex
-	rand *rand.Rand
 	late sync.WaitGroup // commits that are on their way
 
 	joined, added, unknown atomic.Int64
 }
 
 func newCrowded(t *testing.T, hosted bool) *crowded {
-	c := &crowded{world: newWorld(t), doc: "counters/a", rand: rand.New(rand.NewPCG(1, 2))}
+	c := &crowded{world: newWorld(t), doc: "counters/a"}
 	path := "counters/{counter}"
 	if hosted {
 		c.doc, path = "posts/a", "posts/{post}"
@@ -66,17 +63,11 @@ func newCrowded(t *testing.T, hosted bool) *crowded {
 	return c
 }
 
-func (c *crowded) draw(n int) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.rand.IntN(n)
-}
-
 func (c *crowded) fault(t *testing.T) emulator.Interceptor {
 	direct := firestorepb.NewFirestoreClient(c.Conn())
 	return func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		time.Sleep(time.Duration(c.draw(10)) * time.Millisecond)
-		switch n := c.draw(100); {
+		time.Sleep(time.Duration(c.rand.IntN(10)) * time.Millisecond)
+		switch n := c.rand.IntN(100); {
 		case n < 6:
 			return emulator.Verdict{After: unavailable}
 		case n < 10:
@@ -84,7 +75,7 @@ func (c *crowded) fault(t *testing.T) emulator.Interceptor {
 		case n < 14:
 			return emulator.Verdict{Before: aborted}
 		case n < 20 && len(req.GetTransaction()) == 0:
-			again, after := proto.CloneOf(req), time.Duration(c.draw(400))*time.Millisecond
+			again, after := proto.CloneOf(req), time.Duration(c.rand.IntN(400))*time.Millisecond
 			c.late.Go(func() {
 				time.Sleep(after)
 				_, _ = direct.Commit(context.Background(), again)
@@ -98,9 +89,9 @@ func (c *crowded) fault(t *testing.T) emulator.Interceptor {
 // come and go, and count what is nobody's in likes where that is asked for.
 func (c *crowded) members(t *testing.T, ctx context.Context, counter shards.Counter, increments bool) {
 	for ctx.Err() == nil {
-		field, member := []string{"likes", "views"}[c.draw(2)], strconv.Itoa(c.draw(5))
+		field, member := []string{"likes", "views"}[c.rand.IntN(2)], strconv.Itoa(c.rand.IntN(5))
 		var err error
-		switch n := c.draw(4); {
+		switch n := c.rand.IntN(4); {
 		case n < 2 && increments:
 			switch err = counter.Add(t.Context(), 1); {
 			case err == nil:
@@ -161,16 +152,16 @@ func (c *crowded) run(t *testing.T, increments bool, agree []string, owner func(
 	}
 	group.Go(func() {
 		for ctx.Err() == nil {
-			if err := owner(ctx, c.instances[c.draw(3)]); ctx.Err() == nil {
+			if err := owner(ctx, c.instances[c.rand.IntN(3)]); ctx.Err() == nil {
 				c.mayFail(t, err)
 			}
-			time.Sleep(time.Duration(c.draw(100)) * time.Millisecond)
+			time.Sleep(time.Duration(c.rand.IntN(100)) * time.Millisecond)
 		}
 	})
 	group.Go(func() {
 		for ctx.Err() == nil {
 			_, _ = c.rollup.Reconcile(ctx, "a", c.reconcile) // under faults it may fail
-			time.Sleep(time.Duration(c.draw(50)) * time.Millisecond)
+			time.Sleep(time.Duration(c.rand.IntN(50)) * time.Millisecond)
 		}
 	})
 	for ctx.Err() == nil && !t.Failed() {
@@ -200,7 +191,7 @@ func TestMembersAgreeAtEveryMoment(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		c := newCrowded(t, false)
 		c.run(t, false, []string{"likes", "views"}, func(ctx context.Context, counter shards.Counter) error {
-			switch c.draw(7) {
+			switch c.rand.IntN(7) {
 			case 0:
 				return counter.Delete(ctx, shards.DeleteOptions{})
 			case 1:
@@ -211,7 +202,7 @@ func TestMembersAgreeAtEveryMoment(t *testing.T) {
 			case 3, 4:
 				return counter.Reset(ctx, shards.ResetOptions{RemoveMembers: true})
 			}
-			return counter.Resize(ctx, 1+c.draw(5), shards.ResizeOptions{KeepShards: c.draw(2) == 0})
+			return counter.Resize(ctx, 1+c.rand.IntN(5), shards.ResizeOptions{KeepShards: c.rand.IntN(2) == 0})
 		})
 	})
 }
@@ -222,7 +213,7 @@ func TestMembersOfAnAppsDocumentAgreeAtEveryMoment(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		c := newCrowded(t, true)
 		c.run(t, false, []string{"likes", "views"}, func(ctx context.Context, counter shards.Counter) error {
-			switch c.draw(8) {
+			switch c.rand.IntN(8) {
 			case 0, 1, 2:
 				_, _ = c.fs.Doc(c.doc).Set(ctx, map[string]any{"title": "x"})
 			case 3:
@@ -232,7 +223,7 @@ func TestMembersOfAnAppsDocumentAgreeAtEveryMoment(t *testing.T) {
 			case 5:
 				return counter.Reset(ctx, shards.ResetOptions{RemoveMembers: true})
 			default:
-				return counter.Resize(ctx, 1+c.draw(5), shards.ResizeOptions{KeepShards: c.draw(2) == 0})
+				return counter.Resize(ctx, 1+c.rand.IntN(5), shards.ResizeOptions{KeepShards: c.rand.IntN(2) == 0})
 			}
 			return nil
 		})

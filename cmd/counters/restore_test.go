@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/firestore-counters/counters/cmd/internal/dev"
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 )
 
 const restored = "restored"
@@ -77,13 +77,14 @@ func testRestore(t *testing.T, firestore *emulator.Instance, project string, liv
 	if live {
 		events = startRollup(t, firestore, project, restored, fields)
 	}
-	rand.Shuffle(len(backup), func(i, j int) { backup[i], backup[j] = backup[j], backup[i] })
+	dice := chance.Of(t)
+	dice.Shuffle(len(backup), func(i, j int) { backup[i], backup[j] = backup[j], backup[i] })
 	for _, doc := range backup {
 		ref := to.Doc(pathOf(doc.Ref))
 		if _, err := ref.Set(t.Context(), doc.Data()); err != nil {
 			t.Fatal(err)
 		}
-		if id, _, shard := strings.Cut(strings.TrimPrefix(pathOf(doc.Ref), "counters/"), "/shards/"); shard && rand.IntN(2) == 0 {
+		if id, _, shard := strings.Cut(strings.TrimPrefix(pathOf(doc.Ref), "counters/"), "/shards/"); shard && dice.IntN(2) == 0 {
 			if _, err := ref.Update(t.Context(), []client.Update{{Path: "count", Value: client.Increment(10)}}); err != nil {
 				t.Fatal(err)
 			}
@@ -133,10 +134,11 @@ func testRestoreIntoTheSameDatabase(t *testing.T, firestore *emulator.Instance, 
 	must := func(args ...string) string { t.Helper(); return must(t, append(args, "--project="+project)...) }
 	db := firestore.Client(t, project)
 	events := startRollup(t, firestore, project, "(default)", "total=count")
+	dice := chance.Of(t)
 	parts := []func(path string) bool{ // what of a counter is imported
 		func(string) bool { return true },
 		func(path string) bool { return strings.Contains(path, "/shards/") },
-		func(string) bool { return rand.IntN(2) == 0 },
+		func(string) bool { return dice.IntN(2) == 0 },
 	}
 	between := [][]string{ // what has come since the backup
 		{"inc", "--by", "1000"}, {"reset", "--yes", "--members=remove"}, {"resize", "--shards", "6"}, {"resize", "--shards", "1"},
@@ -174,7 +176,7 @@ func testRestoreIntoTheSameDatabase(t *testing.T, firestore *emulator.Instance, 
 			t.Fatal(err)
 		}
 	}
-	rand.Shuffle(len(backup), func(i, j int) { backup[i], backup[j] = backup[j], backup[i] })
+	dice.Shuffle(len(backup), func(i, j int) { backup[i], backup[j] = backup[j], backup[i] })
 	for _, doc := range backup {
 		path := pathOf(doc.Ref)
 		var p int

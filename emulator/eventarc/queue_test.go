@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 )
 
 func TestFIFO(t *testing.T) {
@@ -35,7 +37,7 @@ func TestHeldComeInOrderOfTime(t *testing.T) {
 	var h held
 	start := time.Now()
 	const n = 1000
-	for _, i := range rand.Perm(n) {
+	for _, i := range chance.Of(t).Perm(n) {
 		h.hold(&event{seq: uint64(i)}, start.Add(time.Duration(i)*time.Second))
 	}
 	for i := range n {

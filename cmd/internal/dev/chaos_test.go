@@ -20,12 +20,12 @@ import (
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 	"github.com/firestore-counters/counters/shards"
 )
 
 var (
 	chaosIncrements = flag.Int("chaos.increments", 3000, "increments of each chaos test")
-	chaosSeed       = flag.Uint64("chaos.seed", 0, "seed of the chaos tests' faults; 0 draws one")
 )
 
 // chaos is everything at once: instances that are killed, commits that fail or lose their answers,
@@ -75,13 +75,9 @@ var (
 )
 
 func runChaos(t *testing.T, faults Faults, layout chaosLayout) {
-	faults.Seed = *chaosSeed
-	if faults.Seed == 0 {
-		faults.Seed = rand.Uint64()
-	}
-	t.Logf("again with: -chaos.seed=%d", faults.Seed)
+	faults.Seed = chance.Seed(t)
 	s := startSystem(t, Config{Faults: faults, Instances: 3, Environ: []string{"ROLLUP_INTERVAL=100ms", "LOG_LEVEL=ERROR", "COUNTERS=" + layout.counters, "FIELDS=" + layout.fields}})
-	c := &chaosClients{System: s, layout: layout, t: t, client: s.client(t)}
+	c := &chaosClients{System: s, rand: chance.Of(t), layout: layout, t: t, client: s.client(t)}
 	c.makeSnippetsCounter()
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -133,6 +129,7 @@ type chaosClients struct {
 	layout chaosLayout
 	t      *testing.T
 	client *firestore.Client
+	rand   *rand.Rand
 
 	keyed, acknowledged, unknown, refused atomic.Int64
 }
@@ -150,7 +147,7 @@ func (c *chaosClients) incrementWithKeys(client, n int) {
 				c.t.Errorf("increment with a key: %d", code)
 				return
 			}
-			time.Sleep(rand.N(20 * time.Millisecond))
+			time.Sleep(chance.Below(c.rand, 20*time.Millisecond))
 		}
 		c.keyed.Add(1)
 	}
@@ -202,7 +199,7 @@ func (c *chaosClients) insist(do func(context.Context) error) {
 // or not at all; the total has to follow the shards in any case.
 func (c *chaosClients) incrementShards(n int) {
 	for range n {
-		shard := c.client.Doc(fmt.Sprintf("%ssnippet/shards/%d", c.layout.path, rand.IntN(10)))
+		shard := c.client.Doc(fmt.Sprintf("%ssnippet/shards/%d", c.layout.path, c.rand.IntN(10)))
 		var updates []firestore.Update
 		for _, field := range c.layout.names {
 			updates = append(updates, firestore.Update{Path: field, Value: firestore.Increment(1)})
@@ -291,17 +288,17 @@ func (c *chaosClients) live(ctx context.Context) {
 		var what string
 		var err error
 		// Half of the time it is increments: what else is done has to be done beside them.
-		switch rand.IntN(12) {
+		switch c.rand.IntN(12) {
 		case 0:
-			what, err = "create", counter.Create(ctx, shards.CreateOptions{Shards: 1 + rand.IntN(8), Total: rand.Int64N(3) * 100})
+			what, err = "create", counter.Create(ctx, shards.CreateOptions{Shards: 1 + c.rand.IntN(8), Total: c.rand.Int64N(3) * 100})
 		case 1:
 			what, err = "delete", counter.Delete(ctx, shards.DeleteOptions{})
 		case 2:
 			what, err = "reset", counter.Reset(ctx, shards.ResetOptions{})
 		case 3:
-			what, err = "rebase", counter.Rebase(ctx, rand.Int64N(1000))
+			what, err = "rebase", counter.Rebase(ctx, c.rand.Int64N(1000))
 		case 4, 5:
-			what, err = "resize", counter.Resize(ctx, 1+rand.IntN(12), shards.ResizeOptions{})
+			what, err = "resize", counter.Resize(ctx, 1+c.rand.IntN(12), shards.ResizeOptions{})
 		default:
 			what = "increment"
 			var all sync.WaitGroup
@@ -309,10 +306,10 @@ func (c *chaosClients) live(ctx context.Context) {
 				all.Go(func() {
 					by := map[string]int64{}
 					for name := range c.layout.names {
-						by[name] = 1 + rand.Int64N(20)
+						by[name] = 1 + c.rand.Int64N(20)
 					}
 					_, _ = counter.AddFields(ctx, by, shards.Key{})
-					_ = counter.Add(ctx, -1-rand.Int64N(5))
+					_ = counter.Add(ctx, -1-c.rand.Int64N(5))
 				})
 			}
 			all.Wait()

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -29,8 +30,7 @@ func TestCountedFields(t *testing.T) {
 	for _, drop := range []float64{0, 0.1} {
 		t.Run(fmt.Sprint("drop=", drop), func(t *testing.T) {
 			t.Parallel()
-			faults := Faults{Events: eventarc.Faults{Duplicate: 0.3, Reorder: 0.5, Drop: drop}, KillEvery: 2 * time.Second, Seed: rand.Uint64()}
-			t.Logf("seed %d", faults.Seed)
+			faults := Faults{Events: eventarc.Faults{Duplicate: 0.3, Reorder: 0.5, Drop: drop}, KillEvery: 2 * time.Second, Seed: chance.Seed(t)}
 			s := startSystem(t, Config{Faults: faults, Environ: []string{"COUNTERS=posts/{post}", "HOSTED=true", commentsAndStars, "ROLLUP_INTERVAL=100ms"}})
 			client := s.client(t)
 			const posts, each = 4, 60
@@ -38,8 +38,9 @@ func TestCountedFields(t *testing.T) {
 				set(t, client, fmt.Sprintf("posts/p%d", p), 0)
 			}
 			var writers errgroup.Group
+			dice := chance.Of(t)
 			for p := range posts {
-				writers.Go(func() error { return write(t, client, fmt.Sprintf("posts/p%d", p), each) })
+				writers.Go(func() error { return write(t, dice, client, fmt.Sprintf("posts/p%d", p), each) })
 			}
 			if err := writers.Wait(); err != nil {
 				t.Fatal(err)
@@ -222,7 +223,7 @@ func TestCountedFieldsOnAServerWithoutTriggers(t *testing.T) {
 		Environ:  []string{"FIRESTORE_EMULATOR_HOST=" + addr, "COUNTERS=posts/{post}", "HOSTED=true", commentsAndStars},
 	})
 	set(t, client, "posts/p", 0)
-	if err := write(t, client, "posts/p", 20); err != nil {
+	if err := write(t, chance.Of(t), client, "posts/p", 20); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "everything is counted", func() bool {
@@ -232,7 +233,7 @@ func TestCountedFieldsOnAServerWithoutTriggers(t *testing.T) {
 }
 
 // write makes, edits and deletes comments and ratings of a post, at random.
-func write(t *testing.T, client *firestore.Client, post string, n int) error {
+func write(t *testing.T, rand *rand.Rand, client *firestore.Client, post string, n int) error {
 	var there []*firestore.DocumentRef
 	for i := range n {
 		data := map[string]any{"public": rand.IntN(2) == 0, "stars": rand.IntN(6)}

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/firestore-counters/counters/emulator/eventarc"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 )
 
 var hostedIncrements = flag.Int("hosted.increments", 1000, "increments of TestHosted")
@@ -26,8 +26,7 @@ var hostedIncrements = flag.Int("hosted.increments", 1000, "increments of TestHo
 // the app's.
 func TestHosted(t *testing.T) {
 	t.Parallel()
-	faults := Faults{Events: eventarc.Faults{Duplicate: 0.3, Reorder: 0.5}, KillEvery: 2 * time.Second, Seed: rand.Uint64()}
-	t.Logf("seed %d", faults.Seed)
+	faults := Faults{Events: eventarc.Faults{Duplicate: 0.3, Reorder: 0.5}, KillEvery: 2 * time.Second, Seed: chance.Seed(t)}
 	s := startSystem(t, Config{Faults: faults, Environ: []string{"COUNTERS=posts/{post}", "HOSTED=true", "FIELDS=likes,views", "CACHE_TTL=1s"}})
 	const posts = 50
 	app := &titles{client: s.client(t), t: t}
@@ -182,7 +181,7 @@ func (s *System) insistOn(ctx context.Context, counter, body, key string) error 
 		case err == nil && code < 500:
 			return fmt.Errorf("increment %s: %d", counter, code)
 		}
-		time.Sleep(rand.N(20 * time.Millisecond))
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"google.golang.org/api/option"
 
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -86,6 +87,7 @@ type recorder struct {
 	*System
 	t      *testing.T
 	client *firestore.Client
+	rand   *rand.Rand
 	clock  atomic.Int64
 
 	mu      sync.Mutex
@@ -95,9 +97,9 @@ type recorder struct {
 // record has clients ask a new system for so long, and stops all faults.
 func record(t *testing.T, faults Faults, d time.Duration) *recorder {
 	t.Helper()
-	faults.Seed = rand.Uint64()
+	faults.Seed = chance.Seed(t)
 	s := startSystem(t, Config{Faults: faults, Instances: 3, Environ: []string{"ROLLUP_INTERVAL=100ms", "LOG_LEVEL=ERROR", "NUM_SHARDS=3", "MEMBERS=any", fmt.Sprintf("FIELDS=total=count,seats=limit(%d)", seats)}})
-	r := &recorder{System: s, t: t, client: s.client(t)}
+	r := &recorder{System: s, rand: chance.Of(t), t: t, client: s.client(t)}
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	var clients sync.WaitGroup
@@ -108,7 +110,7 @@ func record(t *testing.T, faults Faults, d time.Duration) *recorder {
 		clients.Go(func() {
 			for ctx.Err() == nil {
 				r.add("", plain)
-				pause()
+				r.pause()
 			}
 		})
 	}
@@ -116,7 +118,7 @@ func record(t *testing.T, faults Faults, d time.Duration) *recorder {
 		for ctx.Err() == nil {
 			r.sum("", allKeys)
 			r.sum("", plain)
-			pause()
+			r.pause()
 		}
 	})
 	clients.Wait()
@@ -126,7 +128,7 @@ func record(t *testing.T, faults Faults, d time.Duration) *recorder {
 	return r
 }
 
-func pause() { time.Sleep(rand.N(100 * time.Millisecond)) }
+func (r *recorder) pause() { time.Sleep(chance.Below(r.rand, 100*time.Millisecond)) }
 
 // keys sends one key after the other, each several times, some of them at once, and looks at its
 // counter meanwhile and afterwards.
@@ -134,7 +136,7 @@ func (r *recorder) keys(ctx context.Context, client int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		key := fmt.Sprintf("key-%d-%d", client, n)
 		var all sync.WaitGroup
-		for range 1 + rand.IntN(3) {
+		for range 1 + r.rand.IntN(3) {
 			all.Go(func() { r.add(key, allKeys, key) })
 		}
 		all.Go(func() { r.sum(key, key) })
@@ -144,10 +146,10 @@ func (r *recorder) keys(ctx context.Context, client int) {
 			if r.add(key, allKeys, key) == done {
 				break
 			}
-			pause()
+			r.pause()
 		}
 		r.sum(key, key)
-		pause()
+		r.pause()
 	}
 }
 
@@ -160,8 +162,8 @@ func (r *recorder) members(ctx context.Context, client int) {
 		for range 2 {
 			both.Go(func() {
 				for i := 0; i < 20 && ctx.Err() == nil; i++ {
-					r.member([]verb{join, leave, joined}[rand.IntN(3)], member)
-					pause()
+					r.member([]verb{join, leave, joined}[r.rand.IntN(3)], member)
+					r.pause()
 				}
 			})
 		}
@@ -197,14 +199,14 @@ func (r *recorder) seats(ctx context.Context, client int) {
 			return c.SetLimit(ctx, "seats", seats)
 		}
 		for err = making(); err != nil && ctx.Err() == nil; err = making() {
-			pause()
+			r.pause()
 		}
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
 				for i := 0; i < 10 && ctx.Err() == nil; i++ {
-					r.seat([]verb{take, take, take, give, give, seated}[rand.IntN(6)], name)
-					pause()
+					r.seat([]verb{take, take, take, give, give, seated}[r.rand.IntN(6)], name)
+					r.pause()
 				}
 			})
 		}
