@@ -63,12 +63,12 @@ type checker struct {
 	hosted     *Hosted
 	declared   *int64    // limit of the field; nil: it has none
 	inPlace    bool      // what is imported is the app's own document
+	live       bool      // what clients of the extension add there is taken over at once
 	extension  time.Time // when that has last run
 }
 
 // counter is what is known of the documents of an id.
 type counter struct {
-	inherited bool      // we have written its document once
 	doc, base *Document // of the base nothing but that it is there
 	shards    map[string]*Document
 	series    []point
@@ -176,9 +176,16 @@ func (c *checker) entry(what any) {
 			w.lost, w.held = false, w.held || e.Fields != nil
 			k.waiting[event{e.Doc, e.Of}] = w
 		}
+		if n, waits := k.source.events[event{e.Doc, e.Of}]; waits {
+			n.lost = false
+			k.source.events[event{e.Doc, e.Of}] = n
+		}
 	case Acknowledged:
-		if e.Doc.Kind == "shard" {
+		switch e.Doc.Kind {
+		case "shard":
 			c.acknowledged(e)
+		case "source shard":
+			c.takenOver(e)
 		}
 	case Clicked:
 		c.clicks = append(c.clicks, c.intend(e.Intent, e.Adds))
@@ -200,7 +207,7 @@ func (c *checker) entry(what any) {
 	case Stuck:
 		c.fail("%s", e.What)
 	case Hosted:
-		c.hosted, c.inPlace = &e, e.InPlace
+		c.hosted, c.inPlace, c.live = &e, e.InPlace, e.Live
 	case Declared:
 		c.declared = &e.Limit
 	case Older:
@@ -248,6 +255,7 @@ func (c *checker) quiet(reconciled bool) {
 			c.heldOn(id, k)
 			c.heldAmounts(id, k)
 		}
+		c.nothingWaits(id, k, reconciled)
 		if k.noted && reconciled {
 			c.fail("%q is noted yet, after a reconcile of all", id)
 		}
@@ -262,7 +270,7 @@ func (c *checker) quiet(reconciled bool) {
 		if reconciled && !k.limits.loose && c.declared != nil && (!k.doc.Limited || k.doc.Limit != c.limitOf(k.now())) {
 			c.fail("after a reconcile the document of %q shows a limit of %d (%v), and its shares are %d", id, k.doc.Limit, k.doc.Limited, k.now().limit)
 		}
-		if now := k.now(); !k.shrinks && (now.all(func(n int64) bool { return n < k.acked || n > k.attempted })) {
+		if now := k.now(); !k.shrinks && !now.within(k.acked, k.attempted) {
 			c.fail("%q holds %s; %d were acknowledged, %d attempted", id, now, k.acked, k.attempted)
 		}
 	}

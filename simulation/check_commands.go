@@ -93,7 +93,7 @@ func (c *checker) based(id string, k *counter, d *deed, before *Document) {
 			}
 		}
 	}
-	if takes && !d.base {
+	if takes && (!d.base || !d.doc || k.doc == nil) {
 		c.fail("a commit takes %d off the extension's shards of %q, and imports nothing", taken, id)
 	}
 }
@@ -134,12 +134,15 @@ func (c *checker) edited(id string, k *counter, d *deed, before *Document, taken
 		k.beyond, d.edited, k.from = holding(guess{}), true, len(k.series)-1
 		return
 	}
-	if c.inPlace && before != nil && (!d.hadBase || !k.inherited) {
-		k.attempted += before.Total // the app's own, which an import brings back
-		k.inherited = true
-	}
 	for g := range k.beyond.guesses {
 		same := before != nil && before.Total == total
+		if c.live && before != nil {
+			if same && !takes { // it leaves the field as it is
+				next[g] = true
+			}
+			tookOver(g, before, taken, func(g guess) { fits(g, k.from, nil) })
+			continue
+		}
 		keeps := []guess{g}
 		if c.inPlace && before != nil && !g.took {
 			g.replaced = before.Total
@@ -157,7 +160,7 @@ func (c *checker) edited(id string, k *counter, d *deed, before *Document, taken
 			}
 		}
 	}
-	plain := len(next) > 0 || k.stale
+	plain := len(next) > 0 || k.stale && !takes
 	for _, cmd := range k.commands.pending {
 		if c.now.Sub(cmd.at) > longestCommand {
 			continue
@@ -169,7 +172,7 @@ func (c *checker) edited(id string, k *counter, d *deed, before *Document, taken
 					continue
 				}
 				for _, p := range k.series[cmd.from:] {
-					g.n, g.replaced = wideOf(cmd.To).and(wideOf(-p.sum)).int64(), 0
+					g.n, g.replaced, g.took = wideOf(cmd.To).and(wideOf(-p.sum)).int64(), 0, g.took || c.live
 					if total != cmd.To { // an older revision leaves what the field shows, which it may have by another name
 						next[g] = true
 						continue
@@ -178,7 +181,7 @@ func (c *checker) edited(id string, k *counter, d *deed, before *Document, taken
 				}
 			case Elsewhere: // of another field: it keeps what the document shows of all
 				if c.inPlace && !d.hadBase && before != nil {
-					g.n, g.replaced = before.Total, 0
+					g.n, g.replaced, g.adopted = before.Total, 0, before.Total
 					fits(g, cmd.from, nil)
 				}
 			case Import:
@@ -187,7 +190,7 @@ func (c *checker) edited(id string, k *counter, d *deed, before *Document, taken
 		}
 	}
 	switch {
-	case len(next) == 0 && !k.stale:
+	case len(next) == 0 && (!k.stale || c.live && takes):
 		c.fail("a commit sets the total of %q to %d, and what it holds beyond its shards: nobody has asked for that", id, total)
 		return
 	case len(next) == 0:
@@ -208,23 +211,38 @@ func (c *checker) edited(id string, k *counter, d *deed, before *Document, taken
 	}
 }
 
+// tookOver tries what a roll-up may have made of a guess that takes over what clients of the extension have added. The
+// first one goes on from the number that the document shows, unless the document says that this is an earlier total.
+func tookOver(g guess, before *Document, taken int64, fits func(guess)) {
+	adopts := []int64{0}
+	if !g.took {
+		adopts = append(adopts, before.Total)
+	}
+	for _, adopted := range adopts {
+		now := g
+		now.n, now.took, now.adopted = wideOf(g.n).and(wideOf(taken+adopted)).int64(), true, g.adopted+adopted
+		fits(now)
+	}
+}
+
 // imported tries what an import may have made of a guess.
 func (c *checker) imported(k *counter, d *deed, before *Document, cmd *call, g guess, taken int64, takes bool, fits func(guess, int, *applied)) {
 	switch {
 	case c.inPlace && !d.hadBase && !takes && before != nil: // it keeps what the document shows
-		g.n, g.replaced = before.Total, 0
+		g.n, g.replaced, g.adopted = before.Total, 0, before.Total
 		fits(g, cmd.from, nil)
 	case c.inPlace:
-		all := []int64{taken}
+		alls := []int64{taken}
 		if !g.took {
-			if all[0] += g.replaced; before != nil && g.replaced == 0 { // or it is replaced by this very commit
-				all = append(all, taken+before.Total)
+			if alls[0] += g.replaced; before != nil && g.replaced == 0 { // or it is replaced by this very commit
+				alls = append(alls, taken+before.Total)
 			}
 		}
-		for _, taken := range all {
+		for _, all := range alls {
 			now := g
-			now.n, now.took, now.imported = wideOf(g.n).and(wideOf(taken)).int64(), true, g.imported+taken
-			fits(now, cmd.from, &applied{kind: Import, imports: true, added: taken})
+			now.n, now.took, now.imported = wideOf(g.n).and(wideOf(all)).int64(), true, g.imported+all
+			now.adopted += all - taken
+			fits(now, cmd.from, &applied{kind: Import, imports: true, added: all})
 		}
 	case !takes:
 		for _, value := range k.source.since(cmd.newest) {

@@ -94,6 +94,7 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	if c.hosted != nil {
 		c.app(id, k, before, d)
 	}
+	c.seen(id, k, before)
 	c.based(id, k, &d, before)
 	members := c.moved(id, k, d, changes)
 	holds := c.heldBy(id, k, &d, changes)

@@ -11,16 +11,25 @@ type imports struct {
 	held  []valued          // what that was, oldest first
 	taken int64             // by the commit that is looked at, in place
 	takes bool              // one of its shards was written by that commit, in place
+	most  int64             // what that took off one of them, at most
+
+	// of what is taken over live
+	events  map[event]click // that nobody has acknowledged yet
+	takenAt map[Doc]int64   // :: shard → when something was taken off it last, in microseconds of Firestore's
+	debts   []event         // that were acknowledged for a note
+	untold  bool            // what waits may be known to nobody
+	acked   int64           // that clients have added
+	told    int64           // of the same, and of what the document held, by imports
 }
 
 // valued is what a source held from a time on, in microseconds.
 type valued struct{ at, value int64 }
 
-func newImports() imports { return imports{docs: map[Doc]*Document{}} }
+func newImports() imports { return imports{docs: map[Doc]*Document{}, takenAt: map[Doc]int64{}} }
 
 // oldDoc takes a change of a document of another kind of counter into what is known, and reports
 // whether it was one.
-func (c *checker) oldDoc(ch Change) bool {
+func (c *checker) oldDoc(ch Change, at int64) bool {
 	switch ch.Doc.Kind {
 	case "extension":
 		c.extension = c.now
@@ -39,10 +48,14 @@ func (c *checker) oldDoc(ch Change) bool {
 	}
 	k.source.value += is - was
 	if less := was - is; c.inPlace && less > 0 {
-		k.source.taken, k.source.takes = k.source.taken+less, true
+		k.source.taken, k.source.takes, k.source.most = k.source.taken+less, true, max(k.source.most, less)
+		k.source.takenAt[ch.Doc] = at
 		if is < 0 || Named(ch.Doc.Counter) && was&less != less {
 			c.fail("%d is taken off a shard of the extension's that holds %d of %q", less, was, ch.Doc.Counter)
 		}
+	}
+	if c.live && ch.Doc.Kind == "source shard" {
+		k.clicked(event{ch.Doc, at}, is)
 	}
 	return true
 }
@@ -53,7 +66,7 @@ func (c *checker) oldDocs(e Commit) (others []Change) {
 	bases := map[string]bool{}
 	for _, ch := range e.Changes {
 		switch {
-		case !c.oldDoc(ch):
+		case !c.oldDoc(ch, e.At.UnixMicro()):
 			bases[ch.Doc.Counter] = bases[ch.Doc.Counter] || ch.Doc.Kind == "base"
 			others = append(others, ch)
 		case ch.Doc.Kind != "extension":
@@ -92,6 +105,7 @@ func (c *checker) endImport(k *call, e End) {
 		return a.entry > k.entry && a.imports && (c.inPlace || a.value == e.Value) && a.added == e.Added
 	}) {
 		n.acked += e.Added
+		n.source.told += e.Added
 		return
 	}
 	if e.Added != 0 {

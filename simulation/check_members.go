@@ -172,7 +172,8 @@ func (c *checker) audits(p point, a Audited) bool {
 	if a.Members != p.members || a.Total != p.total {
 		return false
 	}
-	return p.vague || a.Shards == p.sum && held([]point{p}, wideOf(a.Shards).and(wideOf(a.Base)).int64())
+	is := wideOf(a.Shards).and(wideOf(a.Base)).int64()
+	return p.vague || a.Shards == p.sum && (c.live && p.keeps(is) || held([]point{p}, is))
 }
 
 // moved checks what a commit did to memberships, beside the shards, and returns by how many of them

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ type guess struct {
 	imported int64 // of its source
 	took     bool  // the source was imported
 	replaced int64 // what the document showed before: an import in place brings it back
+	adopted  int64 // of n: the number that the app's document showed, from which it went on
 }
 
 // beyond are the guesses from one command to the next.
@@ -43,6 +45,23 @@ func (p point) all(is func(int64) bool) bool {
 		}
 	}
 	return true
+}
+
+// within reports whether the counter may have held at least so much, and at most so much besides the app's own number
+// from which it went on.
+func (p point) within(least, most int64) bool {
+	return p.vague || !p.all(func(n int64) bool { return n < least }) && slices.ContainsFunc(slices.Collect(maps.Keys(p.beyond.guesses)), func(g guess) bool {
+		n := p.with(g)
+		return n == math.MaxInt64 || n >= least && wideOf(n).and(wideOf(-g.adopted)).int64() <= most
+	})
+}
+
+// adopted is the app's own number from which a counter may have gone on, at most.
+func (b *beyond) adopted() (most int64) {
+	for g := range b.guesses {
+		most = max(most, g.adopted)
+	}
+	return most
 }
 
 // holds reports whether the counter may have held n.
@@ -164,6 +183,7 @@ type waits struct {
 func (c *checker) lost(e Dropped) {
 	k := c.counter(e.Counter)
 	k.dropped = true
+	k.missed(e)
 	name := event{Doc{Kind: "shard", Counter: e.Counter, Shard: e.Shard}, e.Of}
 	if w, waits := k.waiting[name]; waits {
 		w.lost = !e.Elsewhere || !w.held
@@ -189,6 +209,7 @@ func (c *checker) noted(e Noted) {
 		}
 	}
 	k.debts = nil
+	c.paid(k)
 }
 
 // acknowledged checks that a field is shown as of an event that was acknowledged, or later, whatever became of the

@@ -101,6 +101,13 @@
 //   - What was acknowledged is in a commit, with the very numbers. What was refused is in none. No
 //     flush, reset or reconcile forgets what was imported, and the next life has none of it.
 //
+// In half of all worlds whose documents are the app's own, the roll-up takes the extension's place, and what its clients
+// add is taken over live:
+//
+//   - What a commit takes off a client's shard it shows: who reads both sees no number fall. Nothing is taken off that
+//     isn't in the total then.
+//   - An event of such a shard is acknowledged once what it held is taken off. In the end nothing waits.
+//
 // In about a third of all worlds fields count documents, or sum up a field of theirs, as an integer
 // or a double, or have its average. Documents are below their counter, or name it from a collection
 // of their own. An app makes, edits, moves and deletes such documents, also below counters that are

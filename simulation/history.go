@@ -64,7 +64,7 @@ func (h History) Of(field string) History {
 			}
 			e.What = what
 		case Acknowledged:
-			if what.Doc.Kind == "shard" && !slices.Contains(what.Fields, field) { // by who doesn't show it: it says nothing of the field
+			if strings.HasSuffix(what.Doc.Kind, "shard") && !slices.Contains(what.Fields, field) { // by who doesn't show it: it says nothing of the field
 				e.What = Dropped{Counter: what.Doc.Counter, Shard: what.Doc.Shard, Of: what.Of, Elsewhere: true}
 			}
 		case Came:
@@ -333,6 +333,7 @@ type Reconciled struct {
 type Hosted struct {
 	CleanupAfter time.Duration
 	InPlace      bool // imports are of that same document
+	Live         bool // and what clients of the extension add there is taken over at once
 }
 
 // Declared says that a field has a limit, and which one until another is set.

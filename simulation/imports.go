@@ -20,7 +20,7 @@ import (
 // clients add to shards of their own below the document that is counted on, and the extension's
 // workers move that to partial sums, and to the document. An import takes it over: into a counter
 // beside it, while all of that goes on, or in place, where the document is the counter's own and
-// the extension is gone, but not its clients.
+// the extension is gone, but not its clients. There the roll-up may take it over live, too.
 //
 // What clients add names itself as increments do, by bits that no other call adds: so a source's
 // number says what it holds.
@@ -36,6 +36,26 @@ func (p *Plan) drawImports() {
 	if p.Workers = between(r, time.Second, 5*time.Minute); p.InPlace && r.IntN(3) == 0 {
 		p.Workers = 0 // it has been gone for long
 	}
+}
+
+// live is the setting with which the roll-up takes over what clients of the extension add.
+const live = "EXTENSION=true"
+
+// drawLive draws whether the system has taken the extension's place, from dice of its own. Imports of the same
+// documents may go on beside, and in some worlds the extension is uninstalled later than that.
+func (p *Plan) drawLive() {
+	r := dice(p.Seed, "live", 0)
+	on, often, imports, workers := r.IntN(2) == 0, between(r, 5.0, 50), r.IntN(3) == 0, r.IntN(3) == 0
+	if !p.Hosted || !on {
+		return
+	}
+	if p.Live, p.InPlace, p.Mix.Old = true, true, often; !imports {
+		p.Mix.Import = 0
+	}
+	if !workers {
+		p.Workers = 0
+	}
+	p.Environ = append(p.Environ, live)
 }
 
 // source is what a field of a counter is imported from.
@@ -84,6 +104,13 @@ func (w *world) old(r *rand.Rand, adds []Add, intent int) {
 	case 1:
 		if !w.plan.InPlace { // there the document has left the extension
 			write = addTo(source, amounts)
+		}
+	}
+	if w.plan.Live && !w.plan.Named && r.IntN(3) == 0 { // as clients for Android and iOS add, and a double has 53 bits
+		for _, t := range write.GetUpdateTransforms() {
+			if n := t.GetIncrement(); n != nil {
+				t.TransformType = &firestorepb.DocumentTransform_FieldTransform_Increment{Increment: store.Double(float64(n.GetIntegerValue()))}
+			}
 		}
 	}
 	err := w.commit(l, write)

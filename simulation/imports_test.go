@@ -357,5 +357,114 @@ func storiesOfImports() []story {
 			s.moves(103, 0)
 			s.imported(3, 103, 3)
 		}},
+
+		{"live, and what has come since", "", func(s *script) {
+			s.live(100)
+			of := s.told()
+			s.moves(101, 0)
+			s.acknowledges(of)
+			s.old(2, 2, "a", 2)
+			of = s.told()
+			s.moves(103, 0)
+			s.acknowledges(of)
+			s.add(Calm{})
+			s.add(Settled{})
+		}},
+		{"live, and a click is acknowledged that is not taken over", "the shard holds 1 yet", func(s *script) {
+			s.live(100)
+			s.acknowledges(s.told())
+		}},
+		{"live, and a newer click waits", "", func(s *script) {
+			s.live(100)
+			of := s.told()
+			s.old(2, 2, "a", 3)
+			s.acknowledges(of)
+		}},
+		{"live, and a newer click comes late", "", func(s *script) {
+			s.live(100)
+			of := s.told()
+			s.old(2, 2, "a", 3)
+			s.add(Dropped{Counter: named, Shard: "a", Of: s.told()})
+			s.add(Came{Doc: sourceShardDoc("a"), Of: s.told()})
+			s.acknowledges(of)
+		}},
+		{"live, and a newer click never comes", "the shard holds 3 yet", func(s *script) {
+			s.live(100)
+			of := s.told()
+			s.old(2, 2, "a", 3)
+			s.add(Dropped{Counter: named, Shard: "a", Of: s.told()})
+			s.acknowledges(of)
+		}},
+		{"live, and the page was away", "", func(s *script) {
+			s.live(100)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.acknowledges(s.told())
+		}},
+		{"live, and a click is acknowledged for a note", "", func(s *script) {
+			s.live(100)
+			s.add(Noted{Counter: named, There: true})
+			s.acknowledges(s.told())
+			s.moves(101, 0)
+			s.add(Noted{Counter: named})
+		}},
+		{"live, and the note goes while the page is away", "", func(s *script) {
+			s.live(100)
+			s.add(Noted{Counter: named, There: true})
+			s.acknowledges(s.told())
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.add(Noted{Counter: named})
+			s.add(Foreign{Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Total: 100}})
+			s.add(Settled{})
+		}},
+		{"live, and the note goes first", "the note of", func(s *script) {
+			s.live(100)
+			s.add(Noted{Counter: named, There: true})
+			s.acknowledges(s.told())
+			s.add(Noted{Counter: named})
+		}},
+		{"live, and something waits in the end", "2 wait in the extension's shards", func(s *script) {
+			s.live(100)
+			s.moves(101, 0)
+			s.old(2, 2, "a", 2)
+			s.add(Settled{})
+		}},
+		{"live, and a click was acknowledged that nobody has", "of the extension's clients too", func(s *script) {
+			s.live(0)
+			s.add(Begin{Call: 2, Kind: Old, Intent: 2, Adds: []Add{{Counter: named, By: 2}}})
+			s.end(2, OK)
+			s.moves(1, 0)
+			s.add(Settled{})
+		}},
+		{"live, and an import says again what clients were told", "", func(s *script) {
+			s.live(0)
+			s.asksImport(3)
+			s.moves(1, 0)
+			s.imported(3, 1, 1)
+			s.add(Settled{})
+		}},
+		{"live, and who reads both sees a number fall", "sees a number fall", func(s *script) {
+			s.live(100)
+			s.moves(101, 0)
+			s.old(2, 2, "a", 2)
+			s.moves(101, 0)
+		}},
 	}
+}
+
+// live is the app's document, on which the extension has counted, and a shard that holds 1, where that is taken over
+// live.
+func (s *script) live(total int64) {
+	s.add(Hosted{CleanupAfter: time.Hour, InPlace: true, Live: true})
+	s.add(AppWrites{Counter: named, Title: 1})
+	s.add(Foreign{Counter: named})
+	s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Total: total}})
+	s.old(1, 1, "a", 1)
+}
+
+// told is the time of the event of what the shard holds.
+func (s *script) told() int64 { return s.docs[sourceShardDoc("a")].Updated }
+
+func (s *script) acknowledges(of int64) {
+	s.add(Acknowledged{Doc: sourceShardDoc("a"), Of: of, Fields: []string{""}})
 }

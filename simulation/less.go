@@ -38,6 +38,9 @@ var parts = []part{
 	{"auth", func(p *Plan) { p.leaveAuth() }},
 	{"sdk", func(p *Plan) { p.SDK = false }},
 	{"imports", func(p *Plan) { p.Mix.Old, p.Mix.Import, p.Workers = 0, 0, 0 }},
+	{"live", func(p *Plan) {
+		p.Live, p.Environ = false, slices.DeleteFunc(slices.Clone(p.Environ), func(set string) bool { return set == live })
+	}},
 	{"limits", func(p *Plan) { p.Limits, p.Mix.Limit, p.Mix.Amount, p.Declared = false, 0, 0, 0 }},
 	{"odd", func(p *Plan) { p.Mix.Odd = 0 }},
 	{"shrinks", func(p *Plan) { p.Mix.Shrink = 0 }},

@@ -42,6 +42,7 @@ type Plan struct {
 	SDK     bool // of them some do it without a function
 
 	InPlace bool          // imports are of the app's own document
+	Live    bool          // what clients of the extension add is taken over at once
 	Workers time.Duration // between two runs of the extension that counters are imported from
 
 	Counted      []CountedField // fields that count documents; mostly none
@@ -157,6 +158,7 @@ func PlanOf(seed uint64) Plan {
 	p.Reordered = p.Older && p.Likes && dice(seed, "reordered", 0).IntN(2) == 0
 	older := list(false, p.OlderCounted) // what the older revision knows
 	p.drawImports()
+	p.drawLive()
 	if p.drawRenamed(); p.Renamed {
 		older = strings.Replace(list(true, p.OlderCounted), ",likes", ","+olderLikes+"=likes", 1)
 	}

@@ -122,7 +122,7 @@ func Run(plan Plan) (History, Faults, error) {
 	defer end()
 	w.server.OnCommit(w.committed)
 	if plan.Hosted {
-		w.rec.add(Hosted{CleanupAfter: s.CleanupAfter, InPlace: plan.InPlace})
+		w.rec.add(Hosted{CleanupAfter: s.CleanupAfter, InPlace: plan.InPlace, Live: plan.Live})
 	}
 	if plan.Limits {
 		w.rec.add(Declared{Field: "likes", Limit: plan.Declared})
@@ -171,7 +171,7 @@ func (w *world) committed(changes []emulator.Change) {
 			if w.plan.refers() {
 				w.deliver(c, docsOf(repliesOf(c, w.rec.nested)))
 			}
-		} else if doc, ok := docOf(c.Name); ok && (doc.Kind == "shard" || doc.Kind == "counted" && len(w.plan.Counted) > 0) {
+		} else if doc, ok := docOf(c.Name); ok && (doc.Kind == "shard" || doc.Kind == "source shard" && w.plan.Live || doc.Kind == "counted" && len(w.plan.Counted) > 0) {
 			w.deliver(c, []Doc{doc})
 		}
 	}

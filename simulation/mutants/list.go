@@ -282,6 +282,14 @@ var mutants = []mutant{
 		"(r.asked.unanswered || r.unseen)", "r.asked.unanswered", testIn("rollup", "TestNotedClicksAreFound"),
 	},
 	{
+		"what is taken over is left in its shard", "internal/extension",
+		"s.Beside = t.Writes", "s.Beside = nil", simulationOf("live"),
+	},
+	{
+		"a click whose take-over has failed is done", "rollup",
+		"\tif err != nil {\n\t\tr.forgetTaken()\n", "\tif err != nil {\n", testIn("rollup", "TestFailedTakeOver"),
+	},
+	{
 		"a take-over's own writes are news", "rollup",
 		"&& !extension.Holds(names.Fields, after) {", "&& false && !extension.Holds(names.Fields, after) {", test("TestTakenShardsAreNoNews"),
 	},
