@@ -262,9 +262,7 @@ func (r *request) asks() escrow.Request[place] {
 	for _, sum := range r.sums {
 		for _, a := range sum.amounts {
 			if at := (place{sum.counter, a.field}); r.limited[at] {
-				if asked[at] = escrow.By(a.by, r.member != nil); r.hold != nil {
-					asked[at] = escrow.Net{Hold: a.by}
-				}
+				asked[at] = escrow.By(a.by, r.member != nil, r.hold != nil)
 			}
 		}
 	}
@@ -273,8 +271,8 @@ func (r *request) asks() escrow.Request[place] {
 
 // gives reports whether a request gives back to a field with a limit, or takes nothing of it.
 func (r *request) gives() bool {
-	for _, n := range r.asks() {
-		if n.By() <= 0 {
+	for _, ask := range r.asks() {
+		if ask.Count <= 0 {
 			return true
 		}
 	}

@@ -153,8 +153,8 @@ var errEnded = errors.New("holds have ended")
 func (c *Client) endHolds(ctx context.Context, holds hold.Holds, requests []*request, p limitedPlan) (ended bool, err error) {
 	places := map[place]bool{}
 	for _, i := range p.Refused {
-		for at, n := range requests[i].asks() {
-			if n.By() > 0 {
+		for at, ask := range requests[i].asks() {
+			if ask.Count > 0 {
 				places[at] = true
 			}
 		}
@@ -215,18 +215,13 @@ func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
 
 // locate notes in which shards the amounts of holds are, by the plan of the batch's commit.
 func (f *batch) locate(p limitedPlan) {
-	for at, changes := range p.Plan {
-		var holds []*hold.Record
-		var amounts []int64
-		for _, r := range f.requests {
-			if r.hold != nil && r.limited[at] {
-				holds, amounts = append(holds, r.hold), append(amounts, r.hold.Amount)
-			}
-		}
-		for i, parts := range escrow.Parts(changes, amounts) {
-			holds[i].Parts = map[string]int64{}
-			for shard, n := range parts {
-				holds[i].Parts[store.IDOf(p.shards[at][shard].Name)] = n
+	for at, parts := range p.Parts {
+		for i, r := range f.requests {
+			if r.hold != nil {
+				r.hold.Parts = map[string]int64{}
+				for _, part := range parts[i] {
+					r.hold.Parts[store.IDOf(p.shards[at][part.Shard].Name)] = part.By.Holds
+				}
 			}
 		}
 	}
@@ -242,15 +237,14 @@ func (c *Client) commitLimited(ctx context.Context, f *batch, p limitedPlan) ste
 		plain := sum{counter: s.counter}
 		for _, a := range s.amounts {
 			where := place{s.counter, a.field}
-			planned, limited := p.Plan[where]
-			if !limited {
+			if !f.limited()[where] {
 				plain.amounts = append(plain.amounts, a)
 			}
-			for _, change := range planned {
+			for _, change := range p.Plan[where] {
 				shard := p.shards[where][change.Shard]
 				home[s.counter] = store.IDOf(shard.Name)
 				at = append(at, where)
-				changes = append(changes, seats.Change(shard.Name, store.UpdatedAtTime(shard.Version), a.field, change.By()))
+				changes = append(changes, seats.Change(shard.Name, store.UpdatedAtTime(shard.Version), a.field, change.By))
 			}
 		}
 		if len(plain.amounts) > 0 {
@@ -328,13 +322,13 @@ func (k *knownShards) takeOut(p limitedPlan) {
 
 // noRoom says why a request is refused by a plan; nil if it isn't.
 func noRoom(names layout.Layout, r *request, p limitedPlan) *LimitError {
-	for at, n := range r.asks() {
+	for at, ask := range r.asks() {
 		all := p.all[at]
-		if all.Fits(n) {
+		if all.Fits(ask) {
 			continue
 		}
 		field, _ := names.Fields.Sum(at.field)
-		full := &LimitError{Counter: at.counter, Field: field.Name, By: n.By(), Limit: all.Share, Left: all.Room(), Taken: all.Count}
+		full := &LimitError{Counter: at.counter, Field: field.Name, By: ask.Count, Limit: all.Share, Left: all.Room(), Taken: all.Count}
 		if full.By < 0 { // sums, by which takes are refused, leave members out
 			full.Members, full.Held = all.Members, all.Holds
 		}

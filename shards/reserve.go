@@ -212,7 +212,7 @@ func (c Counter) more(ctx context.Context, field layout.Field, record string, mo
 	}
 	for _, change := range p.Plan[at] {
 		shard := p.shards[at][change.Shard]
-		takes = append(takes, hold.Taking{Shard: shard.Name, Version: shard.Version, By: change.By()})
+		takes = append(takes, hold.Taking{Shard: shard.Name, Version: shard.Version, By: change.By})
 	}
 	return takes, false, nil, nil
 }

@@ -108,8 +108,9 @@ func decided(s record, scenario, name string) (action string, after record) {
 		for i := range known { // who holds the seat is its only member
 			known[i].Members = known[i].Count
 		}
-		for _, c := range escrow.Spread(known, escrow.Net{Leave: 1}, func(int) int { return 0 }) {
-			count[names[c.Shard]] = c.Count
+		plan, _ := escrow.Spread(known, []escrow.Held{escrow.By(-1, true, false)}, func(int) int { return 0 })
+		for _, c := range plan {
+			count[names[c.Shard]] = c.By.Count
 			on[strconv.Quote(names[c.Shard])] = true
 		}
 	case "take", "give", "hold":
@@ -117,10 +118,10 @@ func decided(s record, scenario, name string) (action string, after record) {
 		if ask.kind == "give" {
 			by = -by
 		}
-		d := escrow.Decide(map[string][]escrow.Held{"": known}, looked, []escrow.Request[string]{{"": escrow.By(by, ask.kind == "hold")}}, func(int) int { return 0 })
+		d := escrow.Decide(map[string][]escrow.Held{"": known}, looked, []escrow.Request[string]{{"": escrow.By(by, ask.kind == "hold", false)}}, func(int) int { return 0 })
 		look, refused = look || d.Look, len(d.Refused) > 0
 		for _, c := range d.Plan[""] {
-			count[names[c.Shard]] = c.Count
+			count[names[c.Shard]] = c.By.Count
 			on[strconv.Quote(names[c.Shard])] = true
 		}
 	default:
@@ -323,10 +324,10 @@ func finishes(s record, kind string, n int64, name string) (action string, commi
 	}
 	count, held, share := maps.Clone(noParts), maps.Clone(noParts), maps.Clone(noParts)
 	on, none, after := set{}, false, record{"state": "same", "amount": int64(0), "parts": noParts, "used": int64(0)}
-	decide := func(ask escrow.Net) (refused bool) {
+	decide := func(ask escrow.Held) (refused bool) {
 		d := escrow.Decide(map[string][]escrow.Held{"": known}, true, []escrow.Request[string]{{"": ask}}, func(int) int { return 0 })
 		for _, c := range d.Plan[""] {
-			count[shards[c.Shard]], held[shards[c.Shard]] = c.Count, c.Holds
+			count[shards[c.Shard]], held[shards[c.Shard]] = c.By.Count, c.By.Holds
 			on[strconv.Quote(shards[c.Shard])] = true
 		}
 		return len(d.Refused) > 0
@@ -334,12 +335,12 @@ func finishes(s record, kind string, n int64, name string) (action string, commi
 	refused := false
 	switch {
 	case kind == "reserve":
-		refused = decide(escrow.Net{Hold: n})
+		refused = decide(escrow.By(n, false, true))
 		none, after = true, record{"state": "held", "amount": n, "parts": maps.Clone(held), "used": int64(0)}
 	case kind == "take":
-		refused = decide(escrow.By(n, false))
+		refused = decide(escrow.By(n, false, false))
 	case kind == "give":
-		refused = decide(escrow.By(-n, false))
+		refused = decide(escrow.By(-n, false, false))
 	case kind == "lower":
 		by, ok := escrow.Limit(known, sum(knows["share"])-n)
 		refused = !ok
@@ -355,7 +356,7 @@ func finishes(s record, kind string, n int64, name string) (action string, commi
 		}
 	default:
 		if more {
-			refused = decide(escrow.By(n-amount, false))
+			refused = decide(escrow.By(n-amount, false, false))
 		}
 		on[`"record"`] = true
 		used, state := n, "settled"

@@ -13,7 +13,7 @@ import (
 	"slices"
 )
 
-// Held is what a shard holds of a field, or what several hold together.
+// Held is what a shard holds of a field, or what several hold together; or what is added to that.
 type Held struct {
 	Count   int64 // what is taken
 	Members int64 // the part of Count that members took, one each: nobody else gives it back
@@ -37,6 +37,10 @@ func (h Held) Plus(more Held) Held {
 	return Held{Count: h.Count + more.Count, Members: h.Members + more.Members, Holds: h.Holds + more.Holds, Share: h.Share + more.Share}
 }
 
+func (h Held) minus(less Held) Held {
+	return Held{Count: h.Count - less.Count, Members: h.Members - less.Members, Holds: h.Holds - less.Holds, Share: h.Share - less.Share}
+}
+
 // Sum is what shards hold together.
 func Sum(shards ...Held) (sum Held) {
 	for _, s := range shards {
@@ -45,63 +49,51 @@ func Sum(shards ...Held) (sum Held) {
 	return sum
 }
 
-// Net is what requests take or give back together, and never both: see [Decide]. Each number is 0 or more.
-type Net struct {
-	Take, Give  int64 // by callers
-	Join, Leave int64 // by members
-	Hold        int64 // until a time, or until it is settled: see package hold
+// By is what one request adds where by is above 0, and else gives back: for a caller, a member, or a hold.
+func By(by int64, member, hold bool) Held {
+	ask := Held{Count: by}
+	if member {
+		ask.Members = by
+	}
+	if hold {
+		ask.Holds = by
+	}
+	return ask
 }
 
-// By is what one request asks: to take, or to give back where by is below 0.
-func By(by int64, member bool) Net {
+// Fits reports whether shards that hold this together have room for what is asked, and hold what is given back. What
+// is beyond an int64 doesn't fit: it wraps to less than nothing.
+func (h Held) Fits(ask Held) bool { return h.Plus(ask).Valid() }
+
+// part is as much of what one request asks as there is room for, or is there to be given back.
+func (h Held) part(ask Held) Held {
+	most := max(ask.Count, -h.Own())
 	switch {
-	case member && by > 0:
-		return Net{Join: by}
-	case member:
-		return Net{Leave: -by}
-	case by > 0:
-		return Net{Take: by}
+	case ask.Count > 0:
+		most = min(ask.Count, h.Room())
+	case ask.Members != 0:
+		most = max(ask.Count, -h.Members)
 	}
-	return Net{Give: -by}
-}
-
-// By is the inverse of the function, but for who asks.
-func (n Net) By() int64 { return n.Take + n.Join + n.Hold - n.Give - n.Leave }
-
-func (n Net) plus(m Net) Net {
-	return Net{Take: n.Take + m.Take, Give: n.Give + m.Give, Join: n.Join + m.Join, Leave: n.Leave + m.Leave, Hold: n.Hold + m.Hold}
-}
-
-// Fits reports whether shards that hold this together have room for it, and hold what is given back. A
-// sum beyond an int64 doesn't fit.
-func (h Held) Fits(n Net) bool {
-	if n.Take < 0 || n.Give < 0 || n.Join < 0 || n.Leave < 0 || n.Hold < 0 { // a sum has wrapped, or -math.MinInt64 has
-		return false
-	}
-	room := h.Room()
-	return n.Give <= h.Own() && n.Leave <= h.Members && n.Take <= room && n.Join <= room-n.Take && n.Hold <= room-n.Take-n.Join
+	return By(most, ask.Members != 0, ask.Holds != 0)
 }
 
 // Request is what one call asks of places, such as the fields of counters: all of it, or nothing.
-type Request[P comparable] map[P]Net
+type Request[P comparable] map[P]Held
 
 // fits reports whether there is room in all places for the request, and for others.
-func (r Request[P]) fits(held map[P]Held, others Request[P]) bool {
-	for place, n := range r {
-		if !held[place].Fits(n.plus(others[place])) {
+func (r Request[P]) fits(held, others map[P]Held) bool {
+	for place, ask := range r {
+		if !held[place].Plus(others[place]).Fits(ask) {
 			return false
 		}
 	}
 	return true
 }
 
-// takes reports whether something is taken.
-func (n Net) takes() bool { return n.Take > 0 || n.Join > 0 || n.Hold > 0 }
-
 // mixes reports whether the request takes where others give back, or the other way round.
-func (r Request[P]) mixes(others Request[P]) bool {
-	for place, n := range r {
-		if other, is := others[place]; is && other.takes() != n.takes() {
+func (r Request[P]) mixes(others map[P]Held) bool {
+	for place, ask := range r {
+		if other, is := others[place]; is && other.Count > 0 != (ask.Count > 0) {
 			return true
 		}
 	}
@@ -110,22 +102,17 @@ func (r Request[P]) mixes(others Request[P]) bool {
 
 // Change is what a commit adds to a shard, on condition that the shard is as it was known.
 type Change struct {
-	Shard                 int // its index
-	Count, Members, Holds int64
+	Shard int // its index
+	By    Held
 }
-
-// Of is what a shard holds after the change.
-func (c Change) Of(h Held) Held { return h.Plus(c.By()) }
-
-// By is what the change adds.
-func (c Change) By() Held { return Held{Count: c.Count, Members: c.Members, Holds: c.Holds} }
 
 // Decision is what follows for requests from what is known of the shards.
 type Decision[P comparable] struct {
-	Look    bool           // read all shards of all places, at one time, and decide again
-	Refused []int          // requests, by their indexes, for which there was no room at the time of the look
-	Taken   []int          // requests that the plan's commit counts; others wait for the next decision
-	Plan    map[P][]Change // :: place → changes, one for each shard
+	Look    bool             // read all shards of all places, at one time, and decide again
+	Refused []int            // requests, by their indexes, for which there was no room at the time of the look
+	Taken   []int            // requests that the plan's commit counts; others wait for the next decision
+	Plan    map[P][]Change   // :: place → changes, one for each shard
+	Parts   map[P][][]Change // :: place → the part of the plan that each of Taken has
 }
 
 // Decide says what to do for requests, by what is known of the shards of each place. Looked says that
@@ -137,114 +124,77 @@ type Decision[P comparable] struct {
 // No commit takes where it gives back. So a commit that takes of a place fails once all its shards together have less
 // room than it takes: what was sent before such a look, and hasn't landed, never will, and a refusal is the last word.
 func Decide[P comparable](known map[P][]Held, looked bool, requests []Request[P], pick func(n int) int) (d Decision[P]) {
-	held := make(map[P]Held, len(known))
+	held, all := make(map[P]Held, len(known)), map[P]Held{}
 	for place, shards := range known {
 		held[place] = Sum(shards...)
 	}
-	fit := make([]int, 0, len(requests))
 	for i, r := range requests {
-		switch {
-		case r.fits(held, nil):
-			fit = append(fit, i)
-		case looked:
-			d.Refused = append(d.Refused, i)
-		default:
+		room, mixes := r.fits(held, nil), r.mixes(all)
+		switch waits := !mixes && !r.fits(held, all); {
+		case !looked && (!room || waits): // there may be more elsewhere
 			return Decision[P]{Look: true}
-		}
-	}
-	all := Request[P]{}
-	for _, i := range fit {
-		if requests[i].mixes(all) {
-			continue
-		}
-		if !requests[i].fits(held, all) {
-			if !looked { // there may be more elsewhere
-				return Decision[P]{Look: true}
+		case !room:
+			d.Refused = append(d.Refused, i)
+		case mixes, waits:
+		default:
+			for place, ask := range r {
+				all[place] = all[place].Plus(ask)
 			}
-			continue
+			d.Taken = append(d.Taken, i)
 		}
-		for place, n := range requests[i] {
-			all[place] = all[place].plus(n)
-		}
-		d.Taken = append(d.Taken, i)
 	}
-	d.Plan = make(map[P][]Change, len(all))
-	for place, n := range all {
-		d.Plan[place] = Spread(known[place], n, pick)
+	d.Plan, d.Parts = make(map[P][]Change, len(all)), make(map[P][][]Change, len(all))
+	for place := range all {
+		asks := make([]Held, len(d.Taken))
+		for n, i := range d.Taken {
+			asks[n] = requests[i][place]
+		}
+		d.Plan[place], d.Parts[place] = Spread(known[place], asks, pick)
 	}
 	return d
 }
 
-// Spread distributes what fits into shards together: to a random one where it fits into one, or else to as
-// few as it takes. It panics where it doesn't fit.
-func Spread(shards []Held, n Net, pick func(n int) int) (changes []Change) {
+// Spread distributes over shards what they have together for what is asked: to a random one that has all of it, or else
+// to few. It returns what is added to each shard, and of that the part of each who asks. It panics where it doesn't fit.
+func Spread(shards, asks []Held, pick func(n int) int) (plan []Change, parts [][]Change) {
+	all, rest := Sum(asks...), slices.Clone(asks)
+	if parts = make([][]Change, len(asks)); all == (Held{}) {
+		return nil, parts
+	}
 	first := 0
 	if len(shards) > 1 {
 		first = pick(len(shards))
 	}
-	for i := range shards {
-		at := (first + i) % len(shards)
-		if shards[at].Fits(n) {
-			return []Change{{Shard: at, Count: n.By(), Members: n.Join - n.Leave, Holds: n.Hold}}
+	order := make([]int, len(shards)) // those that have most first
+	for i := range order {
+		order[i] = (first + i) % len(order)
+	}
+	if i := slices.IndexFunc(order, func(at int) bool { return shards[at].Fits(all) }); i >= 0 {
+		order = order[i : i+1]
+	} else {
+		slices.SortStableFunc(order, func(a, b int) int {
+			if all.Count > 0 {
+				return cmp.Compare(shards[b].Room(), shards[a].Room())
+			}
+			return cmp.Compare(shards[b].Count, shards[a].Count)
+		})
+	}
+	for _, at := range order {
+		change := Change{Shard: at}
+		for i, ask := range rest {
+			if by := shards[at].Plus(change.By).part(ask); by != (Held{}) {
+				rest[i], change.By = ask.minus(by), change.By.Plus(by)
+				parts[i] = append(parts[i], Change{at, by})
+			}
+		}
+		if change.By != (Held{}) {
+			plan = append(plan, change)
 		}
 	}
-	left := slices.Clone(shards)
-	index := map[int]int{} // :: shard → its change
-	// part spreads a part of it, over those that have most for it
-	part := func(n int64, has func(Held) int64, apply func(c *Change, n int64)) {
-		order := make([]int, len(left))
-		for i := range order {
-			order[i] = (first + i) % len(left)
-		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(has(left[b]), has(left[a])) })
-		for _, at := range order {
-			some := min(n, has(left[at]))
-			if some <= 0 {
-				break
-			}
-			if _, is := index[at]; !is {
-				index[at] = len(changes)
-				changes = append(changes, Change{Shard: at})
-			}
-			c := &changes[index[at]]
-			apply(c, some)
-			left[at] = c.Of(shards[at])
-			n -= some
-		}
-		if n > 0 {
-			panic("escrow: what is spread doesn't fit")
-		}
+	if Sum(rest...) != (Held{}) {
+		panic("escrow: what is spread doesn't fit")
 	}
-	part(n.Give, Held.Own, func(c *Change, n int64) { c.Count -= n })
-	part(n.Leave, func(h Held) int64 { return h.Members }, func(c *Change, n int64) { c.Count -= n; c.Members -= n })
-	part(n.Take, Held.Room, func(c *Change, n int64) { c.Count += n })
-	part(n.Join, Held.Room, func(c *Change, n int64) { c.Count += n; c.Members += n })
-	part(n.Hold, Held.Room, func(c *Change, n int64) { c.Count += n; c.Holds += n })
-	return changes
-}
-
-// Parts says where each of several holds has its amount, by the changes of a commit that takes all of them: by the
-// shard's index, how much. Together they are what the changes add to holds.
-func Parts(changes []Change, amounts []int64) []map[int]int64 {
-	parts := make([]map[int]int64, len(amounts))
-	left := slices.Clone(changes)
-	for i, n := range amounts {
-		parts[i] = map[int]int64{}
-		for n > 0 {
-			if len(left) == 0 {
-				panic("escrow: holds have more than a commit takes for them")
-			}
-			some := min(n, left[0].Holds)
-			if some > 0 {
-				parts[i][left[0].Shard] += some
-			}
-			n, left[0].Holds = n-some, left[0].Holds-some
-			if left[0].Holds == 0 {
-				left = left[1:]
-			}
-		}
-	}
-	return parts
+	return plan, parts
 }
 
 // Limit is by how much each share changes for a new limit, of all shards: it goes evenly to shards, or

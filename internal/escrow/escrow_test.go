@@ -15,9 +15,9 @@ func first(int) int { return 0 }
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	type request = Request[string]
-	one := func(n Net) request { return request{"a": n} }
-	take, give := func(n int64) request { return one(By(n, false)) }, func(n int64) request { return one(By(-n, false)) }
-	join, leave := one(By(1, true)), one(By(-1, true))
+	one := func(n Held) request { return request{"a": n} }
+	take, give := func(n int64) request { return one(By(n, false, false)) }, func(n int64) request { return one(By(-n, false, false)) }
+	join, leave := one(By(1, true, false)), one(By(-1, true, false))
 	shards := func(held ...Held) map[string][]Held { return map[string][]Held{"a": held} }
 	plan := func(changes ...Change) map[string][]Change { return map[string][]Change{"a": changes} }
 	none := map[string][]Change{}
@@ -29,31 +29,36 @@ func TestDecide(t *testing.T) {
 		want     Decision[string]
 	}{
 		{"nothing is known", nil, false, []request{take(1)}, Decision[string]{Look: true}},
-		{"a shard has room", shards(Held{Share: 2}), false, []request{take(2)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, 2, 0, 0})}},
+		{"a shard has room", shards(Held{Share: 2}), false, []request{take(2)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, Held{Count: 2}})}},
 		{"there may be more elsewhere", shards(Held{Share: 2}), false, []request{take(3)}, Decision[string]{Look: true}},
 		{"there is no more", shards(Held{Share: 2}), true, []request{take(3)}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"another shard has room", shards(Held{Count: 1, Share: 1}, Held{Share: 1}), false, []request{take(1)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, 1, 0, 0})}},
-		{"shards have room together", shards(Held{Share: 1}, Held{Count: 1, Share: 3}), true, []request{take(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, 2, 0, 0}, Change{0, 1, 0, 0})}},
-		{"who finds no room beside others waits", shards(Held{Share: 1}), true, []request{take(1), take(1), take(2)}, Decision[string]{Refused: []int{2}, Taken: []int{0}, Plan: plan(Change{0, 1, 0, 0})}},
+		{"another shard has room", shards(Held{Count: 1, Share: 1}, Held{Share: 1}), false, []request{take(1)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, Held{Count: 1}})}},
+		{"shards have room together", shards(Held{Share: 1}, Held{Count: 1, Share: 3}), true, []request{take(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, Held{Count: 2}}, Change{0, Held{Count: 1}})}},
+		{"who finds no room beside others waits", shards(Held{Share: 1}), true, []request{take(1), take(1), take(2)}, Decision[string]{Refused: []int{2}, Taken: []int{0}, Plan: plan(Change{0, Held{Count: 1}})}},
 		{"who finds none beside others looks first", shards(Held{Share: 1}), false, []request{take(1), take(1)}, Decision[string]{Look: true}},
-		{"a smaller one fits", shards(Held{Share: 3}), true, []request{take(2), take(2), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, 3, 0, 0})}},
-		{"what is given back comes after what is taken", shards(Held{Count: 1, Share: 3}), true, []request{take(1), give(1), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, 2, 0, 0})}},
-		{"and what is taken after what is given back", shards(Held{Count: 2, Share: 3}), false, []request{give(1), take(1), give(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, -2, 0, 0})}},
-		{"what was full at the time of the look is refused", shards(Held{Count: 1, Share: 1}), true, []request{take(1), give(1)}, Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Change{0, -1, 0, 0})}},
+		{"a smaller one fits", shards(Held{Share: 3}), true, []request{take(2), take(2), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, Held{Count: 3}})}},
+		{"what is given back comes after what is taken", shards(Held{Count: 1, Share: 3}), true, []request{take(1), give(1), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, Held{Count: 2}})}},
+		{"and what is taken after what is given back", shards(Held{Count: 2, Share: 3}), false, []request{give(1), take(1), give(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, Held{Count: -2}})}},
+		{"what was full at the time of the look is refused", shards(Held{Count: 1, Share: 1}), true, []request{take(1), give(1)}, Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Change{0, Held{Count: -1}})}},
 		{"never below 0", shards(Held{Count: 1, Share: 5}), true, []request{give(2)}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"shards give back together", shards(Held{Count: 1, Share: 5}, Held{Count: 2, Share: 2}), true, []request{give(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, -2, 0, 0}, Change{0, -1, 0, 0})}},
+		{"shards give back together", shards(Held{Count: 1, Share: 5}, Held{Count: 2, Share: 2}), true, []request{give(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, Held{Count: -2}}, Change{0, Held{Count: -1}})}},
 		{"a member's is not a caller's to give back", shards(Held{Count: 1, Members: 1, Share: 5}), true, []request{give(1)}, Decision[string]{Refused: []int{0}, Plan: none}},
+		{"what is held is not a caller's to give back", shards(Held{Count: 1, Holds: 1, Share: 5}), true, []request{give(1)}, Decision[string]{Refused: []int{0}, Plan: none}},
 		{"a caller's is not a member's", shards(Held{Count: 1, Share: 5}), true, []request{leave}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"a member leaves after another joins", shards(Held{Count: 2, Members: 1, Share: 3}), true, []request{join, leave}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, 1, 1, 0})}},
-		{"a member joins", shards(Held{Share: 1}), false, []request{join}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, 1, 1, 0})}},
-		{"all places or none", map[string][]Held{"a": {{Share: 1}}, "b": {{Count: 1, Share: 1}}}, true, []request{{"a": {Take: 1}, "b": {Take: 1}}, take(1)},
-			Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Change{0, 1, 0, 0})}},
-		{"beyond an int64", shards(Held{Count: 1, Share: math.MaxInt64}), true, []request{take(math.MaxInt64), give(math.MinInt64), {"a": {Take: math.MaxInt64, Join: 1}}},
-			Decision[string]{Refused: []int{0, 1, 2}, Plan: none}},
+		{"a member leaves after another joins", shards(Held{Count: 2, Members: 1, Share: 3}), true, []request{join, leave}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, Held{Count: 1, Members: 1}})}},
+		{"a member joins", shards(Held{Share: 1}), false, []request{join}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, Held{Count: 1, Members: 1}})}},
+		{"a shard that has room for all is written alone", shards(Held{Share: 2}, Held{Share: 3}), false, []request{take(1), take(1), take(1)}, Decision[string]{Taken: []int{0, 1, 2}, Plan: plan(Change{1, Held{Count: 3}})}},
+		{"or else few", shards(Held{Share: 1}, Held{Share: 5}, Held{Share: 1}), false, []request{take(2), take(2), take(2)}, Decision[string]{Taken: []int{0, 1, 2}, Plan: plan(Change{1, Held{Count: 5}}, Change{0, Held{Count: 1}})}},
+		{"nothing", shards(Held{Count: 1, Share: 2}), false, []request{take(0)}, Decision[string]{Taken: []int{0}, Plan: map[string][]Change{"a": nil}}},
+		{"all places or none", map[string][]Held{"a": {{Share: 1}}, "b": {{Count: 1, Share: 1}}}, true, []request{{"a": {Count: 1}, "b": {Count: 1}}, take(1)},
+			Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Change{0, Held{Count: 1}})}},
+		{"beyond an int64", shards(Held{Count: 1, Share: math.MaxInt64}), true, []request{take(math.MaxInt64), give(math.MinInt64)},
+			Decision[string]{Refused: []int{0, 1}, Plan: none}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if got := Decide(test.known, test.looked, test.requests, first); !reflect.DeepEqual(got, test.want) {
+			got := Decide(test.known, test.looked, test.requests, first)
+			if got.Parts = nil; !reflect.DeepEqual(got, test.want) {
 				t.Errorf("Decide = %+v, want %+v", got, test.want)
 			}
 		})
@@ -100,8 +105,8 @@ var asked = rapid.Custom(func(t *rapid.T) Request[int] {
 		member := rapid.Bool().Draw(t, "member")
 		by := rapid.Int64Range(-4, 4).Filter(func(n int64) bool { return n != 0 }).Draw(t, "by")
 		place := rapid.IntRange(0, 2).Draw(t, "place")
-		if r[place] = By(by, member); rapid.IntRange(0, 2).Draw(t, "hold") == 0 {
-			r[place] = Net{Hold: max(by, -by)}
+		if r[place] = By(by, member, false); rapid.IntRange(0, 2).Draw(t, "hold") == 0 {
+			r[place] = By(max(by, -by), false, true)
 		}
 	}
 	return r
@@ -134,11 +139,11 @@ func TestDecideProperties(t *testing.T) {
 			}
 			takes := map[int]bool{}
 			for _, i := range d.Taken {
-				for place, n := range requests[i] {
-					if before, is := takes[place]; is && before != n.takes() {
+				for place, ask := range requests[i] {
+					if before, is := takes[place]; is && before != (ask.Count > 0) {
 						t.Fatalf("a commit takes and gives back: %v of %v", d.Taken, requests)
 					}
-					takes[place] = n.takes()
+					takes[place] = ask.Count > 0
 				}
 			}
 			want := map[int]Held{}
@@ -147,20 +152,16 @@ func TestDecideProperties(t *testing.T) {
 			}
 			for _, i := range d.Refused {
 				room := true
-				for place, n := range requests[i] {
-					room = room && want[place].Fits(n)
+				for place, ask := range requests[i] {
+					room = room && want[place].Fits(ask)
 				}
 				if room {
 					t.Fatalf("%v is refused, and there is room: %v", requests[i], known)
 				}
 			}
 			for _, i := range d.Taken {
-				for place, n := range requests[i] {
-					sum := want[place]
-					sum.Count += n.Take + n.Join + n.Hold - n.Give - n.Leave
-					sum.Members += n.Join - n.Leave
-					sum.Holds += n.Hold
-					want[place] = sum
+				for place, ask := range requests[i] {
+					want[place] = want[place].Plus(ask)
 				}
 			}
 			for place, changes := range d.Plan {
@@ -170,27 +171,21 @@ func TestDecideProperties(t *testing.T) {
 						t.Fatalf("a shard is changed twice: %v", changes)
 					}
 					seen[c.Shard] = true
-					known[place][c.Shard] = c.Of(known[place][c.Shard])
+					known[place][c.Shard] = known[place][c.Shard].Plus(c.By)
 				}
-				var amounts []int64
-				for _, i := range d.Taken {
-					if n := requests[i][place].Hold; n > 0 {
-						amounts = append(amounts, n)
+				left := map[int]Held{}
+				for n, i := range d.Taken {
+					var all Held
+					for _, c := range d.Parts[place][n] {
+						all, left[c.Shard] = all.Plus(c.By), left[c.Shard].Plus(c.By)
 					}
-				}
-				left := map[int]int64{}
-				for i, parts := range Parts(changes, amounts) {
-					n := int64(0)
-					for shard, part := range parts {
-						n, left[shard] = n+part, left[shard]+part
-					}
-					if n != amounts[i] {
-						t.Fatalf("a hold of %d has %v", amounts[i], parts)
+					if all != requests[i][place] {
+						t.Fatalf("%+v has %+v", requests[i][place], d.Parts[place][n])
 					}
 				}
 				for _, c := range changes {
-					if left[c.Shard] != c.Holds {
-						t.Fatalf("holds have %v, and a commit does %v", left, changes)
+					if left[c.Shard] != c.By {
+						t.Fatalf("requests have %v, and a commit does %v", left, changes)
 					}
 				}
 			}

@@ -373,9 +373,10 @@ func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorep
 		return 0, nil
 	}
 	var writes []*firestorepb.Write
-	for _, c := range escrow.Spread(held, escrow.Net{Leave: int64(n)}, rand.IntN) {
+	plan, _ := escrow.Spread(held, []escrow.Held{escrow.By(int64(-n), true, false)}, rand.IntN)
+	for _, c := range plan {
 		doc := shards[c.Shard]
-		writes = append(writes, seats.Change(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), field.Shard, c.By()))
+		writes = append(writes, seats.Change(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), field.Shard, c.By))
 	}
 	return n, writes
 }

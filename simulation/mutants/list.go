@@ -179,11 +179,11 @@ var mutants = []mutant{
 	},
 	{
 		"a request is refused without a look", "internal/escrow",
-		"case looked:\n", "case true:\n", simulationOf("limits"),
+		"case !looked && (!room || waits):", "case !looked && room && waits:", simulationOf("limits"),
 	},
 	{
 		"a commit takes where it gives back", "internal/escrow",
-		"other.takes() != n.takes()", "false", test("TestDecideProperties"),
+		"other.Count > 0 != (ask.Count > 0)", "other.Count > 0 != (ask.Count > 0) && false", test("TestDecideProperties"),
 	},
 	{
 		"a take is on no condition", "shards",
@@ -203,7 +203,7 @@ var mutants = []mutant{
 	},
 	{
 		"somebody else gives back what is held", "internal/escrow",
-		"return h.Count - h.Members - h.Holds }", "return h.Count - h.Members }", test("TestDecideProperties"),
+		"h.Holds <= h.Count-h.Members && h.Count <= h.Share", "h.Count <= h.Share", test("TestDecide"),
 	},
 	{
 		"a hold is on no condition of its record", "internal/hold",
