@@ -31,3 +31,6 @@ func (c Counter) ReserveBriefly(ctx context.Context, by int64, d time.Duration, 
 	h, _, err := c.reserve(ctx, "total", by, d, key)
 	return h, err
 }
+
+// KnownPlaces is of how many fields of counters a client remembers shards.
+func KnownPlaces(c *Client) int { return c.limitedShards.places.Len() }

@@ -81,3 +81,57 @@ func TestLeftIsKnown(t *testing.T) {
 		}
 	})
 }
+
+// What was known stays known after a repetition, which changes no shard.
+func TestLeftIsKnownAfterARepetition(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{Place: shards.Place{Fields: "likes,seats=limit(10)"}, AutoCreate: true, NumShards: 3})
+		c := handle(t, client, "concert")
+		knows := func(want int64) {
+			t.Helper()
+			if left, ok := c.Left("seats"); !ok || left != want {
+				t.Errorf("%d are left, %v; want %d", left, ok, want)
+			}
+		}
+		for range 3 {
+			if _, err := c.AddFields(t.Context(), map[string]int64{"seats": 4}, shards.Key{Value: "a"}); err != nil {
+				t.Fatal(err)
+			}
+			knows(6)
+		}
+		for range 3 {
+			if _, _, err := c.Reserve(t.Context(), "seats", 2, time.Hour, shards.Key{Value: "b"}); err != nil {
+				t.Fatal(err)
+			}
+			knows(4)
+		}
+		for range 3 {
+			if _, err := c.Join(t.Context(), "seats", "alice"); err != nil {
+				t.Fatal(err)
+			}
+			knows(3)
+		}
+	})
+}
+
+// Nothing is remembered of shards where nothing of them was changed.
+func TestNothingIsKnownOfAFieldWithoutALimit(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{Place: shards.Place{Fields: "likes,seats=limit(10)"}, AutoCreate: true, NumShards: 3})
+		c, key := handle(t, client, "concert"), shards.Key{Value: "a"}
+		if _, _, err := c.Reserve(t.Context(), "likes", 2, time.Hour, key); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Settle(t.Context(), "likes", 1, key); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.GiveBack(t.Context(), "seats", shards.Key{Value: "nobody"}); !errors.Is(err, shards.ErrHoldEnded) && err != nil {
+			t.Fatal(err)
+		}
+		if n := shards.KnownPlaces(client); n != 0 {
+			t.Errorf("shards of %d fields are known", n)
+		}
+	})
+}

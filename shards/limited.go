@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/escrow"
@@ -230,6 +232,7 @@ func (f *batch) locate(p limitedPlan) {
 // commitLimited commits what is left of a batch as planned.
 func (c *Client) commitLimited(ctx context.Context, f *batch, p limitedPlan) step {
 	var at []place                         // of the first of the writes to shards
+	var before []seats.Shard               // what they are on condition of
 	var changes, free []*firestorepb.Write // of fields with limits, and of others
 	home := map[string]string{}            // :: counter → id of a shard that it is counted in
 	all := f.sums()
@@ -243,7 +246,7 @@ func (c *Client) commitLimited(ctx context.Context, f *batch, p limitedPlan) ste
 			for _, change := range p.Plan[where] {
 				shard := p.shards[where][change.Shard]
 				home[s.counter] = store.IDOf(shard.Name)
-				at = append(at, where)
+				at, before = append(at, where), append(before, shard)
 				changes = append(changes, seats.Change(shard.Name, store.UpdatedAtTime(shard.Version), a.field, change.By))
 			}
 		}
@@ -259,10 +262,14 @@ func (c *Client) commitLimited(ctx context.Context, f *batch, p limitedPlan) ste
 	f.locate(p)
 	writes := c.documents(f, len(changes)+len(free), func(r *request) string { return home[r.counter()] })
 	first := len(writes)
-	return c.commit(ctx, f, all, slices.Concat(writes, changes, free), func(resp *firestorepb.CommitResponse) {
+	return c.commit(ctx, f, all, slices.Concat(writes, changes, free), func(resp *firestorepb.CommitResponse, err error) {
 		for i, w := range changes {
-			if shard, ok := seats.After(w, resp.GetWriteResults()[first+i]); ok {
-				c.limitedShards.put(at[i], shard)
+			if status.Code(err) == codes.AlreadyExists { // a marker, so no shard is known to be otherwise
+				c.limitedShards.put(at[i], before[i])
+			} else if err == nil {
+				if shard, ok := seats.After(w, resp.GetWriteResults()[first+i]); ok {
+					c.limitedShards.put(at[i], shard)
+				}
 			}
 		}
 	})

@@ -236,6 +236,9 @@ func (k *knownShards) sorted(where place) []seats.Shard {
 
 // put remembers what shards hold now, unless newer versions are known.
 func (k *knownShards) put(where place, shards ...seats.Shard) {
+	if len(shards) == 0 {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	known, ok := k.places.Get(where)

@@ -10,8 +10,8 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// commit sends a batch's commit, and says what follows. Applied may be nil, or is told the answer.
-func (c *Client) commit(ctx context.Context, f *batch, sums sums, writes []*firestorepb.Write, applied func(*firestorepb.CommitResponse)) step {
+// commit sends a batch's commit, and says what follows. Answered may be nil, or is told the answer.
+func (c *Client) commit(ctx context.Context, f *batch, sums sums, writes []*firestorepb.Write, answered func(*firestorepb.CommitResponse, error)) step {
 	within := ctx
 	if f.deciding() != "" { // an answer that does not come may be asked for again
 		var cancel context.CancelFunc
@@ -19,11 +19,11 @@ func (c *Client) commit(ctx context.Context, f *batch, sums sums, writes []*fire
 		defer cancel()
 	}
 	resp, err := c.db.Commit(within, writes...)
+	if answered != nil {
+		answered(resp, err)
+	}
 	switch {
 	case err == nil:
-		if applied != nil {
-			applied(resp)
-		}
 		return f.answer(outcome{at: resp.GetCommitTime().AsTime()})
 	case store.KindOf(err) == store.Contention:
 		c.contended(ctx, sums, err, len(f.limited()) == 0)
