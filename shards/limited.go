@@ -34,32 +34,20 @@ var errUnmade = errors.New("the field has no shards yet")
 // sendLimited is [Client.send] of a batch that counts in fields with limits. It refuses requests for
 // which there is no room. It leaves requests to a further commit for which the others leave none.
 func (c *Client) sendLimited(ctx context.Context, f *batch) step {
-	var p limitedPlan
 	places := slices.Collect(maps.Keys(f.limited()))
-	known := f.misses == 0 || f.misses%4 > 0 // or else what is known of all shards is old, most likely
-	if known {
-		p, known = c.limitedShards.fromKnown(places, f.requests)
-	}
-	if !known {
-		var err error
-		switch p, err = c.look(ctx, places, f.requests); {
-		case errors.Is(err, errUnmade):
-			if next := f.failure(err); next != pause {
-				return next
-			}
-			return makeMissing
-		case err != nil:
-			return f.notLooked(err)
+	known := f.misses == 0 || f.misses%looksAfter > 0
+	p, ended, err := c.planLimited(ctx, hold.In(c.db), places, f.requests, known)
+	switch {
+	case errors.Is(err, errUnmade):
+		if next := f.failure(err); next != pause {
+			return next
 		}
-	}
-	if len(p.Refused) > 0 {
-		ended, err := c.endHolds(ctx, hold.In(c.db), f.requests, p)
-		switch {
-		case err != nil:
-			return f.notLooked(err)
-		case ended: // there is room, unless others were faster
-			return f.missed(errEnded)
-		}
+		return makeMissing
+	case err != nil:
+		return f.notLooked(err)
+	case ended: // there is room, unless others were faster
+		return f.missed(errEnded)
+	case len(p.Refused) > 0:
 		if next := c.refuse(ctx, f, p); next != sendCommit {
 			return next
 		}
@@ -77,6 +65,25 @@ func (c *Client) sendLimited(ctx context.Context, f *batch) step {
 		return finished
 	}
 	return c.commitLimited(ctx, f, p)
+}
+
+// looksAfter is how many commits are sent by what is known of shards, before all are looked at again: what is known is old,
+// most likely.
+const looksAfter = 4
+
+// planLimited plans requests by what is known of shards, or by a look at all of them, whose error may be [errUnmade]. Where
+// that refuses requests, planLimited ends holds that were over then, and reports whether there were any: then there may
+// be room, whoever has ended them.
+func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []place, requests []*request, known bool) (p limitedPlan, ended bool, err error) {
+	if known {
+		if p, known = c.limitedShards.fromKnown(places, requests); known {
+			return p, false, nil
+		}
+	}
+	if p, err = c.look(ctx, places, requests); err == nil && len(p.Refused) > 0 {
+		ended, err = c.endHolds(ctx, holds, requests, p)
+	}
+	return p, ended, err
 }
 
 // look asks for the sums of all shards. If these refuse all requests, that is the decision; otherwise look reads the shards
@@ -151,7 +158,7 @@ func (c *Client) sumOf(ctx context.Context, at place) (sum escrow.Held, read tim
 var errEnded = errors.New("holds have ended")
 
 // endHolds ends holds in the places where a plan refuses requests, if any were over when the plan was read. It reports
-// whether there were any. Then there may be room, whoever has ended them meanwhile.
+// whether there were any.
 func (c *Client) endHolds(ctx context.Context, holds hold.Holds, requests []*request, p limitedPlan) (ended bool, err error) {
 	places := map[place]bool{}
 	for _, i := range p.Refused {

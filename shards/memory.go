@@ -234,11 +234,8 @@ func (k *knownShards) sorted(where place) []seats.Shard {
 	return shards
 }
 
-// put remembers what shards hold now, unless newer versions are known.
-func (k *knownShards) put(where place, shards ...seats.Shard) {
-	if len(shards) == 0 {
-		return
-	}
+// put remembers what a shard holds now, unless a newer version is known.
+func (k *knownShards) put(where place, shard seats.Shard) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	known, ok := k.places.Get(where)
@@ -246,10 +243,8 @@ func (k *knownShards) put(where place, shards ...seats.Shard) {
 		known = &knownPlace{shards: map[string]seats.Shard{}}
 		k.places.Add(where, known)
 	}
-	for _, shard := range shards {
-		if was, ok := known.shards[shard.Name]; !ok || was.Version.Before(shard.Version) {
-			known.shards[shard.Name] = shard
-		}
+	if was, ok := known.shards[shard.Name]; !ok || was.Version.Before(shard.Version) {
+		known.shards[shard.Name] = shard
 	}
 }
 

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/seats"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // Hold is an amount of a field that is held: see [Counter.Reserve].
@@ -160,7 +164,11 @@ func (c Counter) recordOf(name string, key Key) (r hold.Record, field layout.Fie
 	}, field, err
 }
 
-// finish settles a hold for what was used, or ends it if used is nil, and returns what it is then.
+// finishPatience is for others who write the same shards, or end the hold.
+var finishPatience = store.Patience{Conflicts: 30, Doubts: 12}
+
+// finish settles a hold for what was used, or ends it if used is nil, and returns what it is then: where it is finished
+// already, that. It is answered once the record says so, also for one that there wasn't.
 func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) (h Hold, err error) {
 	none, field, err := c.recordOf(name, key)
 	if err != nil {
@@ -168,51 +176,72 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.client.cfg.Timeout)
 	defer cancel()
+	db, at := c.client.db, place{c.id, field.Shard}
+	var r hold.Record
+	var writes []*firestorepb.Write
 	var full error // why there is no room for more
-	f := hold.Finish{None: none, Used: used, Field: field}
-	f.More = func(ctx context.Context, more int64, look bool) (takes []hold.Taking, ended bool, err error) {
-		takes, ended, full, err = c.more(ctx, field, none.Name, more, look)
-		return takes, ended, err
-	}
-	done, err := hold.In(c.client.db).Finish(ctx, f)
+	try := 0
+	resp, err := db.CommitIf(ctx, finishPatience, func(ctx context.Context) (_ []*firestorepb.Write, err error) {
+		try++
+		known := try%looksAfter > 0 // or else a shard is gone, or what is known is old
+		if r, err = hold.In(db).Read(ctx, none); err != nil {
+			return nil, err
+		}
+		var p limitedPlan
+		if field.Limit != nil {
+			if p, full, err = c.more(ctx, field, &r, used, known); err != nil || full != nil {
+				return nil, err
+			}
+		}
+		var freed hold.Freed
+		writes, freed = r.Finish(db.Layout, used, db.Later())
+		for _, change := range p.Plan[at] {
+			shard := p.shards[at][change.Shard]
+			writes = append(writes, seats.Change(shard.Name, store.UpdatedAtTime(shard.Version), field.Shard, change.By.Plus(freed[shard.Name])))
+			delete(freed, shard.Name)
+		}
+		back, err := hold.In(db).Free(ctx, c.id, field.Shard, freed, !known)
+		writes = append(writes, back...)
+		return writes, err
+	})
 	if err != nil {
 		return h, c.client.uncertain(err)
 	}
-	c.client.limitedShards.put(place{c.id, field.Shard}, done.Shards...)
-	if h = holdOf(key, done.Record, done.At); done.Refused {
-		return h, full
-	}
-	return h, nil
-}
-
-// more says from which shards a settle takes more of a field with a limit than was held. It returns no shards if there is
-// no room, which full says, or if holds have ended since it saw that. It never ends the hold that is settled, by its
-// record's resource name: what that has is no room for more of itself, and a refusal changes nothing.
-func (c Counter) more(ctx context.Context, field layout.Field, record string, more int64, look bool) (takes []hold.Taking, ended bool, full, err error) {
-	at := place{c.id, field.Shard}
-	take, err := newRequest(c.client.db.Layout, []Increment{{Counter: c.id, Field: field.Name, By: more}}, Key{})
-	if err != nil {
-		return nil, false, nil, err
-	}
-	p, known := limitedPlan{}, false
-	if !look {
-		p, known = c.client.limitedShards.fromKnown([]place{at}, []*request{take})
-	}
-	if !known {
-		switch p, err = c.client.look(ctx, []place{at}, []*request{take}); {
-		case errors.Is(err, errUnmade): // the counter was deleted
-			return nil, false, ErrNotFound, nil
-		case err != nil:
-			return nil, false, nil, err
+	for i, result := range resp.GetWriteResults() {
+		if shard, ok := seats.After(writes[i], result); ok {
+			c.client.limitedShards.put(at, shard)
 		}
 	}
-	if len(p.Refused) > 0 {
-		ended, err = c.client.endHolds(ctx, hold.In(c.client.db).But(record), []*request{take}, p)
-		return nil, ended, noRoom(c.client.db.Layout, take, p), err
+	if h = holdOf(key, r, time.Time{}); resp != nil {
+		h.At = resp.GetCommitTime().AsTime()
 	}
-	for _, change := range p.Plan[at] {
-		shard := p.shards[at][change.Shard]
-		takes = append(takes, hold.Taking{Shard: shard.Name, Version: shard.Version, By: change.By})
+	return h, full
+}
+
+// more plans from which shards a settle takes more than a hold has, by what is known of them or by a look. Full says why
+// there is no room. It never ends the hold itself: what that has is no room for more of it, and a refusal changes
+// nothing. A commit that was sent before there was no room, and hasn't landed, never will, because its shards have
+// changed. So the record, read after that, has the last word.
+func (c Counter) more(ctx context.Context, field layout.Field, r *hold.Record, used *int64, known bool) (p limitedPlan, full, err error) {
+	holds, none := hold.In(c.client.db).But(r.Name), *r
+	for r.More(used) > 0 {
+		take, err := newRequest(c.client.db.Layout, []Increment{{Counter: c.id, Field: field.Name, By: r.More(used)}}, Key{})
+		if err != nil {
+			return p, nil, err
+		}
+		p, ended, err := c.client.planLimited(ctx, holds, []place{{c.id, field.Shard}}, []*request{take}, known)
+		switch {
+		case errors.Is(err, errUnmade): // the counter was deleted
+			full = ErrNotFound
+		case err != nil || len(p.Refused) == 0:
+			return p, nil, err
+		default:
+			full = noRoom(c.client.db.Layout, take, p)
+		}
+		if *r, err = holds.Read(ctx, none); err != nil || !ended && r.More(used) > 0 {
+			return limitedPlan{}, full, err
+		}
+		known = false
 	}
-	return takes, false, nil, nil
+	return limitedPlan{}, nil, nil
 }

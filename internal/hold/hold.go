@@ -263,7 +263,7 @@ func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int
 			}
 			n, more = len(writes), len(docs) == atOnce
 			try++
-			back, err := h.freeing(ctx, counter, field, freed, try > 1)
+			back, err := h.Free(ctx, counter, field, freed, try > 1)
 			return append(writes, back...), err
 		})
 		if ended += n; n == 0 {
@@ -273,10 +273,10 @@ func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int
 	return ended, err
 }
 
-// freeing are the writes that take something off shards. Look says that a commit of these failed, and that one of the
+// Free are the writes that take something off shards. Look says that a commit of these failed, and that one of the
 // shards may be gone. The count of a shard that a resize has removed is in the others, so it comes off one of these. What
 // holds of a field with a limit had is gone with its shards.
-func (h Holds) freeing(ctx context.Context, counter, field string, freed Freed, look bool) ([]*firestorepb.Write, error) {
+func (h Holds) Free(ctx context.Context, counter, field string, freed Freed, look bool) ([]*firestorepb.Write, error) {
 	if !look || len(freed) == 0 {
 		return freed.Writes(field), nil
 	}

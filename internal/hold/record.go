@@ -14,148 +14,6 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Finish is how a hold of an amount is settled, or ended.
-type Finish struct {
-	None  Record // the record of a hold that there isn't, with its name
-	Used  *int64 // how much stays counted; nil ends the hold
-	Field layout.Field
-	// More says from which shards a settle takes more of a field with a limit than was held, on condition of their
-	// versions: no shards if there is no room, unless holds have ended since that was seen. Look says that what was known
-	// of shards is old, most likely.
-	More func(ctx context.Context, more int64, look bool) (takes []Taking, ended bool, err error)
-}
-
-// Taking is what is taken from a shard that is as it was at a version.
-type Taking struct {
-	Shard   string // its resource name
-	Version time.Time
-	By      escrow.Held
-}
-
-// Finished is what became of a hold.
-type Finished struct {
-	Record            // as it is now
-	Refused bool      // there was no room for more, and nothing was changed
-	At      time.Time // when it was finished; zero if it was before
-	// Shards are what shards of a field with a limit hold since then, if they are as they can be.
-	Shards []seats.Shard
-}
-
-// looksAfter is how many commits are sent by what is known of a limited field's shards, before all are looked at again.
-const looksAfter = 4
-
-// finishPatience is for others who write the same shards, or end the hold.
-var finishPatience = store.Patience{Conflicts: 30, Doubts: 12}
-
-// Finish settles or ends a hold, once: where it is finished already, it says how. *Ended* is answered only once the
-// record says so, also for one that there wasn't. Errors are those of [store.DB.CommitIf], and of [Finish.More].
-func (h Holds) Finish(ctx context.Context, f Finish) (done Finished, err error) {
-	var writes []*firestorepb.Write
-	try := 0
-	resp, err := h.db.CommitIf(ctx, finishPatience, func(ctx context.Context) (_ []*firestorepb.Write, err error) {
-		try++
-		done, writes = Finished{}, nil
-		if done.Record, err = h.read(ctx, f.None); err != nil {
-			return nil, err
-		}
-		look := try > 1
-		var takes []Taking
-		if f.Field.Limit != nil {
-			look = try%looksAfter == 0
-			if more := f.more(done.Record); more > 0 {
-				if takes, err = h.takes(ctx, f, more, look, &done); err != nil || done.Refused {
-					return nil, err
-				}
-			}
-		}
-		writes, err = h.finish(ctx, f, &done.Record, takes, look)
-		return writes, err
-	})
-	if err == nil && resp != nil {
-		done.At = resp.GetCommitTime().AsTime()
-		for i, result := range resp.GetWriteResults() {
-			if shard, ok := seats.After(writes[i], result); ok {
-				done.Shards = append(done.Shards, shard)
-			}
-		}
-	}
-	return done, err
-}
-
-// read reads a record. Where there is none, it is the one that is given, at the version of what stands in its way.
-func (h Holds) read(ctx context.Context, none Record) (Record, error) {
-	docs, _, err := h.db.Get(ctx, none.Name)
-	if err != nil {
-		return Record{}, err
-	}
-	r := RecordOf(docs[0])
-	if r.Progress == Unknown {
-		none.Version = r.Version
-		return none, nil
-	}
-	return r, nil
-}
-
-// more is how much more than it has an open hold is settled for.
-func (f Finish) more(r Record) int64 {
-	if f.Used == nil || r.Progress != Open {
-		return 0
-	}
-	return max(0, *f.Used-r.Amount)
-}
-
-// takes asks [Finish.More] until it says from which shards more is taken, there is no room for it, or somebody has finished
-// the hold. A commit that was sent before there was no room, and hasn't landed, never will, because its shards have
-// changed. So the record, read after that, has the last word.
-func (h Holds) takes(ctx context.Context, f Finish, more int64, look bool, done *Finished) ([]Taking, error) {
-	for {
-		takes, ended, err := f.More(ctx, more, look)
-		if err != nil || len(takes) > 0 {
-			return takes, err
-		}
-		if done.Record, err = h.read(ctx, f.None); err != nil || f.more(done.Record) == 0 {
-			return nil, err
-		}
-		if !ended {
-			done.Refused = true
-			return nil, nil
-		}
-		look = true
-	}
-}
-
-// finish are the writes that finish a hold; none if it is finished already. It changes r to what they leave. Look says that
-// a commit of such writes failed, most likely because a shard is gone.
-func (h Holds) finish(ctx context.Context, f Finish, r *Record, takes []Taking, look bool) (writes []*firestorepb.Write, err error) {
-	switch {
-	case r.Progress == Unknown:
-		writes = append(writes, r.Refuse(h.db.Later()))
-		r.Progress = Ended
-		return writes, nil
-	case r.Progress != Open:
-		return nil, nil
-	}
-	freed := Freed{}
-	if f.Used == nil {
-		writes = append(writes, r.End(h.db.Later()))
-		freed.Free(h.db.Layout, *r, 0)
-		r.Progress = Ended
-	} else {
-		writes = append(writes, r.Settle(*f.Used, h.db.Later()))
-		freed.Free(h.db.Layout, *r, *f.Used)
-		if more := f.more(*r); more > 0 && takes == nil {
-			freed.More(h.db.Layout, *r, more)
-		}
-		r.Progress, r.Used = Settled, *f.Used
-	}
-	for _, t := range takes {
-		writes = append(writes, seats.Change(t.Shard, store.UpdatedAtTime(t.Version), r.Field, t.By.Plus(freed[t.Shard])))
-		delete(freed, t.Shard)
-	}
-	back, err := h.freeing(ctx, r.Counter, r.Field, freed, look)
-	return append(writes, back...), err
-}
-
 // Record says what a hold of an amount has. The commit that takes the amount makes the record, which names the shards that
 // count the amount. Whoever settles or ends the hold changes the record, on condition of its version, and takes the amount
 // off those shards in the same commit. That only makes room, so it reads no shard, and its only condition is that they
@@ -234,6 +92,48 @@ func RecordOf(doc *firestorepb.Document) Record {
 	return r
 }
 
+// Read reads a record. Where there is none, it is the one that is given, at the version of what stands in its way.
+func (h Holds) Read(ctx context.Context, none Record) (Record, error) {
+	docs, _, err := h.db.Get(ctx, none.Name)
+	if err != nil {
+		return Record{}, err
+	}
+	r := RecordOf(docs[0])
+	if r.Progress == Unknown {
+		none.Version = r.Version
+		return none, nil
+	}
+	return r, nil
+}
+
+// More is how much more than it has an open hold is settled for.
+func (r Record) More(used *int64) int64 {
+	if used == nil || r.Progress != Open {
+		return 0
+	}
+	return max(0, *used-r.Amount)
+}
+
+// Finish is the write that settles a hold for what was used, or ends it where that is nil, and what it takes off shards;
+// no write if the hold is finished already. One that nobody knows is refused. The record is then as the write leaves it.
+func (r *Record) Finish(names layout.Layout, used *int64, now time.Time) (writes []*firestorepb.Write, freed Freed) {
+	freed = Freed{}
+	switch {
+	case r.Progress == Unknown:
+		writes = append(writes, r.Refuse(now))
+		r.Progress = Ended
+	case r.Progress == Open && used == nil:
+		writes = append(writes, r.End(now))
+		freed.Free(names, *r, 0)
+		r.Progress = Ended
+	case r.Progress == Open:
+		writes = append(writes, r.Settle(*used, now))
+		freed.Free(names, *r, *used)
+		r.Progress, r.Used = Settled, *used
+	}
+	return writes, freed
+}
+
 // IsRecord reports whether an entry is that of an amount, and not of a seat.
 func IsRecord(entry *firestorepb.Document) bool { return entry.GetFields()[recordAmount] != nil }
 
@@ -286,28 +186,21 @@ func (r Record) Refuse(now time.Time) *firestorepb.Write {
 // Freed is what comes off shards, by their resource names: what is added to each.
 type Freed map[string]escrow.Held
 
-// Free takes a hold's amount off its shards, except for what was used of it.
+// Free takes a hold's amount off its shards, except for what was used of it. Where more was used, a shard of a field
+// without a limit counts that, too.
 func (f Freed) Free(names layout.Layout, r Record, used int64) {
-	back := max(0, r.Amount-used)
+	back := r.Amount - used
 	for _, id := range slices.Sorted(maps.Keys(r.Parts)) {
-		n := r.Parts[id]
-		some := min(back, n)
-		back -= some
-		off := escrow.Held{Count: -some}
+		some, off := min(back, r.Parts[id]), escrow.Held{}
 		if _, limited := layout.LimitedField(id); limited {
-			off.Holds = -n
+			some, off.Holds = max(0, some), -r.Parts[id]
 		}
-		if off != (escrow.Held{}) {
+		back -= some
+		if off.Count = -some; off != (escrow.Held{}) {
 			shard := names.Shard(r.Counter, id)
 			f[shard] = f[shard].Plus(off)
 		}
 	}
-}
-
-// More adds to a shard what a settle takes beyond the hold, in a field without a limit.
-func (f Freed) More(names layout.Layout, r Record, more int64) {
-	shard := names.Shard(r.Counter, slices.Sorted(maps.Keys(r.Parts))[0])
-	f[shard] = f[shard].Plus(escrow.Held{Count: more})
 }
 
 // Writes are those that take it off, on condition that the shards exist.

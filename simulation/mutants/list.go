@@ -187,7 +187,7 @@ var mutants = []mutant{
 	},
 	{
 		"a take is on no condition", "shards",
-		"store.UpdatedAtTime(shard.Version)", "store.Exists(true)", simulationOf("limits"),
+		"store.UpdatedAtTime(shard.Version), a.field", "store.Exists(true), a.field", simulationOf("limits"),
 	},
 	{
 		"a request is refused by what is known", "shards",
@@ -219,15 +219,15 @@ var mutants = []mutant{
 	},
 	{
 		"a hold that nobody knows ends without a record", "internal/hold",
-		"		writes = append(writes, r.Refuse(h.db.Later()))\n", "", testIn("shards", "TestALateReservation"),
+		"		writes = append(writes, r.Refuse(now))\n", "", testIn("shards", "TestALateReservation"),
 	},
 	{
-		"a settle for more is on no condition of the shards", "internal/hold",
-		"seats.Change(t.Shard, store.UpdatedAtTime(t.Version), r.Field", "seats.Change(t.Shard, store.Exists(true), r.Field", testIn("shards", "TestSettleForMore"),
+		"a settle for more is on no condition of the shards", "shards",
+		"seats.Change(shard.Name, store.UpdatedAtTime(shard.Version), field.Shard", "seats.Change(shard.Name, store.Exists(true), field.Shard", test("TestSettleForMore"),
 	},
 	{
-		"who is refused more doesn't read the record", "internal/hold",
-		"if done.Record, err = h.read(ctx, f.None); err != nil || f.more(done.Record) == 0 {", "if err != nil {", testIn("shards", "TestARefusalReadsTheRecord"),
+		"who is refused more doesn't read the record", "shards",
+		"if *r, err = holds.Read(ctx, none); err != nil || !ended && r.More(used) > 0 {", "if !ended {", test("TestARefusalReadsTheRecord"),
 	},
 	{
 		"amounts whose time is over are no room", "internal/hold",
@@ -235,7 +235,7 @@ var mutants = []mutant{
 	},
 	{
 		"what came back stays in the shard that holds have", "internal/hold",
-		"off.Holds = -n", "off.Holds = -some", testIn("shards", "TestReserve"),
+		"some, off.Holds = max(0, some), -r.Parts[id]", "some, off.Holds = max(0, some), -max(0, some)", testIn("shards", "TestReserve"),
 	},
 	{
 		"a deletion leaves open holds", "shards",
@@ -254,8 +254,8 @@ var mutants = []mutant{
 		"store.Add(total, held)", "store.Add(total, 0*held)", test("TestARebaseBesideHolds"),
 	},
 	{
-		"a settle for more reads all shards each time", "internal/hold",
-		"look = try%looksAfter == 0", "look = try > 1", testIn("shards", "TestSettleForMoreBesideACrowd"),
+		"a settle for more reads all shards each time", "shards",
+		"known := try%looksAfter > 0", "known := try == 1", test("TestSettleForMoreBesideACrowd"),
 	},
 	{
 		"an import in place leaves what it has added where it was", "internal/extension",
