@@ -50,3 +50,6 @@ func (c *Client) Looks(each bool) { c.looks = func() bool { return each } }
 
 // Forget has a client remember nothing of a counter.
 func (c *Client) Forget(counter string) { c.known.Remove(counter) }
+
+// UsedSince is whether a walk looks at a counter before others.
+var UsedSince = usedSince

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -100,8 +101,16 @@ func (s *Summary) add(r Report, err error) {
 	}
 }
 
-// pageSize is how many counters one page lists.
-const pageSize = 100
+// pageSize is how many counters one page lists, and boundPage while the budget bounds reads: what was listed and can't be
+// looked at any more is listed again.
+const pageSize, boundPage = 100, 20
+
+func (c *Client) pageSize() int {
+	if c.db.Budget.Bounds(ceiling.Reads) {
+		return boundPage
+	}
+	return pageSize
+}
 
 // counterLimit is how long one counter may take. The largest take seconds. One that waits for a killed process's locks
 // is left to the next walk.
@@ -130,8 +139,9 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
-// ReconcileAll reconciles all counters, noted ones first (see [Roller.Add]). It reports a counter's failure, and goes on.
-// If the context ends, the summary isn't done. Errors are those of listing.
+// ReconcileAll reconciles all counters, noted ones first (see [Roller.Add]). A walk that resumes, and doesn't come to its
+// end in half of its time, or didn't the last time, looks at those that have changed before it goes on. ReconcileAll
+// reports a counter's failure, and goes on. If the context ends, the summary isn't done. Errors are those of listing.
 func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summary, error) {
 	opts = opts.withDefaults(ctx)
 	if !opts.DryRun {
@@ -149,39 +159,50 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 	if err := c.reconcileNotes(ctx, opts, &sum); err != nil && ctx.Err() == nil {
 		return sum, fmt.Errorf("reconcile: %w", err)
 	}
-	var at store.Cursor
+	w := walking{client: c, opts: opts, sum: &sum, looked: map[string]bool{}}
 	if resume {
 		var err error
-		if at, err = c.db.Stopped(ctx); err != nil {
+		if w.at, w.began, err = c.db.Stopped(ctx); err != nil {
 			return sum, fmt.Errorf("reconcile: read where the last walk stopped: %w", err)
 		}
 	}
-	for {
-		ids, next, err := c.db.List(ctx, pageSize, at.Page)
-		if status.Code(err) == codes.InvalidArgument && at.Page != "" {
-			at = store.Cursor{} // no longer known to Firestore: from the beginning
+	whole := w.at.Page == "" && w.at.Done == ""
+	half, cancel := halfOf(ctx)
+	defer cancel()
+	for sought := !resume; ; {
+		if !sought && (!whole || half.Err() != nil) {
+			sought = true
+			if err := w.reconcileChanged(ctx); err != nil && ctx.Err() == nil {
+				return sum, fmt.Errorf("reconcile: list counters: %w", err)
+			}
+		}
+		ids, next, err := c.db.List(ctx, c.pageSize(), w.at.Page)
+		if status.Code(err) == codes.InvalidArgument && w.at.Page != "" {
+			w.at.Page, w.at.Done = "", "" // no longer known to Firestore: from the beginning
 			continue
 		}
 		stopped := false
 		if err == nil {
-			if done := slices.Index(ids, at.Done); done >= 0 {
+			if done := slices.Index(ids, w.at.Done); done >= 0 {
 				// -1: it is gone, and others may be behind it now
 				ids = ids[done+1:]
 			}
-			if n := c.reconcilePage(ctx, ids, opts, &sum); n < len(ids) {
+			if n := w.page(ctx, ids); n < len(ids) {
 				stopped = true
 				if n > 0 {
-					at.Done = ids[n-1]
+					w.at.Done = ids[n-1]
 				}
 			} else {
-				at = store.Cursor{Page: next}
+				w.at.Page, w.at.Done = next, ""
 			}
 		} else if stopped = ctx.Err() != nil; !stopped {
 			return sum, fmt.Errorf("reconcile: list counters: %w", err)
 		}
-		sum.Done = !stopped && at.Page == ""
+		if sum.Done = !stopped && w.at.Page == ""; sum.Done && whole {
+			w.at = store.Cursor{Since: w.began}
+		}
 		if resume {
-			if err := c.setCursor(ctx, at); err != nil {
+			if err := c.setCursor(ctx, w.at); err != nil {
 				return sum, fmt.Errorf("reconcile: remember where the walk stopped: %w", err)
 			}
 		}
@@ -189,6 +210,87 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 			return sum, nil
 		}
 	}
+}
+
+// walking is a walk over all counters on its way.
+type walking struct {
+	client *Client
+	opts   ReconcileOptions
+	sum    *Summary
+	at     store.Cursor
+	began  time.Time       // by Firestore's clock; zero if it doesn't resume
+	looked map[string]bool // counters that it has looked at
+}
+
+// page looks at counters that the walk hasn't looked at yet. It returns how many of them are done, from the first on.
+func (w *walking) page(ctx context.Context, ids []string) int {
+	fresh := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return w.looked[id] })
+	n := w.client.reconcilePage(ctx, fresh, w.opts, w.sum)
+	if !w.began.IsZero() { // it may meet them again
+		for _, id := range fresh[:n] {
+			w.looked[id] = true
+		}
+	}
+	if n < len(fresh) {
+		return slices.Index(ids, fresh[n])
+	}
+	return len(ids)
+}
+
+// changedBefore is how long before the first look for changes a counter must have changed, to be one of them.
+const changedBefore = 24 * time.Hour
+
+// reconcileChanged looks at the counters that have changed since the last look for them began, in half of the time that
+// is left. So others that nobody writes, however many somebody makes, don't keep these waiting. It takes a read for each
+// counter there is, and goes on where the last look ran out of time.
+func (w *walking) reconcileChanged(ctx context.Context) error {
+	c := w.client
+	half, cancel := halfOf(ctx)
+	defer cancel()
+	if w.at.Began.IsZero() {
+		w.at.Changes, w.at.Began = "", w.began
+	}
+	since := w.at.Since
+	if since.IsZero() {
+		since = w.at.Began.Add(-changedBefore)
+	}
+	for {
+		if c.afford(half); half.Err() != nil {
+			return nil
+		}
+		counters, next, err := c.db.ListTimes(half, c.pageSize(), w.at.Changes)
+		if status.Code(err) == codes.InvalidArgument && w.at.Changes != "" {
+			w.at.Changes = ""
+			continue
+		}
+		if err != nil {
+			if half.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		var ids []string
+		for _, counter := range counters {
+			if usedSince(counter, since) {
+				ids = append(ids, counter.ID)
+			}
+		}
+		if w.page(half, ids) < len(ids) {
+			return nil
+		}
+		if w.at.Changes = next; next == "" {
+			w.at.Since, w.at.Began = w.at.Began, time.Time{}
+			return nil
+		}
+	}
+}
+
+// justMade is how long after it was made a counter's document changes by what made it: its first roll-up.
+const justMade = time.Minute
+
+// usedSince reports whether a counter's document has changed since a time, and not only when it was made.
+func usedSince(counter store.Listed, since time.Time) bool {
+	return counter.Changed.After(since) && counter.Changed.Sub(counter.Made) > justMade
 }
 
 // ReconcileSome reconciles the counters named. The summary is done unless the context ended first.

@@ -201,34 +201,56 @@ func (db *DB) RemoveNote(ctx context.Context, n Note) error {
 	return fmt.Errorf("take a note away: %w", err)
 }
 
-// Cursor is where a walk over all counters goes on: after the last counter of a page that it has done.
+// Cursor is where a walk over all counters goes on: after the last counter of a page that it has done. Beside it is the
+// look for counters that have changed, which may be elsewhere.
 type Cursor struct {
 	Page string // token of the page
 	Done string // id of the last counter of the page that was done; empty if none was
+
+	Changes string    // token of the page at which the look for changes goes on
+	Began   time.Time // when that look began; zero if none is under way
+	Since   time.Time // when the last one began that came to its end; zero if none has
 }
 
 // Fields of the document that says where the last walk stopped.
 const (
-	cursorWalks = "walks" // :: path of counters → where its walk goes on
-	cursorPage  = "page"
-	cursorDone  = "done"
-	cursorAt    = "updated_at"
+	cursorWalks   = "walks" // :: path of counters → where its walk goes on
+	cursorPage    = "page"
+	cursorDone    = "done"
+	cursorChanges = "changes"
+	cursorBegan   = "began"
+	cursorSince   = "since"
+	cursorAt      = "updated_at"
 )
 
-// Stopped is where the last walk over all counters stopped.
-func (db *DB) Stopped(ctx context.Context) (Cursor, error) {
-	docs, _, err := db.Get(ctx, db.Layout.Cursor())
+// Stopped is where the last walk over all counters stopped, at the time that it returns.
+func (db *DB) Stopped(ctx context.Context) (Cursor, time.Time, error) {
+	docs, now, err := db.Get(ctx, db.Layout.Cursor())
 	if err != nil {
-		return Cursor{}, err
+		return Cursor{}, now, err
 	}
 	at := docs[0].GetFields()[cursorWalks].GetMapValue().GetFields()[db.Layout.Path.String()].GetMapValue().GetFields()
-	return Cursor{Page: at[cursorPage].GetStringValue(), Done: at[cursorDone].GetStringValue()}, nil
+	when := func(field string) time.Time {
+		if t := at[field].GetTimestampValue(); t != nil {
+			return t.AsTime()
+		}
+		return time.Time{}
+	}
+	return Cursor{
+		Page: at[cursorPage].GetStringValue(), Done: at[cursorDone].GetStringValue(),
+		Changes: at[cursorChanges].GetStringValue(), Began: when(cursorBegan), Since: when(cursorSince),
+	}, now, nil
 }
 
 // Stop stores where a walk over all counters stopped.
 func (db *DB) Stop(ctx context.Context, at Cursor) error {
-	walk := Map(map[string]*firestorepb.Value{cursorPage: String(at.Page), cursorDone: String(at.Done)})
+	fields := map[string]*firestorepb.Value{cursorPage: String(at.Page), cursorDone: String(at.Done), cursorChanges: String(at.Changes)}
+	for field, t := range map[string]time.Time{cursorBegan: at.Began, cursorSince: at.Since} {
+		if !t.IsZero() {
+			fields[field] = Time(t)
+		}
+	}
 	_, err := db.Commit(ctx, Update(db.Layout.Cursor(), nil,
-		map[string]*firestorepb.Value{cursorWalks: Map(map[string]*firestorepb.Value{db.Layout.Path.String(): walk})}, nil, ServerTime(cursorAt)))
+		map[string]*firestorepb.Value{cursorWalks: Map(map[string]*firestorepb.Value{db.Layout.Path.String(): Map(fields)})}, nil, ServerTime(cursorAt)))
 	return err
 }
