@@ -89,13 +89,13 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 			[]string{"--set=COUNTERS=stats/site", "--set=FIELDS=users=count(/users)"},
 		},
 		"members of each field but those that count documents": {
-			vars("fields", cty.StringVal("likes, hearts=count ,n=count(comments where kind=='x,y=count(z)'),d=sum(ratings.a) as double,views"), "members", cty.StringVal("any")),
-			[]string{"--set=FIELDS=likes, hearts=count ,n=count(comments where kind=='x,y=count(z)'),d=sum(ratings.a) as double,views", "--set=MEMBERS=any"},
+			vars("fields", cty.StringVal("likes, hearts=count ,n=count(comments where kind=='x,y=count(z)'),d=sum(ratings.a) as double,seats=limit(500),views"), "members", cty.StringVal("any")),
+			[]string{"--set=FIELDS=likes, hearts=count ,n=count(comments where kind=='x,y=count(z)'),d=sum(ratings.a) as double,seats=limit(500),views", "--set=MEMBERS=any"},
 		},
 		"Enterprise edition": {
 			vars("create_database", cty.True, "database_edition", cty.StringVal("ENTERPRISE"), "run_gcloud", cty.True, "members", cty.StringVal("any"),
-				"fields", cty.StringVal("likes, m=count,comments=count(comments),p=count(Some_Notes where n=='x,y')"+elsewhere), "counters", cty.StringVal("teams/{team}/posts/{post}")),
-			[]string{"--create-database", "--edition=enterprise", "--set=MEMBERS=any", "--set=FIELDS=likes, m=count,comments=count(comments),p=count(Some_Notes where n=='x,y')" + elsewhere, "--set=COUNTERS=teams/{team}/posts/{post}"},
+				"fields", cty.StringVal("likes, m=count,seats=limit(5),comments=count(comments),p=count(Some_Notes where n=='x,y')"+elsewhere), "counters", cty.StringVal("teams/{team}/posts/{post}")),
+			[]string{"--create-database", "--edition=enterprise", "--set=MEMBERS=any", "--set=FIELDS=likes, m=count,seats=limit(5),comments=count(comments),p=count(Some_Notes where n=='x,y')" + elsewhere, "--set=COUNTERS=teams/{team}/posts/{post}"},
 		},
 		"hosted, with its index": {
 			vars("counters", cty.StringVal("posts/{post}"), "hosted", cty.True, "exempt_updated_at", cty.False),

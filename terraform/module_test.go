@@ -266,7 +266,8 @@ func TestValidationsAreTheFunctionsOwn(t *testing.T) {
 		"shards":             {s("shards"), s("distributedCounters"), s("a/b"), s("counter_rollup"), s("__x__"), s("")},
 		"fields": {s("total=count"), s("likes,views"), s("Cnt"), s("a.b"), s("likes,"), s("`"), s(""),
 			s("a,r=avg(c.d),s=sum(/c.d where p=={counter}) as double"), s("a,n=count(**/c where p=={counter} and q in ['x', 1] and n>=3 and n <'y')"),
-			s("a,n=count(c) as double"), s("a,n=count(//c)"), s("a,n=count(c where x in [])"), s("a,n=count(c where x>true)"), s("a,n=count(**/counter_x)")},
+			s("a,n=count(c) as double"), s("a,n=count(//c)"), s("a,n=count(c where x in [])"), s("a,n=count(c where x>true)"), s("a,n=count(**/counter_x)"),
+			s("a,seats=limit(500)"), s("credits=limit()"), s("a=limit(x)"), s("a=limit(-1)"), s("a=limit(5")},
 	} {
 		for _, v := range values {
 			m.set(vars(name, v))

@@ -27,7 +27,7 @@ type Settings struct {
 	Database     string        `env:"DATABASE" envDefault:"(default)" desc:"Firestore database."`
 	Counters     layout.Path   `env:"COUNTERS" envDefault:"counters/{counter}" desc:"Path of the counters' documents: collections and wildcards in turn, such as posts/{post} or teams/{team}/posts/{post}, or one document, such as stats/site."`
 	Shards       string        `env:"SHARDS" envDefault:"shards" desc:"Collection of the shards below a counter's document."`
-	Fields       layout.Fields `env:"FIELDS" envDefault:"total=count" desc:"What a counter's document shows, comma-separated, at most 20: sums of shards, such as likes or total=count, and counts of documents, such as comments=count(comments)."`
+	Fields       layout.Fields `env:"FIELDS" envDefault:"total=count" desc:"What a counter's document shows, comma-separated, at most 20: sums of shards, such as likes, total=count or seats=limit(500), and counts of documents, such as comments=count(comments)."`
 	Hosted       bool          `env:"HOSTED" envDefault:"false" desc:"The documents are your app's own: none is made or deleted, and an increment of a missing one is answered 404."`
 	Extension    bool          `env:"EXTENSION" envDefault:"false" desc:"With HOSTED: take over what clients of Firebase's Distributed Counter extension count, once that is uninstalled."`
 	CleanupAfter time.Duration `env:"CLEANUP_AFTER" envDefault:"24h" range:"1s to 8760h" desc:"With HOSTED: how long a document must be gone, with nothing counted, before Reconcile removes what is below it, 1s to 8760h. With CLEANUP: how long nothing was written in a counter."`
