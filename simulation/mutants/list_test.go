@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	worlds "github.com/firestore-counters/counters/simulation"
 )
 
-// Each rule that is left out is still where the list says, and so is each test that is to catch it:
-// otherwise the list is to follow the sources.
+// Each rule that is left out is still where the list says, and so is each test that is to catch it, and each part of
+// plans: otherwise the list is to follow the sources.
 func TestMutantsApply(t *testing.T) {
 	t.Chdir("../..")
 	names := map[string]bool{}
@@ -29,6 +32,14 @@ func TestMutantsApply(t *testing.T) {
 		for test := range strings.SplitSeq(strings.Trim(m.by.run, "^$()"), "|") {
 			if test != "" && !strings.Contains(tests[pkg], "func "+test+"(") {
 				t.Errorf("%s: there is no %s in %s", m.name, test, pkg)
+			}
+		}
+		for _, arg := range m.by.args {
+			parts, of := strings.CutPrefix(arg, withParts)
+			for part := range strings.SplitSeq(parts, ",") {
+				if of && !slices.Contains(worlds.Parts(), part) {
+					t.Errorf("%s: a plan has no part %q", m.name, part)
+				}
 			}
 		}
 	}

@@ -56,9 +56,11 @@ var simulation = killer{what: "simulation", pkg: "simulation", run: "^TestSimula
 // simulationOf is seeds whose plans have some parts, with commas between them, until one is wrong.
 func simulationOf(part string) killer {
 	k := simulation
-	k.args = append(slices.Clone(k.args), "-sim.with="+part)
+	k.args = append(slices.Clone(k.args), withParts+part)
 	return k
 }
+
+const withParts = "-sim.with="
 
 // statistic is for rules that protect no count, but only how often a caller is told what became of
 // a call.
