@@ -96,8 +96,7 @@ type counter struct {
 	resized  time.Time // when a resize began last
 	snippets int       // that are about to make it, or shards of it
 	byHand   int       // deletions of documents of it, one by one, that are under way
-	pieces   bool      // somebody has deleted documents of it, one by one
-	bare     bool      // its base was deleted by hand: instances go on from memory until they read again
+	lost     *beyond   // what the base held that was deleted by hand below its document; nil once there is one again
 	deletes  int       // of it, that are under way
 	deleted  time.Time // when the last of them ended
 	made     int       // commits that made it, and whose caller has not been told yet
@@ -264,7 +263,7 @@ func (c *checker) quiet(reconciled bool) {
 			continue // nothing was told of it yet, and a walk finds it by its base
 		}
 		heard := reconciled || !k.noted && (k.again || !k.dropped && !k.stale)
-		if now := k.now(); heard && !now.holds(k.doc.Total) {
+		if now := k.now(); heard && !k.mayShow(now) {
 			c.fail("long after everything, reconciled: %v, the total of %q is %d, and it holds %s", reconciled, id, k.doc.Total, now)
 		}
 		if reconciled && !k.limits.loose && c.declared != nil && (!k.doc.Limited || k.doc.Limit != c.limitOf(k.now())) {

@@ -91,7 +91,6 @@ func (c *checker) begin(b Begin) {
 		n := c.counter(b.Counter)
 		n.shrinks, n.limits.loose = true, true
 		n.byHand++
-		n.pieces = true
 	}
 }
 

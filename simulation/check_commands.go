@@ -77,13 +77,19 @@ func (c *checker) endCommand(k *call, e End) {
 func (c *checker) based(id string, k *counter, d *deed, before *Document) {
 	taken, takes := k.source.taken, k.source.takes
 	k.source.taken, k.source.takes = 0, false
+	if k.base != nil || d.made || d.gone {
+		k.lost = nil
+	}
 	switch {
 	case k.base == nil || k.ending():
-		k.bare = k.bare || d.hadBase && k.byHand > 0
+		if d.hadBase && k.base == nil && k.byHand > 0 && k.doc != nil {
+			k.lost = k.beyond
+		}
 		if d.hadBase || d.marked {
 			k.beyond, k.aside = holding(guess{}), 0
 		}
 		return
+	case d.made && k.doc != nil && k.doc.Bare: // it shows nothing of the field
 	case d.base && d.doc && k.doc != nil:
 		c.edited(id, k, d, before, taken, takes)
 	case d.doc && k.doc != nil: // a command that leaves the base as it is doesn't show in it
@@ -129,10 +135,6 @@ func (c *checker) edited(id string, k *counter, d *deed, before *Document, taken
 			k.beyond, d.edited, k.from = holding(guesses...), true, len(k.series)-1
 			return
 		}
-	}
-	if d.made && before == nil && k.pieces && total == 0 { // beside shards that somebody who deletes by hand has left
-		k.beyond, d.edited, k.from = holding(guess{}), true, len(k.series)-1
-		return
 	}
 	for g := range k.beyond.guesses {
 		same := before != nil && before.Total == total

@@ -106,12 +106,23 @@ func held(window []point, n int64) bool {
 // now is the counter as it is.
 func (k *counter) now() point { return k.series[len(k.series)-1] }
 
+// mayShow reports whether the document may show what the counter held at a point. Whoever deletes its base by hand loses
+// what that held: instances that remember it may show it until one of them, or a reconcile, reads the counter again, and
+// makes a base.
+func (k *counter) mayShow(p point) bool {
+	if p.holds(k.doc.Total) {
+		return true
+	}
+	p.beyond = k.lost
+	return k.lost != nil && p.holds(k.doc.Total)
+}
+
 // shows reports whether the document shows what the shards held at a point of the series, or later, and what is beyond
 // them now. It never goes back.
 func (k *counter) shows(from int) bool {
 	for i := max(from, k.from); i < len(k.series); i++ {
 		p := k.series[i]
-		if p.beyond = k.beyond; p.holds(k.doc.Total) {
+		if p.beyond = k.beyond; k.mayShow(p) {
 			if !p.vague {
 				k.from = i
 			}
@@ -136,7 +147,9 @@ func (c *checker) viewed(id string, k *counter, d deed, before *Document) {
 		k.stale = false
 		return
 	}
-	others := k.writers > 0 || apps || d.made && k.snippets > 0 || k.bare && k.base == nil
+	// Who doesn't know the field makes a document that shows nothing of it: a snippet, or an older revision.
+	none := d.made && k.doc.Bare && (k.snippets > 0 || c.older && !c.fair)
+	others := k.writers > 0 || apps || none
 	k.writers = max(0, k.writers-1)
 	if !others {
 		c.fail("a commit changes the total of %q to %d, which it has come to at no moment since %s", id, k.doc.Total, describe(k.series[k.from:]))

@@ -259,6 +259,7 @@ type Doc struct {
 type Document struct {
 	Updated   int64   // update time, in microseconds
 	Total     int64   // of a counter
+	Bare      bool    // of a counter: it doesn't have the field
 	Deleting  bool    // of a base: the counter is being deleted
 	NumShards int64   // of a counter, how many it says it has; 0 where it doesn't
 	Count     int64   // of a shard, and of what belongs to a source
@@ -514,6 +515,8 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 	if field == "" {
 		d.withCounted(f)
 	}
+	kind, _ := docOf(doc.GetName())
+	d.Bare = kind.Kind == "counter" && f[shown] == nil
 	if n := f[counted]; n != nil {
 		d.Has = true
 		if d.Double, d.Odd = isDouble(n), !whole(n); d.Odd {
@@ -523,7 +526,7 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 			d.Rest, d.Endless = 0, true
 		}
 	}
-	if kind, _ := docOf(doc.GetName()); kind.Kind == "source" || kind.Kind == "source shard" {
+	if kind.Kind == "source" || kind.Kind == "source shard" {
 		d.Count, d.Odd, d.Double, d.Rest = oldAmount(doc, field), false, false, 0
 	}
 	limit := f[shown+"_limit"]

@@ -101,6 +101,69 @@ func storiesOfLives() []story {
 			s.end(2, OK)
 			s.end(3, Refused)
 		}},
+		{"a base is deleted by hand, and shown until there is one again", "", func(s *script) {
+			at := s.loseBase()
+			s.ack("0", at)
+			s.begin(4, 4, 2)
+			s.ack("1", s.shardShown("1", 2, 9)) // 6 are lost
+			s.add(Calm{})
+			s.begin(5, 5, 4)
+			s.shard("1", 6)
+			s.rebase(7)
+			s.add(Settled{})
+		}},
+		{"a base is deleted by hand, and what it held is shown beside the next one", "a commit changes the total", func(s *script) {
+			s.loseBase()
+			s.rebase(1)
+			s.begin(4, 4, 2)
+			s.shardShown("1", 2, 9)
+		}},
+		{"a base is deleted by hand, and a document shows neither what it held nor nothing of it", "a commit changes the total", func(s *script) {
+			s.loseBase()
+			s.begin(4, 4, 2)
+			s.shardShown("1", 2, 8)
+		}},
+		{"a base is deleted by hand, and what it held is shown after a reconcile", "long after everything, reconciled: true", func(s *script) {
+			s.loseBase()
+			s.commit(map[Doc]*Document{baseDoc(): {}})
+			s.add(Settled{})
+		}},
+		{"a base is deleted by hand after its document, which shows what it held once it is made again", "nobody has asked for that", func(s *script) {
+			s.loseBase()
+			s.vanish()
+			s.rebase(7)
+		}},
+		{"of what is deleted by hand something is left, which a document doesn't show that is made beside it", "nobody has asked for that", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shardShown("0", 1, 1)
+			s.end(1, OK)
+			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.commit(map[Doc]*Document{baseDoc(): nil})
+			s.end(2, OK)
+			s.rebase(0)
+		}},
+		{"an older revision makes the document again, and knows nothing of the field", "", func(s *script) {
+			s.remake(true, func() { s.add(Older{}) })
+			s.rebase(1)
+		}},
+		{"an older revision makes the document again, and what was counted is shown never", "long after everything", func(s *script) {
+			s.remake(true, func() { s.add(Older{}) })
+			s.add(Settled{})
+		}},
+		{"an older revision makes the document again with a number of its own", "a commit changes the total", func(s *script) {
+			s.remake(false, func() { s.add(Older{}) })
+		}},
+		{"the newest revision makes the document again without the field", "a commit changes the total", func(s *script) {
+			s.remake(true, func() {})
+		}},
+		{"in fair weather a document is made again without the field", "a commit changes the total", func(s *script) {
+			s.remake(true, func() { s.add(Older{}); s.add(Fair{}) })
+		}},
+		{"a snippet makes the document again with a number of its own", "a commit changes the total", func(s *script) {
+			s.remake(false, func() { s.add(Begin{Call: 5, Kind: Snippet, Counter: named}) })
+		}},
 		{"near the ends of an int64 a resize moves what there is", "", func(s *script) {
 			s.near()
 			s.resize()
@@ -113,6 +176,38 @@ func storiesOfLives() []story {
 			s.commit(map[Doc]*Document{shardDoc("0"): {Count: -1}, shardDoc("1"): nil, shardDoc("2"): nil, shardDoc("3"): nil})
 		}},
 	}
+}
+
+// loseBase has somebody delete a base by hand that holds 6, below a document that shows 7. It returns when the shard was
+// written that holds the rest.
+func (s *script) loseBase() (at int64) {
+	s.make()
+	s.add(Begin{Call: 1, Kind: Rebase, Counter: named, To: 6})
+	s.rebase(6)
+	s.end(1, OK)
+	s.begin(2, 2, 1)
+	at = s.shardShown("0", 1, 7)
+	s.add(Begin{Call: 3, Kind: DeleteByHand, Counter: named})
+	s.commit(map[Doc]*Document{baseDoc(): nil})
+	s.end(3, OK)
+	return at
+}
+
+// shardShown sets a shard's count, and then the total. It returns the time of the shard's commit.
+func (s *script) shardShown(id string, count, total int64) (at int64) {
+	at = s.shard(id, count)
+	s.show(total)
+	return at
+}
+
+// remake has a document made again that showed 1, with the field at 0 or without it, after something else.
+func (s *script) remake(bare bool, after func()) {
+	s.make()
+	s.begin(1, 1, 1)
+	s.shardShown("0", 1, 1)
+	s.vanish()
+	after()
+	s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Bare: bare}})
 }
 
 // near is a counter with shards beyond the ends of an int64 together, which add up to 2⁶².
