@@ -124,11 +124,11 @@ func (c *checker) edited(id string, k *counter, d *deed, before *Document, taken
 	}
 	if d.made && before == nil {
 		if _, ok := c.startedFrom(id, k); ok {
-			made := guess{n: wideOf(total).and(wideOf(-k.now().sum)).int64()}
+			made := k.now().beside(guess{}, total)
 			guesses := []guess{made}
 			if d.hadBase { // which says what was imported before the document went
 				for g := range k.beyond.guesses {
-					g.n = made.n
+					g.n, g.open = made.n, made.open
 					guesses = append(guesses, g)
 				}
 			}
@@ -174,7 +174,8 @@ func (c *checker) edited(id string, k *counter, d *deed, before *Document, taken
 					continue
 				}
 				for _, p := range k.series[cmd.from:] {
-					g.n, g.replaced, g.took = wideOf(cmd.To).and(wideOf(-p.sum)).int64(), 0, g.took || c.live
+					g = p.beside(g, cmd.To)
+					g.replaced, g.took = 0, g.took || c.live
 					if total != cmd.To { // an older revision leaves what the field shows, which it may have by another name
 						next[g] = true
 						continue

@@ -18,6 +18,7 @@ type guess struct {
 	took     bool  // the source was imported
 	replaced int64 // what the document showed before: an import in place brings it back
 	adopted  int64 // of n: the number that the app's document showed, from which it went on
+	open     bool  // n isn't known: a command set the total while nobody could tell what the shards hold
 }
 
 // beyond are the guesses from one command to the next.
@@ -31,6 +32,25 @@ func holding(guesses ...guess) *beyond {
 	return b
 }
 
+// open reports whether one of the guesses is.
+func (b *beyond) open() bool {
+	for g := range b.guesses {
+		if g.open {
+			return true
+		}
+	}
+	return false
+}
+
+// beside is the guess of a base that has the total be n as of a point.
+func (p point) beside(g guess, n int64) guess {
+	g.n, g.open = wideOf(n).and(wideOf(-p.sum)).int64(), false
+	if p.vague {
+		g.n, g.open = 0, true
+	}
+	return g
+}
+
 // with is what a counter held at a point if a guess is right.
 func (p point) with(g guess) int64 { return wideOf(p.sum).and(wideOf(g.n)).int64() }
 
@@ -40,7 +60,7 @@ func (p point) all(is func(int64) bool) bool {
 		return false
 	}
 	for g := range p.beyond.guesses {
-		if n := p.with(g); n == math.MaxInt64 || n == math.MinInt64 || !is(n) {
+		if n := p.with(g); g.open || n == math.MaxInt64 || n == math.MinInt64 || !is(n) {
 			return false
 		}
 	}
@@ -52,7 +72,7 @@ func (p point) all(is func(int64) bool) bool {
 func (p point) within(least, most int64) bool {
 	return p.vague || !p.all(func(n int64) bool { return n < least }) && slices.ContainsFunc(slices.Collect(maps.Keys(p.beyond.guesses)), func(g guess) bool {
 		n := p.with(g)
-		return n == math.MaxInt64 || n >= least && wideOf(n).and(wideOf(-g.adopted)).int64() <= most
+		return g.open || n == math.MaxInt64 || n >= least && wideOf(n).and(wideOf(-g.adopted)).int64() <= most
 	})
 }
 
@@ -87,7 +107,7 @@ func held(window []point, n int64) bool {
 			return true
 		}
 		for g := range p.beyond.guesses {
-			if p.with(g) == n {
+			if g.open || p.with(g) == n {
 				if right[p.beyond] == nil {
 					right[p.beyond] = map[guess]bool{}
 				}
@@ -125,11 +145,31 @@ func (k *counter) shows(from int) bool {
 		if p.beyond = k.beyond; k.mayShow(p) {
 			if !p.vague {
 				k.from = i
+				k.closes()
 			}
 			return true
 		}
 	}
 	return false
+}
+
+// closes has what the document shows tell what an open guess is: it shows what the shards held at one of the points from
+// k.from on. If nobody can tell that of one of them, the guess stays open.
+func (k *counter) closes() {
+	if !k.beyond.open() {
+		return
+	}
+	closed := map[guess]bool{}
+	for g := range k.beyond.guesses {
+		for _, p := range k.series[k.from:] {
+			if !g.open {
+				closed[g] = true
+			} else {
+				closed[p.beside(g, k.doc.Total)] = true
+			}
+		}
+	}
+	k.beyond.guesses = closed
 }
 
 // viewed checks that a total that a commit has changed is one that the counter has come to since the last one, unless
@@ -143,7 +183,8 @@ func (c *checker) viewed(id string, k *counter, d deed, before *Document) {
 	}
 	// The app's own, even where that is what the counter holds by chance: events from before may be acknowledged.
 	apps := c.hosted != nil && (d.made || before.Title != k.doc.Title)
-	if d.edited || !apps && k.shows(0) {
+	anything := k.writers > 0 && k.beyond.open() // would fit, and is taken for the other's
+	if d.edited || !apps && !anything && k.shows(0) {
 		k.stale = false
 		return
 	}

@@ -27,6 +27,20 @@ func storiesOfOdd() []story {
 		s.add(Odd{Counter: plain})
 		s.commit(map[Doc]*Document{shard: &d})
 	}
+	add := func(s *script, n int64) { // to the other shard, which held n-1
+		s.add(Begin{Call: 10 + int(n), Kind: Increment, Intent: int(n), Adds: []Add{{plain, 1, ""}}})
+		s.commit(map[Doc]*Document{doc("shard", "1"): {Count: n}})
+	}
+	rebaseBlindly := func(s *script) {
+		make(s)
+		write(s, Document{Odd: true, Double: true, Endless: true})
+		s.add(Begin{Call: 2, Kind: Rebase, Counter: plain, To: 7})
+		s.commit(map[Doc]*Document{doc("counter", ""): {NumShards: 2, Total: 7}, doc("base", ""): {}})
+		s.add(End{Call: 2, Outcome: OK})
+		at := s.commit(map[Doc]*Document{shard: {}})
+		show(s, 9)
+		s.add(Acknowledged{Doc: shard, Of: at, Fields: []string{""}}) // so it isn't as of before
+	}
 	return []story{
 		{"a text counts nothing while it is there", "", func(s *script) {
 			make(s)
@@ -61,6 +75,26 @@ func storiesOfOdd() []story {
 		{"a sum that is no number", "", func(s *script) {
 			make(s)
 			write(s, Document{Odd: true, Double: true, Endless: true})
+			s.add(Calm{})
+		}},
+		{"a rebase while a sum is no number, and what it has set is known by the next total", "", func(s *script) {
+			rebaseBlindly(s)
+			s.add(Calm{})
+			add(s, 1)
+			show(s, 10)
+			s.add(Settled{})
+		}},
+		{"a rebase while a sum is no number, and each total is another", "a commit changes the total", func(s *script) {
+			rebaseBlindly(s)
+			add(s, 1)
+			show(s, 12)
+		}},
+		{"a rebase while a sum is no number, and somebody else writes the total", "", func(s *script) {
+			rebaseBlindly(s)
+			s.add(Foreign{Counter: plain})
+			show(s, 99)
+			add(s, 1)
+			show(s, 10)
 			s.add(Calm{})
 		}},
 		{"a shard that the system makes no integer", "nothing else wrote there", func(s *script) {
