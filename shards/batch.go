@@ -191,7 +191,7 @@ func (f *batch) failure(err error) step {
 	return f.giveUp(ErrBusy, err)
 }
 
-// maxMissed is how often a batch's commits may find shards otherwise than they were known.
+// maxMissed is how often a batch's commits may fail because shards have changed since this process knew them.
 const maxMissed = 60
 
 // missed says that a commit of the batch failed, because a shard had changed since the client knew it.

@@ -222,7 +222,7 @@ func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
 	return sendCommit
 }
 
-// locate notes in which shards the amounts of holds are, by the plan of the batch's commit.
+// locate tells holds in which shards their amounts are, by the plan of the batch's commit.
 func (f *batch) locate(p limitedPlan) {
 	for at, parts := range p.Parts {
 		for i, r := range f.requests {

@@ -54,7 +54,7 @@ func (c Counter) Toggle(ctx context.Context, field, member string, join bool, ho
 // joining is what became of a member's joining or leaving.
 type joining struct {
 	counted bool      // false if it was so already
-	until   time.Time // when the hold of its seat is over
+	until   time.Time // when the seat is given back, unless it is confirmed; zero if it is
 	at      time.Time // when it was committed
 }
 

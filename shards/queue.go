@@ -471,7 +471,7 @@ func (q *queue) close() {
 	for _, l := range q.lines { // none rests any more
 		q.consider(l)
 	}
-	q.goOn() // whatever it costs: nothing else comes
+	q.goOn() // also beyond the budget: no later request would start what waits
 	q.mu.Unlock()
 	q.workers.Wait()
 }
