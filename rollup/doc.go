@@ -27,6 +27,7 @@ package rollup
 //	ask.go            queries of fields that count documents
 //	bound.go          sums of shards, and how a busy counter's are asked for
 //	pace.go           which events are refreshed together, when queries are asked, and what becomes of events
+//	flight.go         what one refresh or recount is for, and what became of it
 //	decode.go         an event is read, and what it says
 //	report.go         what a reconcile is asked, and what it tells; what is wrong with shards
 //	client.go         the client, what it remembers, its errors and its log
