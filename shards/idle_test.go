@@ -1,6 +1,7 @@
 package shards_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,8 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
@@ -216,5 +222,51 @@ func TestRemoveIdleLosesNothing(t *testing.T) {
 			}
 			t.Logf("removed %d times; %d may be counted", removed.Load(), maybe.Load())
 		})
+	}
+}
+
+// Somebody writes an idle counter's document after its removal has read that, and before it commits. Either the write was
+// first, and spares the counter, or there is none any more.
+func TestRemoveIdleBesideAWrite(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(context.Context, *world, shards.Counter) error{
+		"a command": func(ctx context.Context, _ *world, c shards.Counter) error { return c.Rebase(ctx, 5) },
+		"an app's field": func(ctx context.Context, w *world, _ shards.Counter) error {
+			_, err := w.fs.Doc("counters/a").Update(ctx, []firestore.Update{{Path: "title", Value: "x"}})
+			return err
+		},
+	} {
+		for _, members := range []int{0, 600} { // one commit, and several
+			virtual.Run(t, fmt.Sprint(name, " ", members), func(t *testing.T) {
+				w := newWorld(t)
+				client := w.open(t, shards.Config{NumShards: 2})
+				c := w.counter(t, client, "a", 2)
+				w.populate(t, members)
+				w.reconcile(t, rollup.Config{}, "a", rollup.ReconcileOptions{})
+				since := time.Now()
+				time.Sleep(time.Hour)
+				wrote := make(chan error, 1)
+				once := sync.OnceFunc(func() {
+					go func() { wrote <- write(t.Context(), w, c) }()
+					time.Sleep(time.Second)
+				})
+				removes := deletes("/counters/a")
+				w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+					if removes(req) {
+						once()
+					}
+					return emulator.Verdict{}
+				})
+				removed, err := client.RemoveIdle(t.Context(), "a", since, false)
+				must(t, err)
+				err = <-wrote
+				if missed := errors.Is(err, shards.ErrNotFound) || status.Code(err) == codes.NotFound; removed != missed || err != nil && !missed {
+					t.Errorf("removed %t, and the write says %v", removed, err)
+				}
+				if removed {
+					w.wantNothing(t)
+				}
+			})
+		}
 	}
 }

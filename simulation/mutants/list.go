@@ -356,4 +356,9 @@ var mutants = []mutant{
 		"\t\tshards, err := c.client.books.Shards(ctx, tx, c.id, time.Time{})\n\t\tswitch {\n\t\tcase err != nil:\n\t\t\treturn err\n\t\tcase !b.Made()",
 		"\t\tshards, err := c.client.books.Shards(ctx, c.client.db, c.id, time.Time{})\n\t\tswitch {\n\t\tcase err != nil:\n\t\t\treturn err\n\t\tcase !b.Made()", test("TestRemoveIdleLosesNothing"),
 	},
+	{
+		"an idle counter's document and base are read before the transaction that removes it", "shards",
+		"\t\tbooks, _, err := c.client.books.Get(ctx, tx, []string{c.id})\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tb := books[0]\n\t\tif b.Doc == nil {",
+		"\t\tbooks, _, err := c.client.books.Get(ctx, c.client.db, []string{c.id})\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tb := books[0]\n\t\tif b.Doc == nil {", test("TestRemoveIdleBesideAWrite"),
+	},
 }
