@@ -443,6 +443,20 @@ func storiesOfCommits() []story {
 			s.show(1)
 			s.ack("1", second)
 		}},
+		{"an event is acknowledged while one waits of a shard that came without the field", "is acknowledged, and the total", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			first := s.shard("0", 1)
+			s.shard("2", 0)
+			s.ack("0", first)
+		}},
+		{"an event is acknowledged of a shard that has gone with the field, before that is shown", "is acknowledged, and the total", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shardShown("0", 1, 1)
+			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
+			s.ack("0", s.commit(map[Doc]*Document{shardDoc("0"): nil}))
+		}},
 		{"an event is acknowledged while one waits that never comes", "is acknowledged, and the total", func(s *script) {
 			s.make()
 			s.begin(1, 1, 1)
@@ -639,6 +653,35 @@ func TestBounds(t *testing.T) {
 	s.shard("1", 4)
 	if v := Bounds(s.history, 10*time.Second, 2); len(v) != 1 || !strings.Contains(v[0].Message, `the total of "named-1" is older than`) {
 		t.Errorf("a total that is late: %v", v)
+	}
+	remade := func(hosted bool) *script {
+		s := newScript()
+		if hosted {
+			s.add(Hosted{})
+		}
+		s.make()
+		s.begin(1, 1, 1)
+		s.shardShown("0", 1, 1)
+		s.add(AppWrites{Counter: named})
+		s.vanish()
+		s.show(77)
+		s.now = s.now.Add(time.Minute)
+		s.shard("0", 1)
+		return s
+	}
+	if v := Bounds(remade(true).history, 10*time.Second, 5); len(v) > 0 {
+		t.Errorf("the app has made its document again, and nothing has changed since: %v", v)
+	}
+	if v := Bounds(remade(false).history, 10*time.Second, 5); len(v) != 1 {
+		t.Errorf("a document of ours is made again with a number that is wrong: %v", v)
+	}
+	late := remade(true)
+	late.begin(2, 2, 2)
+	late.shard("1", 2)
+	late.now = late.now.Add(time.Minute)
+	late.shard("0", 1)
+	if v := Bounds(late.history, 10*time.Second, 5); len(v) != 1 || !strings.Contains(v[0].Message, "is older than") {
+		t.Errorf("the app has made its document again, and what has changed since is late: %v", v)
 	}
 	gone := newScript()
 	gone.make()

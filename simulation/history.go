@@ -230,7 +230,8 @@ type Change struct {
 	Before, After *Document // nil: it isn't there
 }
 
-// counts reports whether a shard's change is one of the field: of others no event says that the field has changed.
+// counts reports whether a shard's change is one of the field. An event is done when the fields that it has changed are
+// shown: a shard that comes or goes without the field is no change of it, and leaves the sum as it was.
 func (c Change) counts() bool {
 	before, after := documentOr(c.Before), documentOr(c.After)
 	return before.Count != after.Count || before.Has != after.Has || before.Double != after.Double || before.Odd != after.Odd || before.Rest != after.Rest ||
