@@ -488,6 +488,21 @@ func storiesOfCommits() []story {
 			s.add(Noted{named, false})
 			s.add(Settled{})
 		}},
+		{"an event is acknowledged for a note beside the right number, by chance, and an answer from before it lands", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shardShown("0", 1, 1)
+			s.begin(2, 2, 2)
+			s.shard("1", 2)
+			s.add(Begin{Call: 3, Kind: DeleteByHand, Counter: named})
+			at := s.commit(map[Doc]*Document{shardDoc("1"): nil})
+			s.add(Noted{named, true})
+			s.ack("1", at)
+			s.show(3)
+			s.show(1)
+			s.add(Noted{named, false})
+			s.add(Settled{})
+		}},
 		{"a note is taken away, and what was acknowledged for it is not counted", "is taken away, for which", func(s *script) {
 			s.make()
 			s.begin(1, 1, 1)

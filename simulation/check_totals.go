@@ -283,10 +283,9 @@ func (c *checker) acknowledged(e Acknowledged) {
 		}
 	}
 	switch d := (debt{name, w.point}); {
-	case c.counts(k, d):
-	case k.noted:
+	case k.noted: // if it is counted already, that may be by chance
 		k.debts = append(k.debts, d)
-	default:
+	case !c.counts(k, d):
 		c.fail("the event of %s as of %d is acknowledged, and the total of %q is %d, which it has come to at no moment since %s", e.Doc, e.Of, e.Doc.Counter, k.doc.Total, describe(k.series[w.point:]))
 	}
 }
