@@ -298,10 +298,16 @@ func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) 
 	_, err = db.CommitIf(ctx, sweepPatience, func(ctx context.Context) ([]*firestorepb.Write, error) {
 		removed, more = 0, false
 		books, _, err := c.client.books.Get(ctx, db, []string{c.id})
-		if err != nil || !books[0].Deleting() { // it is over
+		if err != nil {
 			return nil, err
 		}
 		b := books[0]
+		switch {
+		case b.Unusable != nil && b.CheckSettings() == nil: // nobody knows whether it is a mark
+			return nil, b.Unusable
+		case !b.Deleting(): // it is over
+			return nil, nil
+		}
 		shards, err := c.shards(ctx, b.At)
 		if err != nil {
 			return nil, err

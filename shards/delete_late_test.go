@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
@@ -230,6 +232,52 @@ func TestLateCommitsBringNothingBack(t *testing.T) {
 			w.wantNothing(t)
 		})
 	}
+}
+
+// Somebody writes a mark that is there. It says as before since when the counter is being deleted, so what was made after
+// it is of the next life. One that can't be read isn't taken for the end: whoever deletes is told, and the next deletion
+// sweeps all.
+func TestSomebodyWritesAMark(t *testing.T) {
+	t.Parallel()
+	const base = "counters/a/counter_rollup/base"
+	virtual.Run(t, "a field of theirs", func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+		w.populate(t, 600)
+		w.cutAfter(1)
+		if err := c.Delete(t.Context(), shards.DeleteOptions{}); err == nil {
+			t.Fatal("it wasn't cut short")
+		}
+		w.Server.SetInterceptor(nil)
+		w.put(t, "counters/a/shards/7", map[string]any{"count": 0})
+		w.merge(t, base, map[string]any{"theirs": 1})
+		if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if left := w.everything(t); len(left) != 1 || left["shards/7"] == nil {
+			t.Errorf("left: %v", slices.Sorted(maps.Keys(left)))
+		}
+	})
+	virtual.Run(t, "another format", func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
+		w.populate(t, 600)
+		sweeps := deletes("/total_members/0")
+		once := sync.OnceFunc(func() { w.merge(t, base, map[string]any{"format": 99}) })
+		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			if sweeps(req) {
+				once()
+			}
+			return emulator.Verdict{}
+		})
+		if err := c.Delete(t.Context(), shards.DeleteOptions{}); !errors.Is(err, shards.ErrDamagedBase) {
+			t.Errorf("%v, and %d documents are left", err, len(w.everything(t)))
+		}
+		if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.wantNothing(t)
+	})
 }
 
 // Two delete a counter, and one of them is done, and has made it again, before a step of the other arrives, or its

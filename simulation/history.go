@@ -270,7 +270,7 @@ type Document struct {
 	Rest      float64 // which is that double
 	Endless   bool    // which is too large, or no number
 	CountedOn string  // of a membership: the shard that it names
-	Since     int64   // of a membership: when it says that it was made, in microseconds
+	Since     int64   // of a membership: when it says that it was made; of a base, since when the counter is being deleted; in microseconds
 	Until     int64   // of a membership: until when it is held, in microseconds; 0 is for good
 	Limited   bool    // of a counter: it shows a limit of the field
 	Limit     int64   // which is that
@@ -493,7 +493,11 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 		shown, counted = field, field
 	}
 	if kind, _ := docOf(doc.GetName()); kind.Kind == "base" {
-		return &Document{Updated: doc.GetUpdateTime().AsTime().UnixMicro(), Deleting: f["ending"].GetBooleanValue() || f["ending"].GetTimestampValue() != nil}
+		d := &Document{Updated: doc.GetUpdateTime().AsTime().UnixMicro()}
+		if ending := f["ending"].GetTimestampValue(); ending != nil {
+			d.Deleting, d.Since = true, ending.AsTime().UnixMicro()
+		}
+		return d
 	}
 	own := maps.Clone(f["counter_rollup"].GetMapValue().GetFields()) // where the document is the app's
 	if own == nil {
