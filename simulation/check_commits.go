@@ -32,7 +32,7 @@ type deed struct {
 	doc, made, gone bool // its document was written, made, deleted
 	base, hadBase   bool // its base was written; there was one
 	over            bool // its life is over, or its deletion has begun
-	marked, swept   bool // its deletion has begun with it; had begun before
+	marked, swept   bool // its deletion has begun with it, or anew; had begun before
 	deletes         bool // shards
 	odd             bool // one of its shards holds no integer any more
 	fraction        bool // but a double that stands for none
@@ -45,7 +45,7 @@ type deed struct {
 
 func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[*intent]int) {
 	k := c.counter(id)
-	before := k.doc
+	before, mark := k.doc, k.base
 	d := deed{hadBase: k.base != nil, swept: k.ending()}
 	for _, ch := range changes {
 		switch ch.Doc.Kind {
@@ -75,7 +75,8 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	if d.odd && !k.oddly {
 		c.fail("a commit makes a shard of %q no integer, and nothing else wrote there", id)
 	}
-	d.marked = k.ending() && !d.swept
+	// Who deletes a counter whose mark somebody has damaged begins anew, and takes what was made since.
+	d.marked = k.ending() && (!d.swept || k.base.Since != mark.Since)
 	for _, ch := range changes { // who joins a shard that was there at the mark goes with it
 		if (ch.Doc.Kind == "member" || ch.Doc.Kind == "hold") && ch.Before == nil && ch.After != nil && k.left["shard "+ch.After.CountedOn] {
 			k.left[ch.Doc.Kind+" "+ch.Doc.Member] = true
@@ -250,7 +251,7 @@ func (k *counter) total() int64 {
 // counted checks what a commit added to shards besides members.
 func (c *checker) counted(id string, k *counter, d deed, added int64, found map[*intent]int) {
 	switch {
-	case d.over, (k.byHand > 0 || d.swept) && d.deletes, k.snippets > 0 && added < 0: // who makes a counter sets to zero what is there
+	case d.over, k.byHand > 0 && d.deletes, k.snippets > 0 && added < 0: // who makes a counter sets to zero what is there
 		return
 	case len(d.shardsMade) > 0 && (!k.there()) && k.snippets == 0 && !k.ends(c.now):
 		c.fail("a commit makes shards %v of %q, which isn't there", d.shardsMade, id)

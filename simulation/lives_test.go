@@ -3,6 +3,7 @@ package simulation
 import (
 	"math"
 	"testing"
+	"time"
 )
 
 // TestCheckLives tells right histories from wrong ones of how counters begin and end.
@@ -101,6 +102,23 @@ func storiesOfLives() []story {
 			s.end(2, OK)
 			s.end(3, Refused)
 		}},
+		{"a sweep takes a shard that came after the mark", "changes by", func(s *script) {
+			s.marked()
+			s.commit(map[Doc]*Document{baseDoc(): {Deleting: true, Since: 1}, shardDoc("0"): nil})
+		}},
+		{"a sweep takes a shard that came after the mark, and before another deletion that has begun anew", "", func(s *script) {
+			s.marked()
+			s.commit(map[Doc]*Document{baseDoc(): {Deleting: true, Since: 2}})
+			s.commit(map[Doc]*Document{baseDoc(): {Deleting: true, Since: 2}, shardDoc("0"): nil})
+			s.commit(map[Doc]*Document{baseDoc(): nil})
+			s.end(99, OK)
+		}},
+		{"a mark moves, and nobody deletes the counter again", "which nobody has asked for", func(s *script) {
+			s.marked()
+			s.end(99, OK)
+			s.now = s.now.Add(time.Hour)
+			s.commit(map[Doc]*Document{baseDoc(): {Deleting: true, Since: 2}})
+		}},
 		{"a base is deleted by hand, and shown until there is one again", "", func(s *script) {
 			at := s.loseBase()
 			s.ack("0", at)
@@ -176,6 +194,18 @@ func storiesOfLives() []story {
 			s.commit(map[Doc]*Document{shardDoc("0"): {Count: -1}, shardDoc("1"): nil, shardDoc("2"): nil, shardDoc("3"): nil})
 		}},
 	}
+}
+
+// marked is a counter whose deletion has begun, and taken all shards along. One of them comes back.
+func (s *script) marked() {
+	s.make()
+	s.add(Begin{Call: 99, Kind: Delete, Counter: named})
+	s.commit(map[Doc]*Document{counterDoc(): nil, baseDoc(): {Deleting: true, Since: 1}, shardDoc("0"): nil, shardDoc("1"): nil})
+	s.add(Begin{Call: 98, Kind: Snippet, Counter: named})
+	s.shard("0", 0)
+	s.end(98, OK)
+	s.begin(2, 2, 2)
+	s.shard("0", 2)
 }
 
 // loseBase has somebody delete a base by hand that holds 6, below a document that shows 7. It returns when the shard was
