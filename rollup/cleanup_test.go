@@ -504,7 +504,7 @@ func TestWhatIsCountedDuringADeletion(t *testing.T) {
 		c.set("counters/c/shards/0", map[string]any{"likes": 7})
 		w.must(c.client.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}))
 		c.holds("counters/c", map[string]any{"likes": int64(7)})
-		w.must(w.base().Set(w.ctx, map[string]any{"ending": firestore.ServerTimestamp}, firestore.MergeAll))
+		w.must(w.base().Set(w.ctx, map[string]any{"ending": true}, firestore.MergeAll))
 		c.set("counters/c", map[string]any{"title": "Again"})
 		c.set("counters/c/comments/1", map[string]any{})
 		r := c.roller(rollup.RollerOptions{})

@@ -32,7 +32,7 @@ type deed struct {
 	doc, made, gone bool // its document was written, made, deleted
 	base, hadBase   bool // its base was written; there was one
 	over            bool // its life is over, or its deletion has begun
-	marked, swept   bool // its deletion has begun with it, or anew; had begun before
+	marked, swept   bool // its deletion has begun with it; had begun before
 	deletes         bool // shards
 	odd             bool // one of its shards holds no integer any more
 	fraction        bool // but a double that stands for none
@@ -75,8 +75,9 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	if d.odd && !k.oddly {
 		c.fail("a commit makes a shard of %q no integer, and nothing else wrote there", id)
 	}
-	// Who deletes a counter whose mark somebody has damaged begins anew, and takes what was made since.
-	d.marked = k.ending() && (!d.swept || k.base.Since != mark.Since)
+	d.marked = k.ending() && !d.swept
+	// Who writes a mark, or deletes the counter again because nobody can read that, has the sweep take what was made since.
+	anew := k.ending() && d.swept && k.base.Since != mark.Since
 	for _, ch := range changes { // who joins a shard that was there at the mark goes with it
 		if (ch.Doc.Kind == "member" || ch.Doc.Kind == "hold") && ch.Before == nil && ch.After != nil && k.left["shard "+ch.After.CountedOn] {
 			k.left[ch.Doc.Kind+" "+ch.Doc.Member] = true
@@ -88,10 +89,10 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 			delete(k.left, ch.Doc.Kind+" "+ch.Doc.Shard+ch.Doc.Member)
 		}
 	}
-	if d.marked {
+	if d.marked || anew {
 		k.left = k.below()
 	}
-	d.over = d.marked || len(k.left) < left || d.hadBase && k.base == nil || d.gone && c.hosted == nil || d.deletes && k.doc == nil && k.base == nil && len(k.shards) == 0
+	d.over = d.marked || anew || len(k.left) < left || d.hadBase && k.base == nil || d.gone && c.hosted == nil || d.deletes && k.doc == nil && k.base == nil && len(k.shards) == 0
 	if c.hosted != nil {
 		c.app(id, k, before, d)
 	}

@@ -494,8 +494,10 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 	}
 	if kind, _ := docOf(doc.GetName()); kind.Kind == "base" {
 		d := &Document{Updated: doc.GetUpdateTime().AsTime().UnixMicro()}
-		if ending := f["ending"].GetTimestampValue(); ending != nil {
-			d.Deleting, d.Since = true, ending.AsTime().UnixMicro()
+		if d.Deleting = f["ending"].GetBooleanValue(); d.Deleting {
+			d.Since = d.Updated
+		} else if since := f["ending"].GetTimestampValue(); since != nil {
+			d.Deleting, d.Since = true, since.AsTime().UnixMicro()
 		}
 		return d
 	}

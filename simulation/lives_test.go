@@ -3,7 +3,6 @@ package simulation
 import (
 	"math"
 	"testing"
-	"time"
 )
 
 // TestCheckLives tells right histories from wrong ones of how counters begin and end.
@@ -106,18 +105,25 @@ func storiesOfLives() []story {
 			s.marked()
 			s.commit(map[Doc]*Document{baseDoc(): {Deleting: true, Since: 1}, shardDoc("0"): nil})
 		}},
-		{"a sweep takes a shard that came after the mark, and before another deletion that has begun anew", "", func(s *script) {
+		{"a sweep takes a shard that came after the mark, and before somebody wrote the mark", "", func(s *script) {
 			s.marked()
 			s.commit(map[Doc]*Document{baseDoc(): {Deleting: true, Since: 2}})
 			s.commit(map[Doc]*Document{baseDoc(): {Deleting: true, Since: 2}, shardDoc("0"): nil})
 			s.commit(map[Doc]*Document{baseDoc(): nil})
 			s.end(99, OK)
 		}},
-		{"a mark moves, and nobody deletes the counter again", "which nobody has asked for", func(s *script) {
-			s.marked()
-			s.end(99, OK)
-			s.now = s.now.Add(time.Hour)
+		{"a sweep takes a shard that came after somebody wrote the mark", "changes by", func(s *script) {
+			s.make()
+			s.add(Begin{Call: 99, Kind: Delete, Counter: named})
+			s.gone()
+			s.commit(map[Doc]*Document{baseDoc(): {Deleting: true, Since: 1}})
 			s.commit(map[Doc]*Document{baseDoc(): {Deleting: true, Since: 2}})
+			s.add(Begin{Call: 98, Kind: Snippet, Counter: named})
+			s.shard("0", 0)
+			s.end(98, OK)
+			s.begin(2, 2, 2)
+			s.shard("0", 2)
+			s.commit(map[Doc]*Document{baseDoc(): {Deleting: true, Since: 2}, shardDoc("0"): nil})
 		}},
 		{"a base is deleted by hand, and shown until there is one again", "", func(s *script) {
 			at := s.loseBase()

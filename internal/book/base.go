@@ -84,12 +84,26 @@ func decodeBase(shards string, doc *firestorepb.Document) (base Base, err error)
 	d := decoder{}
 	base = Base{
 		Counts: d.integers(fields[BaseCounts]), Replaced: d.integers(fields[BaseReplaced]), Imported: d.integers(fields[BaseImported]),
-		Swept: fields[baseSwept].GetStringValue(), Gone: d.time(fields[baseGone]), Ending: d.time(fields[baseEnding]),
+		Swept: fields[baseSwept].GetStringValue(), Gone: d.time(fields[baseGone]), Ending: endingOf(doc),
 	}
 	if d.damaged {
 		return Base{}, fmt.Errorf("%w: %s: one of its fields is of another type", ErrDamaged, doc.GetName())
 	}
 	return base, nil
+}
+
+// endingOf is when a base became a mark. The first commit of a deletion writes true, each further one the time of the
+// first, because a server's timestamp is in milliseconds: a shard that was made in the same one, before, would stay.
+func endingOf(base *firestorepb.Document) time.Time {
+	switch v := base.GetFields()[baseEnding].GetValueType().(type) {
+	case *firestorepb.Value_BooleanValue:
+		if v.BooleanValue {
+			return base.GetUpdateTime().AsTime()
+		}
+	case *firestorepb.Value_TimestampValue:
+		return v.TimestampValue.AsTime()
+	}
+	return time.Time{}
 }
 
 // decoder reads values, and notes whether one has the wrong type. A missing value is the zero value.

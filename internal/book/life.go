@@ -123,7 +123,7 @@ func (b *Book) End(tx *store.Tx, fields layout.Fields) {
 	for _, field := range fields {
 		put(&made.Base.Counts, field.Shard, 0)
 	}
-	mark := made.writeBase(nil, store.ServerTime(baseEnding))
+	mark := made.writeBase(map[string]*firestorepb.Value{baseEnding: store.Bool(true)})
 	mark.CurrentDocument = nil
 	tx.Write(mark)
 	if b.Doc != nil {
