@@ -114,12 +114,9 @@ func (c *Client) run(begun *flight) {
 		case sendCommit:
 			next = c.send(ctx, f)
 		case makeMissing:
-			switch {
-			case f.failures > 1 && gax.Sleep(ctx, pauses.Pause()) != nil: // it was of no use the last time
+			if f.failures > 1 && gax.Sleep(ctx, pauses.Pause()) != nil { // it was of no use the last time
 				next = f.giveUp(ErrBusy, ctx.Err())
-			case len(f.limited()) > 0:
-				next = c.makeLimited(ctx, f)
-			default:
+			} else {
 				next = c.makeMissing(ctx, f)
 			}
 		case fence:
@@ -140,16 +137,19 @@ func (c *Client) run(begun *flight) {
 	begun.batch = f
 }
 
-// send commits to a shard of each counter, as long as all are known, or to those of fields with limits.
+// send commits to a shard of each counter, as long as all are known, and to those of fields with limits as planned.
 func (c *Client) send(ctx context.Context, f *batch) step {
 	if err := ctx.Err(); err != nil {
 		return f.giveUp(ErrBusy, err)
 	}
 	if len(f.limited()) > 0 {
-		return c.sendLimited(ctx, f)
+		if next, planned := c.planBatch(ctx, f); !planned {
+			return next
+		}
 	}
 	sums := f.sums()
-	for _, sum := range sums {
+	plain := f.plain(sums)
+	for _, sum := range plain {
 		known, ok := c.known.Get(sum.counter)
 		switch {
 		case ok:
@@ -160,7 +160,7 @@ func (c *Client) send(ctx context.Context, f *batch) step {
 			return makeMissing
 		}
 	}
-	return c.commit(ctx, f, sums, c.writes(f, sums), nil)
+	return c.commit(ctx, f, sums, c.writes(f, plain))
 }
 
 // fence makes alone the marker that the commit in doubt was to make.

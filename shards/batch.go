@@ -48,6 +48,7 @@ type batch struct {
 	failures int            // attempts that came to nothing
 	picked   map[string]int // :: counter → number of its shard that was written to last
 
+	plan      limitedPlan
 	misses    int        // commits that found a limited field's shard otherwise than it was known
 	unplanned []*request // for which the last plan had no room together with the others: they come after these
 }
@@ -79,7 +80,7 @@ func (f *batch) documented() bool {
 	return slices.ContainsFunc(f.requests, func(r *request) bool { return r.member != nil || r.key != "" })
 }
 
-// limited are the fields with limits in which the batch counts: see limited.go. Each of its requests counts in all of
+// limited are the fields with limits in which the batch counts, as it has planned: see limited.go. Each of its requests counts in all of
 // them, because requests for different ones stand in different lines.
 func (f *batch) limited() map[place]bool { return f.requests[0].limited }
 

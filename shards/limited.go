@@ -8,13 +8,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/escrow"
@@ -31,40 +26,37 @@ import (
 // errUnmade says that nobody has made the shards of a field with a limit.
 var errUnmade = errors.New("the field has no shards yet")
 
-// sendLimited is [Client.send] of a batch that counts in fields with limits. It refuses requests for
-// which there is no room. It leaves requests to a further commit for which the others leave none.
-func (c *Client) sendLimited(ctx context.Context, f *batch) step {
+// planBatch plans the next commit of a batch that counts in fields with limits, or says what is to be done instead. It
+// refuses requests for which there is no room. It leaves requests to a further commit for which the others leave none.
+func (c *Client) planBatch(ctx context.Context, f *batch) (next step, planned bool) {
 	places := slices.Collect(maps.Keys(f.limited()))
 	known := f.misses == 0 || f.misses%looksAfter > 0
 	p, ended, err := c.planLimited(ctx, hold.In(c.db), places, f.requests, known)
+	if err == nil && !ended && len(p.Refused) > 0 {
+		err = c.refuse(ctx, some(f.requests, p.Refused), p)
+	}
 	switch {
 	case errors.Is(err, errUnmade):
-		if next := f.failure(err); next != pause {
-			return next
+		if next = f.failure(err); next == pause {
+			next = makeMissing
 		}
-		return makeMissing
+		return next, false
 	case err != nil:
-		return f.notLooked(err)
+		return f.notLooked(err), false
 	case ended: // there is room, unless others were faster
-		return f.missed(errEnded)
-	case len(p.Refused) > 0:
-		if next := c.refuse(ctx, f, p); next != sendCommit {
-			return next
-		}
+		return f.missed(errEnded), false
 	}
-	taken := make([]*request, 0, len(p.Taken))
-	for _, i := range p.Taken {
-		taken = append(taken, f.requests[i])
+	f.unplanned = append(f.unplanned, some(f.requests, p.Waiting)...)
+	f.requests, f.plan = some(f.requests, p.Taken), p
+	return finished, len(f.requests) > 0
+}
+
+func some(requests []*request, indexes []int) []*request {
+	list := make([]*request, len(indexes))
+	for i, at := range indexes {
+		list[i] = requests[at]
 	}
-	for i, r := range f.requests {
-		if !slices.Contains(p.Taken, i) && !slices.Contains(p.Refused, i) {
-			f.unplanned = append(f.unplanned, r)
-		}
-	}
-	if f.requests = taken; len(taken) == 0 {
-		return finished
-	}
-	return c.commitLimited(ctx, f, p)
+	return list
 }
 
 // looksAfter is how many commits are sent by what is known of shards, before all are looked at again: what is known is old,
@@ -76,7 +68,7 @@ const looksAfter = 4
 // be room, whoever has ended them.
 func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []place, requests []*request, known bool) (p limitedPlan, ended bool, err error) {
 	if known {
-		if p, known = c.limitedShards.fromKnown(places, requests); known {
+		if p, known = c.limitedShards.plan(places, requests); known {
 			return p, false, nil
 		}
 	}
@@ -89,69 +81,61 @@ func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []pla
 // look asks for the sums of all shards. If these refuse all requests, that is the decision; otherwise look reads the shards
 // and decides by them. Sums and shards are as of one time since the requests were made. Its error may be [errUnmade].
 func (c *Client) look(ctx context.Context, places []place, requests []*request) (p limitedPlan, err error) {
-	p = limitedPlan{all: map[place]escrow.Held{}, read: map[place]time.Time{}}
-	valid := true // or else something else has written shards, and look reads them one by one
-	var mu sync.Mutex
 	if !slices.ContainsFunc(requests, (*request).gives) { // sums don't say how much members and holds have
-		err := each(places, func(_ int, at place) error {
-			sum, read, err := c.sumOf(ctx, at)
-			mu.Lock()
-			defer mu.Unlock()
-			p.all[at], p.read[at], valid = sum, read, valid && sum.Valid()
-			return err
-		})
-		if err != nil {
+		p, err = c.lookAt(places, requests, func(at place) ([]seats.Shard, time.Time, error) { return c.sumOf(ctx, at) })
+		// Where something else has written shards, they are read one by one.
+		valid := !slices.ContainsFunc(places, func(at place) bool { return !p.all[at].Valid() })
+		if err != nil || valid && len(p.Refused) == len(requests) {
 			return p, err
 		}
-		for i, r := range requests {
-			if noRoom(c.db.Layout, r, p) != nil {
-				p.Refused = append(p.Refused, i)
-			}
-		}
-		if valid && len(p.Refused) == len(requests) {
-			return p, nil
-		}
 	}
-	shards, times := map[place][]seats.Shard{}, map[place]time.Time{}
-	err = each(places, func(_ int, at place) error {
-		field, _ := c.db.Layout.Fields.Sum(at.field)
-		docs, read, err := c.db.DocumentsAsOf(ctx, seats.Shards(c.db.Layout, at.counter, field, time.Time{}))
-		if err != nil {
-			return fmt.Errorf("read shards: %w", err)
+	p, err = c.lookAt(places, requests, func(at place) ([]seats.Shard, time.Time, error) { return c.shardsOf(ctx, at) })
+	if err == nil {
+		c.limitedShards.readAll(p)
+	}
+	return p, err
+}
+
+// lookAt reads places side by side, and decides requests by that.
+func (c *Client) lookAt(places []place, requests []*request, read func(at place) ([]seats.Shard, time.Time, error)) (limitedPlan, error) {
+	shards, times := make([][]seats.Shard, len(places)), make([]time.Time, len(places))
+	err := each(places, func(i int, at place) (err error) {
+		if shards[i], times[i], err = read(at); err == nil && len(shards[i]) == 0 {
+			err = errUnmade
 		}
-		if len(docs) == 0 {
-			return errUnmade
-		}
-		list := seats.Read(docs, field)
-		c.limitedShards.readAll(at, list)
-		mu.Lock()
-		defer mu.Unlock()
-		shards[at], times[at] = list, read
-		return nil
+		return err
 	})
 	if err != nil {
-		return p, err
+		return limitedPlan{}, err
 	}
-	p = decide(shards, true, requests)
-	p.read = times
-	c.limitedShards.mu.Lock()
-	defer c.limitedShards.mu.Unlock()
-	c.limitedShards.takeOut(p)
+	list, when := map[place][]seats.Shard{}, map[place]time.Time{}
+	for i, at := range places {
+		list[at], when[at] = shards[i], times[i]
+	}
+	p := decide(list, true, requests)
+	p.read = when
 	return p, nil
 }
 
-// sumOf is the count and the share of all shards of a place at one time, without what members and holds have of it.
-func (c *Client) sumOf(ctx context.Context, at place) (sum escrow.Held, read time.Time, err error) {
+// shardsOf reads all shards of a place.
+func (c *Client) shardsOf(ctx context.Context, at place) ([]seats.Shard, time.Time, error) {
+	field, _ := c.db.Layout.Fields.Sum(at.field)
+	docs, read, err := c.db.DocumentsAsOf(ctx, seats.Shards(c.db.Layout, at.counter, field, time.Time{}))
+	if err != nil {
+		return nil, read, fmt.Errorf("read shards: %w", err)
+	}
+	return seats.Read(docs, field), read, nil
+}
+
+// sumOf is all shards of a place as one, at one time, without what members and holds have of it.
+func (c *Client) sumOf(ctx context.Context, at place) ([]seats.Shard, time.Time, error) {
 	collection := c.db.Layout.ShardsOf(at.counter)
 	share, n, read, err := c.db.SumNumbers(ctx, collection, layout.ShareOf(at.field), time.Time{})
-	if err == nil && n == 0 {
-		err = errUnmade
-	}
-	if err != nil {
-		return sum, read, err
+	if err != nil || n == 0 {
+		return nil, read, err
 	}
 	count, _, _, err := c.db.SumNumbers(ctx, collection, at.field, read)
-	return escrow.Held{Count: count.GetIntegerValue(), Share: share.GetIntegerValue()}, read, err
+	return []seats.Shard{{Held: escrow.Held{Count: count.GetIntegerValue(), Share: share.GetIntegerValue()}}}, read, err
 }
 
 // errEnded says that holds were over where there was no room.
@@ -193,18 +177,17 @@ func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, whe
 }
 
 // refuse answers requests that a plan refuses. A request with a key or a member may have been counted before, so it reads
-// their markers and memberships first. The batch keeps the requests.
-func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
+// their markers and memberships first.
+func (c *Client) refuse(ctx context.Context, refused []*request, p limitedPlan) error {
 	var keys []string
-	refused := make([]*request, len(p.Refused))
-	for i, at := range p.Refused {
-		if refused[i] = f.requests[at]; refused[i].key != "" {
-			keys = append(keys, refused[i].key)
+	for _, r := range refused {
+		if r.key != "" {
+			keys = append(keys, r.key)
 		}
 	}
 	found, err := c.markersThere(ctx, keys, refused)
 	if err != nil {
-		return f.notLooked(err)
+		return err
 	}
 	for _, r := range refused {
 		o, ok := r.earlier(found)
@@ -213,81 +196,56 @@ func (c *Client) refuse(ctx context.Context, f *batch, p limitedPlan) step {
 		case r.member != nil && !r.member.join:
 			o.err = fmt.Errorf("%w: the member joined at this moment", ErrBusy)
 		default:
-			if full := noRoom(c.db.Layout, r, p); full != nil {
-				o.err = full
-			}
+			o.err = noRoom(c.db.Layout, r, p)
 		}
 		r.done <- o
 	}
-	return sendCommit
+	return nil
 }
 
-// locate tells holds in which shards their amounts are, by the plan of the batch's commit.
-func (f *batch) locate(p limitedPlan) {
-	for at, parts := range p.Parts {
-		for i, r := range f.requests {
-			if r.hold != nil {
-				r.hold.Parts = map[string]int64{}
-				for _, part := range parts[i] {
-					r.hold.Parts[store.IDOf(p.shards[at][part.Shard].Name)] = part.By.Holds
-				}
-			}
-		}
+// plain is what a batch adds to other fields.
+func (f *batch) plain(all sums) (plain sums) {
+	if len(f.limited()) == 0 {
+		return all
 	}
-}
-
-// commitLimited commits what is left of a batch as planned.
-func (c *Client) commitLimited(ctx context.Context, f *batch, p limitedPlan) step {
-	var at []place                         // of the first of the writes to shards
-	var before []seats.Shard               // what they are on condition of
-	var changes, free []*firestorepb.Write // of fields with limits, and of others
-	home := map[string]string{}            // :: counter → id of a shard that it is counted in
-	all := f.sums()
 	for _, s := range all {
-		plain := sum{counter: s.counter}
-		for _, a := range s.amounts {
-			where := place{s.counter, a.field}
-			if !f.limited()[where] {
-				plain.amounts = append(plain.amounts, a)
-			}
-			for _, change := range p.Plan[where] {
-				shard := p.shards[where][change.Shard]
-				home[s.counter] = store.IDOf(shard.Name)
-				at, before = append(at, where), append(before, shard)
-				changes = append(changes, seats.Change(shard.Name, store.UpdatedAtTime(shard.Version), a.field, change.By))
-			}
-		}
-		if len(plain.amounts) > 0 {
-			known, ok := c.known.Get(s.counter)
-			if !ok {
-				return makeMissing
-			}
-			f.pick(s.counter, known.NumShards)
-			free = append(free, c.increment(f, plain))
+		amounts := slices.DeleteFunc(slices.Clone(s.amounts), func(a amount) bool { return f.limited()[place{s.counter, a.field}] })
+		if len(amounts) > 0 {
+			plain = append(plain, sum{s.counter, amounts})
 		}
 	}
-	f.locate(p)
-	writes := c.documents(f, len(changes)+len(free), func(r *request) string { return home[r.counter()] })
-	first := len(writes)
-	return c.commit(ctx, f, all, slices.Concat(writes, changes, free), func(resp *firestorepb.CommitResponse, err error) {
-		for i, w := range changes {
-			if status.Code(err) == codes.AlreadyExists { // a marker, so no shard is known to be otherwise
-				c.limitedShards.put(at[i], before[i])
-			} else if err == nil {
-				if shard, ok := seats.After(w, resp.GetWriteResults()[first+i]); ok {
-					c.limitedShards.put(at[i], shard)
-				}
-			}
+	return plain
+}
+
+// parts are the shards that count a request of one field, by their ids, and how much each.
+func (f *batch) parts(i int) map[string]int64 {
+	r, parts := f.requests[i], map[string]int64{}
+	for at := range r.limited {
+		for _, part := range f.plan.Parts[at][i] {
+			parts[store.IDOf(f.plan.shards[at][part.Shard].Name)] = part.By.Count
 		}
-	})
+	}
+	if len(r.limited) == 0 {
+		parts[layout.ShardID(f.picked[r.counter()])] = r.sums[0].amounts[0].by
+	}
+	return parts
 }
 
 // limitedPlan is what a batch commits to fields with limits.
 type limitedPlan struct {
 	escrow.Decision[place]
 	shards map[place][]seats.Shard // as they are known
-	all    map[place]escrow.Held   // what all shards hold, but for members where these are sums
+	all    map[place]escrow.Held   // what all of these hold, but for members where these are sums
 	read   map[place]time.Time     // as of when that was
+}
+
+// changed are the shards of a place that the plan changes, as they are known.
+func (p limitedPlan) changed(at place) []seats.Shard {
+	shards := make([]seats.Shard, len(p.Plan[at]))
+	for i, change := range p.Plan[at] {
+		shards[i] = p.shards[at][change.Shard]
+	}
+	return shards
 }
 
 // decide decides about requests by what is known of shards.
@@ -308,119 +266,42 @@ func decide(shards map[place][]seats.Shard, looked bool, requests []*request) li
 	return p
 }
 
-// fromKnown plans a batch by what is known of shards. It reports false where that takes a look at all of them.
-func (k *knownShards) fromKnown(places []place, requests []*request) (p limitedPlan, ok bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	shards := map[place][]seats.Shard{}
-	for _, at := range places {
-		shards[at] = k.sorted(at)
-	}
-	if p = decide(shards, false, requests); p.Look {
-		return limitedPlan{}, false
-	}
-	k.takeOut(p)
-	return p, true
-}
-
-// takeOut takes those out that a plan touches.
-func (k *knownShards) takeOut(p limitedPlan) {
-	for at, changes := range p.Plan {
-		if known, ok := k.places.Get(at); ok {
-			for _, c := range changes {
-				delete(known.shards, p.shards[at][c.Shard].Name)
-			}
-		}
-	}
-}
-
-// noRoom says why a request is refused by a plan; nil if it isn't.
-func noRoom(names layout.Layout, r *request, p limitedPlan) *LimitError {
+// noRoom says why a plan refuses a request.
+func noRoom(names layout.Layout, r *request, p limitedPlan) error {
 	for at, ask := range r.asks() {
-		all := p.all[at]
-		if all.Fits(ask) {
-			continue
+		if all := p.all[at]; !all.Fits(ask) {
+			field, _ := names.Fields.Sum(at.field)
+			full := &LimitError{Counter: at.counter, Field: field.Name, By: ask.Count, Limit: all.Share, Left: all.Room(), Taken: all.Count}
+			if full.By < 0 { // sums, by which takes are refused, leave members out
+				full.Members, full.Held = all.Members, all.Holds
+			}
+			return full
 		}
-		field, _ := names.Fields.Sum(at.field)
-		full := &LimitError{Counter: at.counter, Field: field.Name, By: ask.Count, Limit: all.Share, Left: all.Room(), Taken: all.Count}
-		if full.By < 0 { // sums, by which takes are refused, leave members out
-			full.Members, full.Held = all.Members, all.Holds
-		}
-		return full
 	}
 	return nil
 }
 
-// makeLimited makes counters, if AutoCreate says so, and shards at zero, for a batch that counts in fields with limits. It
-// counts nothing: the batch's next commit does that.
-func (c *Client) makeLimited(ctx context.Context, f *batch) step {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
-	defer cancel()
-	gone, makes := map[string]bool{}, c.makes(f)
-	var mu sync.Mutex
-	err := each(f.sums(), func(_ int, s sum) error {
-		err := c.makeOne(ctx, s, makes)
-		if errors.Is(err, ErrNotFound) {
-			mu.Lock()
-			defer mu.Unlock()
-			gone[s.counter], err = true, nil
+// makeShares makes the shards of fields with limits that have none, in a transaction, for increments of a counter with so
+// many shards.
+func (c *Client) makeShares(ctx context.Context, tx *store.Tx, s sum, n int) error {
+	for _, a := range s.amounts {
+		field, _ := c.db.Layout.Fields.Sum(a.field)
+		if field.Limit == nil {
+			continue
 		}
-		return err
-	})
-	switch {
-	case len(gone) > 0:
-		return f.without(gone)
-	case err != nil:
-		return f.notLooked(err)
-	}
-	return sendCommit
-}
-
-// makeOne makes what is missing for an increment of a counter. Its error is [ErrNotFound] if the counter is missing, and
-// makes is false.
-func (c *Client) makeOne(ctx context.Context, s sum, makes bool) error {
-	counter := Counter{c, s.counter}
-	err := c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
-		began := time.Now()
-		books, _, err := c.books.Get(ctx, tx, []string{s.counter})
+		shards, err := tx.Documents(ctx, seats.Shards(c.db.Layout, s.counter, field, time.Time{}))
 		if err != nil {
-			return err
+			return fmt.Errorf("read shards: %w", err)
 		}
-		n, err := c.sizeOf(books[0], makes, began)
-		if err != nil {
-			return err
-		}
-		missing, err := counter.size(ctx, tx, books[0], n, 0)
-		if err != nil {
-			return err
-		}
-		for _, a := range s.amounts {
-			field, _ := c.db.Layout.Fields.Sum(a.field)
-			if field.Limit == nil {
-				for i := range n {
-					missing = append(missing, counter.shardName(layout.ShardID(i)))
-				}
-				continue
-			}
-			shards, err := tx.Documents(ctx, seats.Shards(c.db.Layout, s.counter, field, time.Time{}))
-			if err != nil {
-				return fmt.Errorf("read shards: %w", err)
-			}
-			if len(shards) > 0 {
-				continue
-			}
-			earlier, err := hold.In(c.db).Earlier(ctx, tx, s.counter, field.Shard, time.Time{})
+		if len(shards) == 0 {
+			made, err := hold.In(c.db).Begin(ctx, tx, s.counter, field, n, *field.Limit, time.Time{})
 			if err != nil {
 				return err
 			}
-			tx.Write(append(seats.Make(c.db.Layout, s.counter, field, n, *field.Limit), earlier...)...)
+			tx.Write(made...)
 		}
-		return c.createMissing(ctx, tx, missing)
-	})
-	if err == nil {
-		_, err = c.resolve(ctx, s.counter)
 	}
-	return err
+	return nil
 }
 
 // SetLimit sets the limit, of 0 or more, of a field that FIELDS declares to have one, such as seats=limit(500). The
@@ -464,8 +345,8 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 				return false, fmt.Errorf("read shards: %w", err)
 			}
 			if len(docs) == 0 {
-				earlier, err := hold.In(c.client.db).Earlier(ctx, c.client.db, c.id, field.Shard, e.At)
-				e.Beside(append(seats.Make(c.client.db.Layout, c.id, field, c.client.numShards(e.Book), limit), earlier...)...)
+				made, err := hold.In(c.client.db).Begin(ctx, c.client.db, c.id, field, c.client.numShards(e.Book), limit, e.At)
+				e.Beside(made...)
 				return true, err
 			}
 			return true, c.share(e, docs, field, limit)

@@ -18,7 +18,7 @@ import (
 
 // makeMissing commits a batch in a transaction that also makes what is missing: shards, or with AutoCreate counters. So if
 // nothing is counted, nothing is made. No deleted counter gets a shard, and no counter gets back a shard that a resize has
-// removed.
+// removed. A batch that counts in fields with limits is planned, and committed, after that.
 func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
 	defer cancel()
@@ -31,12 +31,22 @@ func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	switch {
 	case err == nil && len(gone) > 0:
 		return f.without(gone)
+	case err == nil && len(f.limited()) > 0:
+		c.complete(partly)
+		if _, err := c.resolve(ctx, f.sums().counters()...); err != nil {
+			return f.notLooked(err)
+		}
+		return sendCommit
 	case err == nil:
 		next := f.answer(outcome{at: at})
 		c.complete(partly)
 		return next
 	case store.IsTooLarge(err) && c.db.Layout.Hosted:
 		return f.giveUp(nil, fmt.Errorf("%w: %w", ErrFull, err))
+	case len(f.limited()) > 0:
+		sent = false // nothing was counted
+	}
+	switch {
 	case !sent && (!store.FromFirestore(err) || store.KindOf(err) == store.Permanent):
 		return f.giveUp(nil, err)
 	case !sent:
@@ -89,6 +99,14 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	for i, sum := range sums {
 		f.pick(sum.counter, n[i])
 		shards = append(shards, c.pickedShard(f, sum.counter))
+		if err := c.makeShares(ctx, tx, sum, n[i]); err != nil {
+			return nil, nil, err
+		}
+		if len(f.limited()) > 0 && len(f.plain(sums[i:i+1])) > 0 { // whose commit picks another one
+			for shard := range n[i] {
+				shards = append(shards, c.db.Layout.Shard(sum.counter, layout.ShardID(shard)))
+			}
+		}
 		if books[i].Doc == nil && !whole {
 			partly = append(partly, sum.counter)
 		} else {
@@ -98,7 +116,9 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	if err := c.createMissing(ctx, tx, shards); err != nil {
 		return nil, nil, err
 	}
-	tx.Write(c.writes(f, sums)...)
+	if len(f.limited()) == 0 {
+		tx.Write(c.writes(f, sums)...)
+	}
 	return nil, partly, nil
 }
 

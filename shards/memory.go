@@ -234,8 +234,52 @@ func (k *knownShards) sorted(where place) []seats.Shard {
 	return shards
 }
 
-// put remembers what a shard holds now, unless a newer version is known.
-func (k *knownShards) put(where place, shard seats.Shard) {
+// plan plans requests by what is known of shards. It reports false where that takes a look at all of them.
+func (k *knownShards) plan(places []place, requests []*request) (p limitedPlan, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	shards := map[place][]seats.Shard{}
+	for _, at := range places {
+		shards[at] = k.sorted(at)
+	}
+	if p = decide(shards, false, requests); p.Look {
+		return limitedPlan{}, false
+	}
+	k.takeOut(p)
+	return p, true
+}
+
+// takeOut forgets shards that a plan changes.
+func (k *knownShards) takeOut(p limitedPlan) {
+	for at := range p.Plan {
+		known, _ := k.places.Get(at)
+		for _, shard := range p.changed(at) {
+			if known != nil {
+				delete(known.shards, shard.Name)
+			}
+		}
+	}
+}
+
+// readAll remembers all shards by which a plan was made, but for those that it changes.
+func (k *knownShards) readAll(p limitedPlan) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for at, shards := range p.shards {
+		known := &knownPlace{shards: map[string]seats.Shard{}, all: len(shards)}
+		for _, shard := range shards {
+			known.shards[shard.Name] = shard
+		}
+		k.places.Add(at, known)
+	}
+	k.takeOut(p)
+}
+
+// put remembers what shards hold now, unless newer versions are known.
+func (k *knownShards) put(where place, shards []seats.Shard) {
+	if len(shards) == 0 {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	known, ok := k.places.Get(where)
@@ -243,18 +287,11 @@ func (k *knownShards) put(where place, shard seats.Shard) {
 		known = &knownPlace{shards: map[string]seats.Shard{}}
 		k.places.Add(where, known)
 	}
-	if was, ok := known.shards[shard.Name]; !ok || was.Version.Before(shard.Version) {
-		known.shards[shard.Name] = shard
-	}
-}
-
-// readAll remembers all shards of a place, and nothing else of it.
-func (k *knownShards) readAll(where place, shards []seats.Shard) {
-	known := &knownPlace{shards: map[string]seats.Shard{}, all: len(shards)}
 	for _, shard := range shards {
-		known.shards[shard.Name] = shard
+		if was, ok := known.shards[shard.Name]; !ok || was.Version.Before(shard.Version) {
+			known.shards[shard.Name] = shard
+		}
 	}
-	k.places.Add(where, known)
 }
 
 func (k *knownShards) forget(where place) { k.places.Remove(where) }

@@ -195,9 +195,8 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 		}
 		var freed hold.Freed
 		writes, freed = r.Finish(db.Layout, used, db.Later())
-		for _, change := range p.Plan[at] {
-			shard := p.shards[at][change.Shard]
-			writes = append(writes, seats.Change(shard.Name, store.UpdatedAtTime(shard.Version), field.Shard, change.By.Plus(freed[shard.Name])))
+		for i, shard := range p.changed(at) {
+			writes = append(writes, shard.ChangeAt(field.Shard, p.Plan[at][i].By.Plus(freed[shard.Name])))
 			delete(freed, shard.Name)
 		}
 		back, err := hold.In(db).Free(ctx, c.id, field.Shard, freed, !known)
@@ -207,11 +206,7 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 	if err != nil {
 		return h, c.client.uncertain(err)
 	}
-	for i, result := range resp.GetWriteResults() {
-		if shard, ok := seats.After(writes[i], result); ok {
-			c.client.limitedShards.put(at, shard)
-		}
-	}
+	c.client.limitedShards.put(at, seats.After(db.Layout, c.id, field.Shard, writes, resp))
 	if h = holdOf(key, r, time.Time{}); resp != nil {
 		h.At = resp.GetCommitTime().AsTime()
 	}

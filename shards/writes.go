@@ -4,14 +4,17 @@ import (
 	"context"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/seats"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// commit sends a batch's commit, and says what follows. Answered may be nil, or is told the answer.
-func (c *Client) commit(ctx context.Context, f *batch, sums sums, writes []*firestorepb.Write, answered func(*firestorepb.CommitResponse, error)) step {
+// commit sends a batch's commit, and says what follows.
+func (c *Client) commit(ctx context.Context, f *batch, sums sums, writes []*firestorepb.Write) step {
 	within := ctx
 	if f.deciding() != "" { // an answer that does not come may be asked for again
 		var cancel context.CancelFunc
@@ -19,8 +22,10 @@ func (c *Client) commit(ctx context.Context, f *batch, sums sums, writes []*fire
 		defer cancel()
 	}
 	resp, err := c.db.Commit(within, writes...)
-	if answered != nil {
-		answered(resp, err)
+	for at := range f.plan.Plan {
+		if c.limitedShards.put(at, seats.After(c.db.Layout, at.counter, at.field, writes, resp)); status.Code(err) == codes.AlreadyExists {
+			c.limitedShards.put(at, f.plan.changed(at)) // it met a marker, which says nothing of shards
+		}
 	}
 	switch {
 	case err == nil:
@@ -44,30 +49,30 @@ func (c *Client) logDoubt(f *batch, err error) {
 
 // writes are those of a batch's commit. Markers come first: Firestore looks at one write after the
 // other, and a missing shard must not hide that the increments were counted.
-func (c *Client) writes(f *batch, sums sums) []*firestorepb.Write {
-	for _, r := range f.requests {
+func (c *Client) writes(f *batch, plain sums) []*firestorepb.Write {
+	for i, r := range f.requests {
 		if r.hold != nil {
-			r.hold.Parts = map[string]int64{layout.ShardID(f.picked[r.counter()]): r.hold.Amount}
+			r.hold.Parts = f.parts(i)
 		}
 	}
-	writes := c.documents(f, len(sums), func(r *request) string { return layout.ShardID(f.picked[r.counter()]) })
-	for _, sum := range sums {
-		writes = append(writes, c.increment(f, sum))
-	}
-	return writes
-}
-
-// documents are the writes of markers and members; n writes of shards will follow. shard returns the id of the shard that
-// a request is counted on.
-func (c *Client) documents(f *batch, n int, shard func(*request) string) []*firestorepb.Write {
 	markers := f.markers()
-	writes := make([]*firestorepb.Write, 0, len(markers)+n)
+	writes := make([]*firestorepb.Write, 0, len(markers)+len(plain))
 	for id, m := range markers {
 		writes = append(writes, c.marks(id, m))
 	}
-	for _, r := range f.requests {
+	for i, r := range f.requests {
 		if r.member != nil {
-			writes = append(writes, r.member.writes(c.db.Layout, f.id, shard(r))...)
+			for shard := range f.parts(i) {
+				writes = append(writes, r.member.writes(c.db.Layout, f.id, shard)...)
+			}
+		}
+	}
+	for _, sum := range plain {
+		writes = append(writes, c.increment(f, sum))
+	}
+	for at, changes := range f.plan.Plan {
+		for i, shard := range f.plan.changed(at) {
+			writes = append(writes, shard.ChangeAt(at.field, changes[i].By))
 		}
 	}
 	return writes

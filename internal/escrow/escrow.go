@@ -110,7 +110,8 @@ type Change struct {
 type Decision[P comparable] struct {
 	Look    bool             // read all shards of all places, at one time, and decide again
 	Refused []int            // requests, by their indexes, for which there was no room at the time of the look
-	Taken   []int            // requests that the plan's commit counts; others wait for the next decision
+	Taken   []int            // requests that the plan's commit counts
+	Waiting []int            // requests that the next decision is about, because of those that are taken
 	Plan    map[P][]Change   // :: place → changes, one for each shard
 	Parts   map[P][][]Change // :: place → the part of the plan that each of Taken has
 }
@@ -136,6 +137,7 @@ func Decide[P comparable](known map[P][]Held, looked bool, requests []Request[P]
 		case !room:
 			d.Refused = append(d.Refused, i)
 		case mixes, waits:
+			d.Waiting = append(d.Waiting, i)
 		default:
 			for place, ask := range r {
 				all[place] = all[place].Plus(ask)

@@ -58,7 +58,7 @@ func TestDecide(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got := Decide(test.known, test.looked, test.requests, first)
-			if got.Parts = nil; !reflect.DeepEqual(got, test.want) {
+			if got.Parts, got.Waiting = nil, nil; !reflect.DeepEqual(got, test.want) {
 				t.Errorf("Decide = %+v, want %+v", got, test.want)
 			}
 		})
@@ -199,11 +199,12 @@ func TestDecideProperties(t *testing.T) {
 					t.Fatalf("shards hold %+v, want %+v", got, want[place])
 				}
 			}
+			if n := len(d.Taken) + len(d.Refused) + len(d.Waiting); n != len(requests) {
+				t.Fatalf("of %d requests %d are decided: %+v", len(requests), n, d)
+			}
 			var left []Request[int]
-			for i, r := range requests {
-				if !slices.Contains(d.Taken, i) && !slices.Contains(d.Refused, i) {
-					left = append(left, r)
-				}
+			for _, i := range d.Waiting {
+				left = append(left, requests[i])
 			}
 			requests = left
 		}

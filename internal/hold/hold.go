@@ -229,6 +229,12 @@ func (h Holds) Earlier(ctx context.Context, from book.Reader, counter, field str
 	return writes, err
 }
 
+// Begin are the writes that make the shards of a field with a limit: n, or [seats.Most]. They end what [Holds.Earlier] ends.
+func (h Holds) Begin(ctx context.Context, from book.Reader, counter string, field layout.Field, n int, limit int64, at time.Time) (writes []*firestorepb.Write, err error) {
+	writes, err = h.Earlier(ctx, from, counter, field.Shard, at)
+	return append(writes, seats.Make(h.db.Layout, counter, field, n, limit)...), err
+}
+
 // End ends the holds of a field that are over, and reports whether none of them is in the way any more, whoever ended
 // them. It reports false if there are some, and it could end none. Errors are those of [store.DB.CommitIf].
 func (h Holds) End(ctx context.Context, counter string, field layout.Field) (ended bool, err error) {

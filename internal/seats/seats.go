@@ -7,6 +7,7 @@ package seats
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -105,12 +106,22 @@ func Change(name string, condition *firestorepb.Precondition, field string, by e
 	return store.Update(name, condition, nil, nil, transforms...)
 }
 
-// After is a shard of a field with a limit after a [Change], by the write and its result. It reports false for other writes.
-func After(w *firestorepb.Write, result *firestorepb.WriteResult) (s Shard, ok bool) {
-	numbers := result.GetTransformResults()
-	if len(numbers) != 4 {
-		return s, false
+// ChangeAt is [Change] on condition of the version that is known.
+func (s Shard) ChangeAt(field string, by escrow.Held) *firestorepb.Write {
+	return Change(s.Name, store.UpdatedAtTime(s.Version), field, by)
+}
+
+// After are the shards of a field with a limit that a commit has changed, as it left them; none without an answer to it.
+func After(names layout.Layout, counter, field string, commit []*firestorepb.Write, answer *firestorepb.CommitResponse) (shards []Shard) {
+	for i, result := range answer.GetWriteResults() {
+		name, numbers := commit[i].GetUpdate().GetName(), result.GetTransformResults()
+		if !strings.HasPrefix(name, names.Shard(counter, layout.LimitedShards(field))) || len(numbers) != 4 {
+			continue
+		}
+		held := escrow.Held{Count: numbers[0].GetIntegerValue(), Members: numbers[1].GetIntegerValue(), Holds: numbers[2].GetIntegerValue(), Share: numbers[3].GetIntegerValue()}
+		if held.Valid() {
+			shards = append(shards, Shard{name, result.GetUpdateTime().AsTime(), held})
+		}
 	}
-	held := escrow.Held{Count: numbers[0].GetIntegerValue(), Members: numbers[1].GetIntegerValue(), Holds: numbers[2].GetIntegerValue(), Share: numbers[3].GetIntegerValue()}
-	return Shard{w.GetUpdate().GetName(), result.GetUpdateTime().AsTime(), held}, held.Valid()
+	return shards
 }

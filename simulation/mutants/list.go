@@ -187,7 +187,7 @@ var mutants = []mutant{
 	},
 	{
 		"a take is on no condition", "shards",
-		"store.UpdatedAtTime(shard.Version), a.field", "store.Exists(true), a.field", simulationOf("limits"),
+		"shard.ChangeAt(at.field, ", "seats.Change(shard.Name, store.Exists(true), at.field, ", simulationOf("limits"),
 	},
 	{
 		"a request is refused by what is known", "shards",
@@ -223,7 +223,7 @@ var mutants = []mutant{
 	},
 	{
 		"a settle for more is on no condition of the shards", "shards",
-		"seats.Change(shard.Name, store.UpdatedAtTime(shard.Version), field.Shard", "seats.Change(shard.Name, store.Exists(true), field.Shard", test("TestSettleForMore"),
+		"shard.ChangeAt(field.Shard, p.", "seats.Change(shard.Name, store.Exists(true), field.Shard, p.", test("TestSettleForMore"),
 	},
 	{
 		"who is refused more doesn't read the record", "shards",
@@ -242,8 +242,8 @@ var mutants = []mutant{
 		"			below = append(below, holds...)\n", "			_ = holds\n", test("TestHoldsGoWithTheirCounter"),
 	},
 	{
-		"shards of a limit begin beside open holds", "shards",
-		"n, *field.Limit), earlier...)...)", "n, *field.Limit), earlier[:0]...)...)", test("TestHoldsOfACounterThatWasDeletedByHand"),
+		"shards of a limit begin beside open holds", "internal/hold",
+		"return append(writes, seats.Make(", "return append(writes[:0], seats.Make(", testIn("shards", "TestHoldsOfACounterThatWasDeletedByHand"),
 	},
 	{
 		"a counter's next life begins beside open holds", "shards",
