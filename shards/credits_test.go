@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -94,22 +96,59 @@ func (b *creditBooks) watch() (least func() int64) {
 	}
 }
 
+// process is a process that may be killed: from then on nothing that it sends arrives, and it hears no answer.
+type process struct {
+	shards.Counter
+	alive context.Context
+	kill  context.CancelFunc
+}
+
+func (w *world) process(t *testing.T) *process {
+	alive, kill := context.WithCancel(context.Background())
+	t.Cleanup(kill)
+	client := w.open(t, withLimit,
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if alive.Err() != nil {
+				return unavailable
+			}
+			err := call(ctx, method, req, reply, conn, opts...)
+			if alive.Err() != nil {
+				return unavailable
+			}
+			return err
+		}),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, call grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			if alive.Err() != nil {
+				return nil, unavailable
+			}
+			return call(ctx, desc, conn, method, opts...)
+		}))
+	return &process{handle(t, client, "a"), alive, kill}
+}
+
 // creditWorker holds and settles credits. It asks until there is an answer.
 type creditWorker struct {
 	*testing.T
 	*rand.Rand
-	books   *creditBooks
-	clients []shards.Counter
+	books     *creditBooks
+	instances []atomic.Pointer[process]
 }
 
-func (w creditWorker) some() shards.Counter { return w.clients[w.IntN(len(w.clients))] }
+// some is one of the instances, and the context of a call to it, which ends with the process.
+func (w creditWorker) some() (*process, context.Context) {
+	i := w.instances[w.IntN(len(w.instances))].Load()
+	return i, i.alive
+}
 
 // until asks until there is an answer, and checks that nobody is refused who had room for so much all the time.
-func (w creditWorker) until(n int64, ask func(c shards.Counter) error) (err error) {
-	for again := true; again; again = errors.Is(err, shards.ErrBusy) || errors.Is(err, shards.ErrUnknown) {
+func (w creditWorker) until(n int64, ask func(ctx context.Context, c *process) error) (err error) {
+	for again := true; again; {
 		least := w.books.watch()
-		err = ask(w.some())
-		if room := least(); errors.Is(err, shards.ErrLimit) && room >= n {
+		i, ctx := w.some()
+		err = ask(ctx, i)
+		room, killed := least(), ctx.Err() != nil
+		again = killed || errors.Is(err, shards.ErrBusy) || errors.Is(err, shards.ErrUnknown)
+		if errors.Is(err, shards.ErrLimit) && !killed && room >= n {
 			w.Errorf("%d are refused, and there was room for %d at all times: %v", n, room, err)
 		}
 	}
@@ -118,35 +157,36 @@ func (w creditWorker) until(n int64, ask func(c shards.Counter) error) (err erro
 
 // settle settles a hold of an amount for what was used, for all that it has if there is no room for more.
 func (w creditWorker) settle(key shards.Key, by, used int64) (int64, error) {
-	err := w.until(used-by, func(c shards.Counter) error { return only(c.Settle(w.Context(), "total", used, key)) })
+	err := w.until(used-by, func(ctx context.Context, c *process) error { return only(c.Settle(ctx, "total", used, key)) })
 	if errors.Is(err, shards.ErrLimit) {
 		used = by
-		err = w.until(0, func(c shards.Counter) error { return only(c.Settle(w.Context(), "total", used, key)) })
+		err = w.until(0, func(ctx context.Context, c *process) error { return only(c.Settle(ctx, "total", used, key)) })
 	}
 	return used, err
 }
 
 // creditTally is what workers have seen.
-type creditTally struct{ held, settled, crashed, ended, refused, refunded atomic.Int64 }
+type creditTally struct{ held, settled, crashed, killed, ended, refused, refunded atomic.Int64 }
 
 // work is one hold of a worker, until it is settled, given back, or forgotten.
 func (w creditWorker) work(tally *creditTally, key shards.Key) {
 	by, lasts := 1+w.Int64N(40), time.Minute
-	reserve := func(ctx context.Context, c shards.Counter) error {
+	reserve := func(ctx context.Context, c *process) error {
 		_, err := c.ReserveBriefly(ctx, by, lasts, key)
 		return err
 	}
 	dies := w.IntN(4) == 0
 	if dies {
 		lasts = 20 * time.Millisecond
-		short, cancel := context.WithTimeout(w.Context(), time.Duration(w.IntN(4000))*time.Microsecond)
-		_ = reserve(short, w.some())
+		i, alive := w.some()
+		short, cancel := context.WithTimeout(alive, time.Duration(w.IntN(4000))*time.Microsecond)
+		_ = reserve(short, i)
 		cancel()
 		if tally.crashed.Add(1); w.IntN(2) == 0 {
 			return
 		}
 	}
-	switch err := w.until(by, func(c shards.Counter) error { return reserve(w.Context(), c) }); {
+	switch err := w.until(by, reserve); {
 	case errors.Is(err, shards.ErrLimit):
 		tally.refused.Add(1)
 		time.Sleep(time.Duration(w.IntN(10)) * time.Millisecond)
@@ -167,13 +207,19 @@ func (w creditWorker) work(tally *creditTally, key shards.Key) {
 	default:
 		tally.settled.Add(1)
 		var h shards.Hold
-		err := w.until(0, func(c shards.Counter) (err error) { h, err = c.Settle(w.Context(), "total", used+1, key); return err })
+		err := w.until(0, func(ctx context.Context, c *process) (err error) {
+			h, err = c.Settle(ctx, "total", used+1, key)
+			return err
+		})
 		wantSettled(w.T, h, err, used)
-		err = w.until(0, func(c shards.Counter) (err error) { h, err = c.GiveBack(w.Context(), "total", key); return err })
+		err = w.until(0, func(ctx context.Context, c *process) (err error) {
+			h, err = c.GiveBack(ctx, "total", key)
+			return err
+		})
 		wantSettled(w.T, h, err, used)
 		if used > 0 { // so that it goes on
-			if err := w.until(0, func(c shards.Counter) error {
-				_, err := c.AddOnce(w.Context(), -used, shards.Key{Value: "refund of " + key.Value})
+			if err := w.until(0, func(ctx context.Context, c *process) error {
+				_, err := c.AddOnce(ctx, -used, shards.Key{Value: "refund of " + key.Value})
 				return err
 			}); err != nil {
 				w.Error(err)
@@ -184,7 +230,7 @@ func (w creditWorker) work(tally *creditTally, key shards.Key) {
 }
 
 // 64 workers on three instances hold 1 to 40 of 500 credits, and settle, crash, retry, and settle twice, while answers
-// get lost and commits arrive late or twice. What is used and what is left is 500 after each commit, nothing comes back
+// get lost, commits arrive late or twice, and instances are killed, and others without memory take their places. What is used and what is left is 500 after each commit, nothing comes back
 // twice, and nobody is refused who had room all the time.
 func TestCredits(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
@@ -193,21 +239,27 @@ func TestCredits(t *testing.T) {
 		b.after = func(changes []emulator.Change) { b.committed(t, changes) }
 		limit(t, w.counter(t, w.open(t, withLimit), "a", 5), credits)
 		late := w.failCommits(24, 20*time.Millisecond, true, func(req *firestorepb.CommitRequest) bool { return false })
-		var clients []shards.Counter
-		for range 3 {
-			clients = append(clients, handle(t, w.open(t, withLimit), "a"))
+		instances := make([]atomic.Pointer[process], 3)
+		for i := range instances {
+			instances[i].Store(w.process(t))
 		}
 		var tally creditTally
 		var group sync.WaitGroup
 		ends := time.Now().Add(*creditsLast)
 		for n := range creditWorkers {
-			worker := creditWorker{t, rand.New(rand.NewPCG(uint64(n), 1)), b, clients}
+			worker := creditWorker{t, rand.New(rand.NewPCG(uint64(n), 1)), b, instances}
 			group.Go(func() {
 				for i := 0; time.Now().Before(ends) && !t.Failed(); i++ {
 					worker.work(&tally, named(fmt.Sprint(n, "-", i)))
 				}
 			})
 		}
+		group.Go(func() {
+			for r := rand.New(rand.NewPCG(creditWorkers, 1)); time.Now().Before(ends); tally.killed.Add(1) {
+				time.Sleep(chance.Below(r, time.Second))
+				instances[r.IntN(len(instances))].Swap(w.process(t)).kill()
+			}
+		})
 		group.Wait()
 		late.Wait()
 		w.Server.SetInterceptor(nil)
@@ -218,7 +270,7 @@ func TestCredits(t *testing.T) {
 		if open := b.open(); open > 0 || b.refunded != tally.refunded.Load() || b.count != 0 {
 			t.Errorf("%d are used and %d holds open in the end; %d came back of %d", b.count, open, b.refunded, tally.refunded.Load())
 		}
-		t.Logf("%d held, %d settled, %d crashed, %d ended, %d refused, in %d commits",
-			tally.held.Load(), tally.settled.Load(), tally.crashed.Load(), tally.ended.Load(), tally.refused.Load(), b.commits)
+		t.Logf("%d held, %d settled, %d callers crashed, %d instances killed, %d ended, %d refused, in %d commits",
+			tally.held.Load(), tally.settled.Load(), tally.crashed.Load(), tally.killed.Load(), tally.ended.Load(), tally.refused.Load(), b.commits)
 	})
 }

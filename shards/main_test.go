@@ -9,6 +9,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"go.uber.org/goleak"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/testbed/chance"
@@ -43,10 +44,10 @@ func newWorldWith(t *testing.T, opts emulator.Options) *world {
 }
 
 // open opens a client, as a process of its own would.
-func (w *world) open(t *testing.T, cfg shards.Config) *shards.Client {
+func (w *world) open(t *testing.T, cfg shards.Config, opts ...grpc.DialOption) *shards.Client {
 	t.Helper()
 	cfg.Project = "p"
-	client, err := shards.Open(context.Background(), cfg, option.WithGRPCConn(w.Conn()))
+	client, err := shards.Open(context.Background(), cfg, option.WithGRPCConn(w.Conn(opts...)))
 	if err != nil {
 		t.Fatal(err)
 	}
