@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/groupcommit"
+	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -126,6 +127,34 @@ func (f *batch) sums() (all sums) {
 		}
 	}
 	return all
+}
+
+// plain is what a batch adds to other fields.
+func (f *batch) plain(all sums) (plain sums) {
+	if len(f.limited()) == 0 {
+		return all
+	}
+	for _, s := range all {
+		amounts := slices.DeleteFunc(slices.Clone(s.amounts), func(a amount) bool { return f.limited()[place{s.counter, a.field}] })
+		if len(amounts) > 0 {
+			plain = append(plain, sum{s.counter, amounts})
+		}
+	}
+	return plain
+}
+
+// parts are the shards that count a request of one field, by their ids, and how much each.
+func (f *batch) parts(i int) map[string]int64 {
+	r, parts := f.requests[i], map[string]int64{}
+	for at := range r.limited {
+		for _, part := range f.plan.Parts[at][i] {
+			parts[store.IDOf(f.plan.shards[at][part.Shard].Name)] = part.By.Count
+		}
+	}
+	if len(r.limited) == 0 {
+		parts[layout.ShardID(f.picked[r.counter()])] = r.sums[0].amounts[0].by
+	}
+	return parts
 }
 
 // pick picks a random one of a counter's n shards, but not the last one again.

@@ -31,6 +31,9 @@ const MaxIncrements = 500
 // maxPlaces is in how many fields with limits one call counts at most: it may look at all shards of each.
 const maxPlaces = 20
 
+// place is a field of a counter.
+type place struct{ counter, field string }
+
 // request is the increments of one call: all of them are applied, or none.
 type request struct {
 	sums    sums

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -49,14 +48,6 @@ func (c *Client) planBatch(ctx context.Context, f *batch) (next step, planned bo
 	f.unplanned = append(f.unplanned, some(f.requests, p.Waiting)...)
 	f.requests, f.plan = some(f.requests, p.Taken), p
 	return finished, len(f.requests) > 0
-}
-
-func some(requests []*request, indexes []int) []*request {
-	list := make([]*request, len(indexes))
-	for i, at := range indexes {
-		list[i] = requests[at]
-	}
-	return list
 }
 
 // looksAfter is how many commits are sent by what is known of shards, before all are looked at again: what is known is old,
@@ -199,107 +190,6 @@ func (c *Client) refuse(ctx context.Context, refused []*request, p limitedPlan) 
 			o.err = noRoom(c.db.Layout, r, p)
 		}
 		r.done <- o
-	}
-	return nil
-}
-
-// plain is what a batch adds to other fields.
-func (f *batch) plain(all sums) (plain sums) {
-	if len(f.limited()) == 0 {
-		return all
-	}
-	for _, s := range all {
-		amounts := slices.DeleteFunc(slices.Clone(s.amounts), func(a amount) bool { return f.limited()[place{s.counter, a.field}] })
-		if len(amounts) > 0 {
-			plain = append(plain, sum{s.counter, amounts})
-		}
-	}
-	return plain
-}
-
-// parts are the shards that count a request of one field, by their ids, and how much each.
-func (f *batch) parts(i int) map[string]int64 {
-	r, parts := f.requests[i], map[string]int64{}
-	for at := range r.limited {
-		for _, part := range f.plan.Parts[at][i] {
-			parts[store.IDOf(f.plan.shards[at][part.Shard].Name)] = part.By.Count
-		}
-	}
-	if len(r.limited) == 0 {
-		parts[layout.ShardID(f.picked[r.counter()])] = r.sums[0].amounts[0].by
-	}
-	return parts
-}
-
-// limitedPlan is what a batch commits to fields with limits.
-type limitedPlan struct {
-	escrow.Decision[place]
-	shards map[place][]seats.Shard // as they are known
-	all    map[place]escrow.Held   // what all of these hold, but for members where these are sums
-	read   map[place]time.Time     // as of when that was
-}
-
-// changed are the shards of a place that the plan changes, as they are known.
-func (p limitedPlan) changed(at place) []seats.Shard {
-	shards := make([]seats.Shard, len(p.Plan[at]))
-	for i, change := range p.Plan[at] {
-		shards[i] = p.shards[at][change.Shard]
-	}
-	return shards
-}
-
-// decide decides about requests by what is known of shards.
-func decide(shards map[place][]seats.Shard, looked bool, requests []*request) limitedPlan {
-	p := limitedPlan{shards: shards, all: map[place]escrow.Held{}}
-	known := map[place][]escrow.Held{}
-	for at, list := range shards {
-		for _, shard := range list {
-			known[at] = append(known[at], shard.Held)
-		}
-		p.all[at] = escrow.Sum(known[at]...)
-	}
-	asked := make([]escrow.Request[place], len(requests))
-	for i, r := range requests {
-		asked[i] = r.asks()
-	}
-	p.Decision = escrow.Decide(known, looked, asked, rand.IntN)
-	return p
-}
-
-// noRoom says why a plan refuses a request.
-func noRoom(names layout.Layout, r *request, p limitedPlan) error {
-	for at, ask := range r.asks() {
-		if all := p.all[at]; !all.Fits(ask) {
-			field, _ := names.Fields.Sum(at.field)
-			full := &LimitError{Counter: at.counter, Field: field.Name, By: ask.Count, Limit: all.Share, Left: all.Room(), Taken: all.Count}
-			if full.By < 0 { // sums, by which takes are refused, leave members out
-				full.Members, full.Held = all.Members, all.Holds
-			}
-			return full
-		}
-	}
-	return nil
-}
-
-// makeShares makes the shards of fields with limits that have none, in a transaction, for increments of a counter with so
-// many shards.
-func (c *Client) makeShares(ctx context.Context, tx *store.Tx, s sum, n int) error {
-	for _, a := range s.amounts {
-		field, _ := c.db.Layout.Fields.Sum(a.field)
-		if field.Limit == nil {
-			continue
-		}
-		shards, err := tx.Documents(ctx, seats.Shards(c.db.Layout, s.counter, field, time.Time{}))
-		if err != nil {
-			return fmt.Errorf("read shards: %w", err)
-		}
-		if len(shards) == 0 {
-			made, err := hold.In(c.db).Begin(ctx, tx, s.counter, field, n, *field.Limit, time.Time{})
-			if err != nil {
-				return err
-			}
-			tx.Write(made...)
-		}
 	}
 	return nil
 }

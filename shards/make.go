@@ -13,6 +13,7 @@ import (
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/seats"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -120,6 +121,29 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 		tx.Write(c.writes(f, sums)...)
 	}
 	return nil, partly, nil
+}
+
+// makeShares makes the shards of fields with limits that have none, in a transaction, for increments of a counter with so
+// many shards.
+func (c *Client) makeShares(ctx context.Context, tx *store.Tx, s sum, n int) error {
+	for _, a := range s.amounts {
+		field, _ := c.db.Layout.Fields.Sum(a.field)
+		if field.Limit == nil {
+			continue
+		}
+		shards, err := tx.Documents(ctx, seats.Shards(c.db.Layout, s.counter, field, time.Time{}))
+		if err != nil {
+			return fmt.Errorf("read shards: %w", err)
+		}
+		if len(shards) == 0 {
+			made, err := hold.In(c.db).Begin(ctx, tx, s.counter, field, n, *field.Limit, time.Time{})
+			if err != nil {
+				return err
+			}
+			tx.Write(made...)
+		}
+	}
+	return nil
 }
 
 // makes reports whether a batch makes counters. Nothing is made for those who leave.

@@ -1,0 +1,178 @@
+package shards
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/firestore-counters/counters/internal/escrow"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/seats"
+)
+
+// limitedPlan is what a batch commits to fields with limits.
+type limitedPlan struct {
+	escrow.Decision[place]
+	shards map[place][]seats.Shard // as they are known
+	all    map[place]escrow.Held   // what all of these hold, but for members where these are sums
+	read   map[place]time.Time     // as of when that was
+}
+
+// changed are the shards of a place that the plan changes, as they are known.
+func (p limitedPlan) changed(at place) []seats.Shard {
+	shards := make([]seats.Shard, len(p.Plan[at]))
+	for i, change := range p.Plan[at] {
+		shards[i] = p.shards[at][change.Shard]
+	}
+	return shards
+}
+
+// decide decides about requests by what is known of shards.
+func decide(shards map[place][]seats.Shard, looked bool, requests []*request) limitedPlan {
+	p := limitedPlan{shards: shards, all: map[place]escrow.Held{}}
+	known := map[place][]escrow.Held{}
+	for at, list := range shards {
+		for _, shard := range list {
+			known[at] = append(known[at], shard.Held)
+		}
+		p.all[at] = escrow.Sum(known[at]...)
+	}
+	asked := make([]escrow.Request[place], len(requests))
+	for i, r := range requests {
+		asked[i] = r.asks()
+	}
+	p.Decision = escrow.Decide(known, looked, asked, rand.IntN)
+	return p
+}
+
+// noRoom says why a plan refuses a request.
+func noRoom(names layout.Layout, r *request, p limitedPlan) error {
+	for at, ask := range r.asks() {
+		if all := p.all[at]; !all.Fits(ask) {
+			field, _ := names.Fields.Sum(at.field)
+			full := &LimitError{Counter: at.counter, Field: field.Name, By: ask.Count, Limit: all.Share, Left: all.Room(), Taken: all.Count}
+			if full.By < 0 { // sums, by which takes are refused, leave members out
+				full.Members, full.Held = all.Members, all.Holds
+			}
+			return full
+		}
+	}
+	return nil
+}
+
+func some(requests []*request, indexes []int) []*request {
+	list := make([]*request, len(indexes))
+	for i, at := range indexes {
+		list[i] = requests[at]
+	}
+	return list
+}
+
+// knownShards remembers shards of fields with limits, by their names. A commit's plan takes out the shards that the commit
+// changes, so that other plans use others. If the commit is applied, it puts them back as it has left them.
+type knownShards struct {
+	mu     sync.Mutex
+	places *lru.Cache[place, *knownPlace]
+}
+
+// knownPlace is what a client knows of the shards of a place.
+type knownPlace struct {
+	shards map[string]seats.Shard // :: name → as it was last
+	all    int                    // how many there were when all of them were read last; 0 if they never were
+}
+
+// limitedPlaces is of how many fields of counters a client remembers shards.
+const limitedPlaces = 1000
+
+// sorted are the shards that are known of a place, in the order of their names.
+func (k *knownShards) sorted(where place) []seats.Shard {
+	known, ok := k.places.Get(where)
+	if !ok {
+		return nil
+	}
+	shards := slices.Collect(maps.Values(known.shards))
+	slices.SortFunc(shards, func(a, b seats.Shard) int { return strings.Compare(a.Name, b.Name) })
+	return shards
+}
+
+// plan plans requests by what is known of shards. It reports false where that takes a look at all of them.
+func (k *knownShards) plan(places []place, requests []*request) (p limitedPlan, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	shards := map[place][]seats.Shard{}
+	for _, at := range places {
+		shards[at] = k.sorted(at)
+	}
+	if p = decide(shards, false, requests); p.Look {
+		return limitedPlan{}, false
+	}
+	k.takeOut(p)
+	return p, true
+}
+
+// takeOut forgets shards that a plan changes.
+func (k *knownShards) takeOut(p limitedPlan) {
+	for at := range p.Plan {
+		known, _ := k.places.Get(at)
+		for _, shard := range p.changed(at) {
+			if known != nil {
+				delete(known.shards, shard.Name)
+			}
+		}
+	}
+}
+
+// readAll remembers all shards by which a plan was made, but for those that it changes.
+func (k *knownShards) readAll(p limitedPlan) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for at, shards := range p.shards {
+		known := &knownPlace{shards: map[string]seats.Shard{}, all: len(shards)}
+		for _, shard := range shards {
+			known.shards[shard.Name] = shard
+		}
+		k.places.Add(at, known)
+	}
+	k.takeOut(p)
+}
+
+// put remembers what shards hold now, unless newer versions are known.
+func (k *knownShards) put(where place, shards []seats.Shard) {
+	if len(shards) == 0 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, ok := k.places.Get(where)
+	if !ok {
+		known = &knownPlace{shards: map[string]seats.Shard{}}
+		k.places.Add(where, known)
+	}
+	for _, shard := range shards {
+		if was, ok := known.shards[shard.Name]; !ok || was.Version.Before(shard.Version) {
+			known.shards[shard.Name] = shard
+		}
+	}
+}
+
+func (k *knownShards) forget(where place) { k.places.Remove(where) }
+
+// left is how much is left by what is known of all shards of a place. It reports false if not all are known, as while a
+// commit changes one.
+func (k *knownShards) left(where place) (left int64, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, _ := k.places.Peek(where)
+	if known == nil || known.all == 0 || len(known.shards) < known.all {
+		return 0, false
+	}
+	for _, shard := range known.shards {
+		left += max(0, shard.Held.Room())
+	}
+	return left, true
+}
