@@ -174,9 +174,7 @@ func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, 
 	})
 	group.Go(func() (err error) {
 		q := h.due(counter, field.Shard, at)
-		if q.At, q.Limit = at, 1; h.but != "" {
-			q.Limit = 2
-		}
+		q.At, q.Limit = at, 2 // one may be left alone
 		records, err = h.db.Documents(ctx, q)
 		records = slices.DeleteFunc(records, func(doc *firestorepb.Document) bool { return doc.GetName() == h.but })
 		return err
@@ -185,54 +183,6 @@ func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, 
 		return false, fmt.Errorf("look for holds that were over: %w", err)
 	}
 	return len(seats)+len(records) > 0, nil
-}
-
-// due asks for records of open holds of a field whose time is over at a time; the zero time is all. The field's name is
-// that in the shards.
-func (h Holds) due(counter, field string, by time.Time) store.Query {
-	begins, end := h.db.Layout.HoldsOf(counter, field), "\uffff"
-	if !by.IsZero() {
-		end = by.UTC().Format(dueFormat)
-	}
-	return store.Query{Collection: h.db.Layout.Holds(), By: recordDue, Least: store.String(begins), Most: store.String(begins + end)}
-}
-
-// OpenAt are the records of open holds of a field, at most that many; 0 is all. From is who reads them: a transaction, or
-// the database as of a time. The field's name is that in the shards.
-func (h Holds) OpenAt(ctx context.Context, from book.Reader, counter, field string, at time.Time, most int) ([]*firestorepb.Document, error) {
-	q := h.due(counter, field, time.Time{})
-	q.At, q.Limit = at, most
-	docs, err := from.Documents(ctx, q)
-	if err != nil {
-		return nil, fmt.Errorf("look for holds: %w", err)
-	}
-	return docs, nil
-}
-
-// HeldAt is how much open holds of a field had at a time. The field's name is that in the shards.
-func (h Holds) HeldAt(ctx context.Context, counter, field string, at time.Time) (sum int64, err error) {
-	docs, err := h.OpenAt(ctx, h.db, counter, field, at, 0)
-	for _, doc := range docs {
-		sum = store.Add(sum, RecordOf(doc).Amount)
-	}
-	return sum, err
-}
-
-// Earlier are the writes that end open holds of a field which has no shards, in the commit that makes them: the holds are
-// of an earlier life of the counter, whose documents somebody has deleted one by one, and nothing of them comes back.
-// All of them end: one that stayed open would come off the new shards. For from, at and field see [Holds.OpenAt].
-func (h Holds) Earlier(ctx context.Context, from book.Reader, counter, field string, at time.Time) (writes []*firestorepb.Write, err error) {
-	docs, err := h.OpenAt(ctx, from, counter, field, at, 0)
-	for _, doc := range docs {
-		writes = append(writes, RecordOf(doc).End(h.db.Later()))
-	}
-	return writes, err
-}
-
-// Begin are the writes that make the shards of a field with a limit: n, or [seats.Most]. They end what [Holds.Earlier] ends.
-func (h Holds) Begin(ctx context.Context, from book.Reader, counter string, field layout.Field, n int, limit int64, at time.Time) (writes []*firestorepb.Write, err error) {
-	writes, err = h.Earlier(ctx, from, counter, field.Shard, at)
-	return append(writes, seats.Make(h.db.Layout, counter, field, n, limit)...), err
 }
 
 // End ends the holds of a field that are over, and reports whether none of them is in the way any more, whoever ended
@@ -244,74 +194,6 @@ func (h Holds) End(ctx context.Context, counter string, field layout.Field) (end
 	}
 	ended, err = h.endSeats(ctx, counter, field)
 	return ended || n > 0, err
-}
-
-// endRecords ends holds of amounts that are over, and returns how many.
-func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int, err error) {
-	for more := true; more && err == nil; {
-		n, try := 0, 0
-		_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
-			n, more = 0, false
-			q := h.due(counter, field, h.db.Now())
-			q.Limit = atOnce
-			docs, err := h.db.Documents(ctx, q)
-			if err != nil {
-				return nil, fmt.Errorf("look for holds that are over: %w", err)
-			}
-			// The query's own answer tells Firestore's time, if none before it did.
-			now, freed := h.db.Now(), Freed{}
-			var writes []*firestorepb.Write
-			for _, doc := range docs {
-				if r := RecordOf(doc); r.Over(now) && r.Name != h.but {
-					writes = append(writes, r.End(h.db.Later()))
-					freed.Free(h.db.Layout, r, 0)
-				}
-			}
-			n, more = len(writes), len(docs) == atOnce
-			try++
-			back, err := h.Free(ctx, counter, field, freed, try > 1)
-			return append(writes, back...), err
-		})
-		if ended += n; n == 0 {
-			return ended, err
-		}
-	}
-	return ended, err
-}
-
-// Free are the writes that take something off shards. Look says that a commit of these failed, and that one of the
-// shards may be gone. The count of a shard that a resize has removed is in the others, so it comes off one of these. What
-// holds of a field with a limit had is gone with its shards.
-func (h Holds) Free(ctx context.Context, counter, field string, freed Freed, look bool) ([]*firestorepb.Write, error) {
-	if !look || len(freed) == 0 {
-		return freed.Writes(field), nil
-	}
-	shards, err := h.db.Documents(ctx, store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true})
-	if err != nil {
-		return nil, fmt.Errorf("look for shards: %w", err)
-	}
-	there, instead := map[string]bool{}, ""
-	for _, shard := range shards {
-		there[shard.GetName()] = true
-		if !limited(shard.GetName()) {
-			instead = shard.GetName()
-		}
-	}
-	for shard, off := range freed {
-		if there[shard] {
-			continue
-		}
-		if delete(freed, shard); instead != "" && !limited(shard) {
-			freed[instead] = freed[instead].Plus(off)
-		}
-	}
-	return freed.Writes(field), nil
-}
-
-// limited reports whether a shard, by its resource name, is that of a field with a limit.
-func limited(shard string) bool {
-	_, is := layout.LimitedField(store.IDOf(shard))
-	return is
 }
 
 // endSeats is [Holds.End] of seats.
@@ -390,9 +272,8 @@ func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorep
 const (
 	// entriesAtOnce is how many entries are looked at in one go.
 	entriesAtOnce = 500
-	// putOff is how long an entry isn't looked at whose hold can't be ended, and busy where that may only have been too
-	// busy: until the next look.
-	putOff, busy = 10 * time.Minute, 30 * time.Second
+	// putOff is how long an entry isn't looked at whose hold can't be ended.
+	putOff = 10 * time.Minute
 )
 
 // errShort says that the budget has too little left for ends of holds: refreshes and walks go first.
@@ -402,8 +283,8 @@ var errShort = errors.New("the budget is short")
 // while there are more, and returns the errors of fields whose holds it couldn't end.
 func (h Holds) EndAll(ctx context.Context) error {
 	began := h.db.Now()
-	tried, failing := map[Seat]bool{}, map[Seat]bool{} // without members: fields
-	var mu sync.Mutex                                  // of failing
+	tried, busy := map[Seat]bool{}, map[Seat]bool{} // without members: fields
+	var mu sync.Mutex                               // of busy
 	var failed error
 	for {
 		entries, err := h.over(ctx, h.db.Layout.Holds(), entriesAtOnce)
@@ -419,7 +300,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 			}
 		}
 		if len(fields) == 0 {
-			cleared, err := h.clear(ctx, entries, began, failing)
+			cleared, err := h.clear(ctx, entries, began, busy)
 			if failed = errors.Join(failed, err); err != nil || cleared < entriesAtOnce {
 				return failed
 			}
@@ -435,7 +316,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 					}
 					if _, err := h.End(ctx, s.Counter, field); err != nil {
 						mu.Lock()
-						failing[s] = errors.Is(err, store.ErrContention) || errors.Is(err, store.ErrDoubt)
+						busy[s] = errors.Is(err, store.ErrContention) || errors.Is(err, store.ErrDoubt)
 						mu.Unlock()
 						return fmt.Errorf("end holds of counter %q: %w", s.Counter, err)
 					}
@@ -456,8 +337,8 @@ func (h Holds) EndAll(ctx context.Context) error {
 // clear handles entries that are over, and whose holds [Holds.End] didn't end. If nobody holds the seat any more, because
 // the member left or the counter was deleted, clear takes the entry's time away. It puts the others off, because otherwise
 // they would hide those that come after them; so it does with what something else wrote, whose membership may be no
-// document at all. Failing are fields whose holds may end at the next look. It returns how many entries are handled.
-func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time, failing map[Seat]bool) (cleared int, err error) {
+// document at all. The next look ends holds of busy fields. It returns how many entries are handled.
+func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time, busy map[Seat]bool) (cleared int, err error) {
 	var names []string // of the memberships of our own entries
 	for _, entry := range entries {
 		if IsRecord(entry) {
@@ -481,14 +362,10 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began
 		w := gone[entry.GetName()]
 		switch {
 		case w != nil:
-		case Of(entry, began) != Over: // it is over since its field was looked at: the next look ends it
+		case Of(entry, began) != Over, busy[h.fieldOf(entry)]: // since its field was looked at, it is over: the next look ends it
 			continue
 		default:
-			later := putOff
-			if failing[h.fieldOf(entry)] {
-				later = busy
-			}
-			w = store.Update(entry.GetName(), nil, map[string]*firestorepb.Value{Until: store.Time(h.db.Now().Add(later))}, nil)
+			w = store.Update(entry.GetName(), nil, map[string]*firestorepb.Value{Until: store.Time(h.db.Now().Add(putOff))}, nil)
 		}
 		w.CurrentDocument = store.UpdatedAtTime(entry.GetUpdateTime().AsTime()) // or it is held again by now
 		if _, err := h.db.Commit(ctx, w); err != nil && store.KindOf(err) != store.Conflict {

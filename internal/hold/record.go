@@ -2,12 +2,14 @@ package hold
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/seats"
@@ -209,4 +211,120 @@ func (f Freed) Writes(field string) (writes []*firestorepb.Write) {
 		writes = append(writes, seats.Change(shard, store.Exists(true), field, f[shard]))
 	}
 	return writes
+}
+
+// due asks for records of open holds of a field whose time is over at a time; the zero time is all. The field's name is
+// that in the shards.
+func (h Holds) due(counter, field string, by time.Time) store.Query {
+	begins, end := h.db.Layout.HoldsOf(counter, field), "\uffff"
+	if !by.IsZero() {
+		end = by.UTC().Format(dueFormat)
+	}
+	return store.Query{Collection: h.db.Layout.Holds(), By: recordDue, Least: store.String(begins), Most: store.String(begins + end)}
+}
+
+// OpenAt are the records of open holds of a field, at most that many; 0 is all. From is who reads them: a transaction, or
+// the database as of a time. The field's name is that in the shards.
+func (h Holds) OpenAt(ctx context.Context, from book.Reader, counter, field string, at time.Time, most int) ([]*firestorepb.Document, error) {
+	q := h.due(counter, field, time.Time{})
+	q.At, q.Limit = at, most
+	docs, err := from.Documents(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("look for holds: %w", err)
+	}
+	return docs, nil
+}
+
+// HeldAt is how much open holds of a field had at a time. The field's name is that in the shards.
+func (h Holds) HeldAt(ctx context.Context, counter, field string, at time.Time) (sum int64, err error) {
+	docs, err := h.OpenAt(ctx, h.db, counter, field, at, 0)
+	for _, doc := range docs {
+		sum = store.Add(sum, RecordOf(doc).Amount)
+	}
+	return sum, err
+}
+
+// Earlier are the writes that end open holds of a field which has no shards, in the commit that makes them: the holds are
+// of an earlier life of the counter, whose documents somebody has deleted one by one, and nothing of them comes back.
+// All of them end: one that stayed open would come off the new shards. For from, at and field see [Holds.OpenAt].
+func (h Holds) Earlier(ctx context.Context, from book.Reader, counter, field string, at time.Time) (writes []*firestorepb.Write, err error) {
+	docs, err := h.OpenAt(ctx, from, counter, field, at, 0)
+	for _, doc := range docs {
+		writes = append(writes, RecordOf(doc).End(h.db.Later()))
+	}
+	return writes, err
+}
+
+// Begin are the writes that make the shards of a field with a limit: n, or [seats.Most]. They end what [Holds.Earlier] ends.
+func (h Holds) Begin(ctx context.Context, from book.Reader, counter string, field layout.Field, n int, limit int64, at time.Time) (writes []*firestorepb.Write, err error) {
+	writes, err = h.Earlier(ctx, from, counter, field.Shard, at)
+	return append(writes, seats.Make(h.db.Layout, counter, field, n, limit)...), err
+}
+
+// endRecords ends holds of amounts that are over, and returns how many.
+func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int, err error) {
+	for more := true; more && err == nil; {
+		n, try := 0, 0
+		_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
+			n, more = 0, false
+			q := h.due(counter, field, h.db.Now())
+			q.Limit = atOnce
+			docs, err := h.db.Documents(ctx, q)
+			if err != nil {
+				return nil, fmt.Errorf("look for holds that are over: %w", err)
+			}
+			// The query's own answer tells Firestore's time, if none before it did.
+			now, freed := h.db.Now(), Freed{}
+			var writes []*firestorepb.Write
+			for _, doc := range docs {
+				if r := RecordOf(doc); r.Over(now) && r.Name != h.but {
+					writes = append(writes, r.End(h.db.Later()))
+					freed.Free(h.db.Layout, r, 0)
+				}
+			}
+			n, more = len(writes), len(docs) == atOnce
+			try++
+			back, err := h.Free(ctx, counter, field, freed, try > 1)
+			return append(writes, back...), err
+		})
+		if ended += n; n == 0 {
+			return ended, err
+		}
+	}
+	return ended, err
+}
+
+// Free are the writes that take something off shards. Look says that a commit of these failed, and that one of the
+// shards may be gone. The count of a shard that a resize has removed is in the others, so it comes off one of these. What
+// holds of a field with a limit had is gone with its shards.
+func (h Holds) Free(ctx context.Context, counter, field string, freed Freed, look bool) ([]*firestorepb.Write, error) {
+	if !look || len(freed) == 0 {
+		return freed.Writes(field), nil
+	}
+	shards, err := h.db.Documents(ctx, store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true})
+	if err != nil {
+		return nil, fmt.Errorf("look for shards: %w", err)
+	}
+	there, instead := map[string]bool{}, ""
+	for _, shard := range shards {
+		there[shard.GetName()] = true
+		if !limited(shard.GetName()) {
+			instead = shard.GetName()
+		}
+	}
+	for shard, off := range freed {
+		if there[shard] {
+			continue
+		}
+		if delete(freed, shard); instead != "" && !limited(shard) {
+			freed[instead] = freed[instead].Plus(off)
+		}
+	}
+	return freed.Writes(field), nil
+}
+
+// limited reports whether a shard, by its resource name, is that of a field with a limit.
+func limited(shard string) bool {
+	_, is := layout.LimitedField(store.IDOf(shard))
+	return is
 }
