@@ -75,13 +75,13 @@ func (a access) origin(origin, host string) bool {
 
 // behind is who may call what stands behind the gateway: the gateway, and whoever delivers events. They
 // call it by its address, and from no page but those that the gateway lets through, which have its
-// origin then.
-func behind(gateway string) func(http.Handler) http.Handler {
+// origin then. Without a gateway, pages are the origins that may call.
+func behind(pages ...string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			foreign := func(origin string) bool { return origin != gateway }
+			foreign := func(origin string) bool { return !slices.Contains(pages, origin) }
 			if !(access{}).named(hostname(r.Host)) || slices.ContainsFunc(r.Header.Values("Origin"), foreign) {
-				problem(w, http.StatusForbidden, "Pages get here through the gateway alone: "+gateway)
+				problem(w, http.StatusForbidden, "Pages get here through the gateway alone: "+strings.Join(pages, ", "))
 				return
 			}
 			next.ServeHTTP(w, r)

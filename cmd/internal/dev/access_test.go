@@ -128,3 +128,26 @@ func listensAt(t *testing.T, pid int) (addrs []string) {
 	}
 	return addrs
 }
+
+// A process that stands behind no gateway is called by the pages of its own setting, and by no others.
+func TestPagesOfAProcessAlone(t *testing.T) {
+	t.Setenv("ALLOWED_ORIGINS", "https://app.example,https://other.example")
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "p")
+	t.Setenv("FIRESTORE_EMULATOR_HOST", emulator.Start(t).Addr)
+	p := startProcess(t, incrementFunction)
+	for origin, want := range map[string]int{"https://app.example": http.StatusNoContent, "https://other.example": http.StatusNoContent, "https://evil.example": http.StatusForbidden, "none": http.StatusForbidden} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, "http://"+p.Addr+"/hot", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Origin", origin)
+		r.Header.Set("Access-Control-Request-Method", "POST")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Body.Close(); answer.StatusCode != want {
+			t.Errorf("a page of %s is answered %d, want %d", origin, answer.StatusCode, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/firestore-counters/counters/functions"
@@ -37,7 +38,11 @@ func ServeIfChild(register ...func()) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	functions.Guard(behind(gateway))
+	pages := []string{gateway}
+	if gateway == "none" { // nobody asks for pages but the function's own setting
+		pages = strings.FieldsFunc(os.Getenv("ALLOWED_ORIGINS"), func(r rune) bool { return r == ',' })
+	}
+	functions.Guard(behind(pages...))
 	functions.Register()
 	err := funcframework.StartHostPort("127.0.0.1", os.Getenv("PORT"))
 	fmt.Fprintf(os.Stderr, "serve %s: %v\n", os.Getenv("FUNCTION_TARGET"), err)
