@@ -210,7 +210,9 @@ func (h *incrementHandler) within(r *request) error {
 	case r.kind != addOne && r.kind != addMany, h.limits, len(r.Header.Values("Idempotency-Key")) > 0:
 		// What was done before, or finds no room, costs no write, but reads.
 		if wait, what = h.budget.Until(ceiling.Reads, 1), "what has to be looked for"; r.kind == settle || r.kind == giveBack {
-			wait = max(wait, h.budget.Until(ceiling.Writes, 1)) // which wait for no company
+			if wait = max(wait, h.budget.Until(ceiling.Writes, 1)); wait == 0 && h.budget.Short(ceiling.Writes) > 0 {
+				wait = takeOne(h.finishes)
+			}
 		}
 	}
 	if wait == 0 {
@@ -222,6 +224,30 @@ func (h *incrementHandler) within(r *request) error {
 	}
 	r.promised = answerBytes
 	return nil
+}
+
+// finishUnits are the documents that are written where a hold is settled or given back: its record, what tells when it is
+// over, and a shard.
+const finishUnits = 3
+
+// newFinishes bounds settles, and what is given back, while writes are short. They wait for no company, so they have half
+// of these, or whoever gives back what nobody holds would leave a crowd none. It is nil without a bound.
+func newFinishes(writes float64) *rate.Limiter {
+	if writes == 0 {
+		return nil
+	}
+	return rate.NewLimiter(rate.Limit(writes/2/finishUnits), 1)
+}
+
+// takeOne takes one, or returns how long until it can.
+func takeOne(of *rate.Limiter) time.Duration {
+	now := time.Now()
+	one := of.ReserveN(now, 1)
+	wait := one.DelayFrom(now)
+	if wait > 0 {
+		one.CancelAt(now)
+	}
+	return wait
 }
 
 // leaves is how many bytes a request must leave to others, in the time in which they are earned.

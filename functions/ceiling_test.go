@@ -75,7 +75,7 @@ func TestAtTheCeiling(t *testing.T) {
 	g.leave(ceiling.Reads, 300)
 	g.leave(ceiling.Writes, 4)
 	g.sends(t, sent{"POST", "/a", "", 200, "committed_at"}, sent{"PUT", "/a/total/bob?hold=1m", "", 429, "holds up holds"},
-		sent{"POST", "/c", "", 429, "holds up new counters"}, sent{"GET", "/a", "", 200, `"total":0`})
+		sent{"POST", "/c", "", 429, "holds up new counters"}, sent{"GET", "/a", "", 200, `"held_up":true`})
 	g.leave(ceiling.Writes, -100)
 	g.sends(t, sent{"POST", "/a", "", 503, "too busy; nothing was counted"},
 		sent{"DELETE", "/a/total/holds/unknown", "", 429, "has to be looked for"}) // it would leave a record

@@ -145,6 +145,30 @@ var floods = map[string]flood{
 	"nobody, small": {500, func(f *flooded, n int) *http.Request {
 		return f.request("POST", "/hot", "", "", "Authorization", "Bearer x")
 	}},
+	"one token, one counter twenty times a request": {100, func(f *flooded, n int) *http.Request {
+		return f.request("POST", "/", `{"increments":[`+strings.TrimSuffix(strings.Repeat(fmt.Sprintf(`{"counter":"spread-%d-0"},`, n%50), 20), ",")+`]}`, "mallory")
+	}},
+	"a thousand users, a key each time": {200, func(f *flooded, n int) *http.Request {
+		return f.request("POST", fmt.Sprintf("/spread-%d-%d", n%50, n%20), "", fmt.Sprint("mallory-", n%1000), "Idempotency-Key", fmt.Sprint("key-", n))
+	}},
+	"a thousand users, who join a counter each": {200, func(f *flooded, n int) *http.Request {
+		return f.request("PUT", fmt.Sprintf("/spread-%d-%d/total/me", n%50, n/50%20), "", fmt.Sprint("mallory-", n%1000))
+	}},
+	"a thousand users, exact reads": {200, func(f *flooded, n int) *http.Request {
+		return f.request("GET", fmt.Sprintf("/spread-%d-%d?exact=true", n%50, n%20), "", fmt.Sprint("mallory-", n%1000))
+	}},
+	"a thousand users, who hold a seat each": {200, func(f *flooded, n int) *http.Request {
+		return f.request("PUT", fmt.Sprintf("/spread-%d-%d/total/me?hold=1s", n%50, n/50%20), "", fmt.Sprint("mallory-", n%1000))
+	}},
+	"a thousand users, who give back what nobody holds": {200, func(f *flooded, n int) *http.Request {
+		return f.request("DELETE", fmt.Sprintf("/spread-%d-%d/total/holds/h-%d", n%50, n%20, n), "", fmt.Sprint("mallory-", n%1000))
+	}},
+	"one token, what can't be read": {200, func(f *flooded, n int) *http.Request {
+		return f.request("POST", "/hot", `{"by": "`+strings.Repeat("<", 10_000)+`"}`, "mallory")
+	}},
+	"nobody, methods and queries that there are none of": {300, func(f *flooded, n int) *http.Request {
+		return f.request([]string{"HEAD", "PATCH", "TRACE", "GET"}[n%4], "/hot?"+strings.Repeat("a", 8000), "", "")
+	}},
 	"nobody, preflights": {500, func(f *flooded, n int) *http.Request {
 		return f.request("OPTIONS", "/hot", "", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST",
 			"Access-Control-Request-Headers", strings.Repeat("x-a-rather-long-header-name,", 30))

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
@@ -54,7 +56,7 @@ func GuardedIncrementHandler(ctx context.Context, client *shards.Client, s setti
 // repeated, and counts once.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	h := &incrementHandler{Settings: s, client: client, tokens: t, limit: newLimiter(s.RateLimit), creations: newCreations(s), log: log,
-		budget: client.Budget(), failures: newFailures(), limits: len((layout.Layout{Fields: s.Fields}).Limited()) > 0}
+		budget: client.Budget(), finishes: newFinishes(client.Budget().Second(ceiling.Writes)), failures: newFailures(), limits: len((layout.Layout{Fields: s.Fields}).Limited()) > 0}
 	if writes := h.budget.Second(ceiling.Writes); writes > 0 && s.Auth == "firebase" { // others share an address
 		h.share = newBuckets(max(1, writes*userShare), int(math.Ceil(max(1, writes*userShare)*ceiling.Begins.Seconds())))
 	}
@@ -74,7 +76,8 @@ type incrementHandler struct {
 	limit     *limiter
 	creations *limiter // how many counters each caller may make; nil if there is no bound, or if none are made
 	budget    *ceiling.Budget
-	share     *limiter // what each user may have of it while it is short; nil if there are no users, or no ceiling
+	share     *limiter      // what each user may have of it while it is short; nil if there are no users, or no ceiling
+	finishes  *rate.Limiter // holds that end while writes are short; nil without a ceiling
 	failures  *failures
 	limits    bool   // fields have limits
 	first     string // field that is counted when none is named; "" if there is nothing to increment

@@ -43,7 +43,18 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *request) (any, error) 
 		snapshot = snapshot.Of(r.field)
 	}
 	w.Header().Set("Cache-Control", caching{kept: h.ReadCache, private: h.tokens != nil && !h.PublicReads}.control())
-	return snapshot, nil
+	// Rollup has writes for what Increment has, and waits as well.
+	late := h.budget.Short(ceiling.Writes) > 0 && time.Since(snapshot.AsOf) > h.ReadCache+usuallyLate
+	return heldUp{snapshot, late}, nil
+}
+
+// usuallyLate is how late a total may be without a ceiling.
+const usuallyLate = 5 * time.Second
+
+// heldUp is an answer that says whether a total may be older than usual, because the ceiling is reached.
+type heldUp struct {
+	shards.Snapshot
+	HeldUp bool `json:"held_up,omitempty"`
 }
 
 // remembered answers a read from memory, however old, while the ceiling has no reads left. Errors: a problem with 429,
@@ -58,10 +69,7 @@ func (h *incrementHandler) remembered(w http.ResponseWriter, r *request, counter
 		snapshot = snapshot.Of(r.field)
 	}
 	w.Header().Set("Cache-Control", caching{kept: h.ReadCache, private: h.tokens != nil && !h.PublicReads}.control())
-	return struct {
-		shards.Snapshot
-		HeldUp bool `json:"held_up,omitempty"` // it is older than READ_CACHE says
-	}{snapshot, age > h.ReadCache}, nil
+	return heldUp{snapshot, age > h.ReadCache}, nil
 }
 
 // caching says how long a total may be kept, here and on its way.

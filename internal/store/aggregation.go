@@ -80,6 +80,18 @@ type aggregation struct {
 	errs bool
 }
 
+// scannedAtOnce is how many shards a read of a ceiling scans at most. It is priced so: Enterprise edition scans all of a
+// counter's, of which there may be 1,000.
+const scannedAtOnce = 100
+
+// units are the reads of a ceiling that the query takes, of so many documents.
+func (q aggregation) units(db *DB, documents int64) float64 {
+	if _, id := split(q.collection); id == db.Layout.Shards && !q.group {
+		return math.Ceil(max(1, float64(documents)/scannedAtOnce))
+	}
+	return float64(Aggregated{Documents: documents}.Reads())
+}
+
 func sumOf(field string) *firestorepb.StructuredAggregationQuery_Aggregation {
 	return &firestorepb.StructuredAggregationQuery_Aggregation{Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{
 		Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: field}},
@@ -141,7 +153,7 @@ func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.Structu
 	if err == nil {
 		db.clock.saw(read)
 	}
-	db.Budget.Spend(ceiling.Reads, float64(Aggregated{Documents: values[0].GetIntegerValue()}.Reads()))
+	db.Budget.Spend(ceiling.Reads, q.units(db, values[0].GetIntegerValue()))
 	if err == nil && slices.Contains(values, nil) {
 		err = errors.New("the aggregation has no result")
 	}

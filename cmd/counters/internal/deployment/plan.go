@@ -42,7 +42,11 @@ func (d *Deployer) plan(changes []change) {
 	}
 	fmt.Fprintf(w, "In project %s this makes, or brings up to date:\n\n  counters   %s\n  database   %s in %s, which %s\n", d.Project, d.Settings.Counters, d.Settings.Database, d.Location, is)
 	fmt.Fprintf(w, "  functions  %[1]s-increment, %[1]s-rollup, %[1]s-reconcile in %[2]s; instances: at most %[3]d, %[4]d, 1\n", d.Prefix, d.Region, b.Most, b.RollupMost)
-	fmt.Fprintf(w, "  beside     %s\n  may call   %s\n\n", beside, cmp.Or(may, "nobody new: --invoker user:YOU@example.com lets you in, --web-app https://YOUR.APP its users, --public everybody"))
+	fmt.Fprintf(w, "  beside     %s\n  may call   %s\n", beside, cmp.Or(may, "nobody new: --invoker user:YOU@example.com lets you in, --web-app https://YOUR.APP its users, --public everybody"))
+	if of := map[string]string{"zero": "counters that are at 0", "idle": "counters, whatever they hold"}[d.setting("CLEANUP")]; of != "" {
+		fmt.Fprintf(w, "  deletes    %s, once nothing was written in them for %s (CLEANUP, CLEANUP_AFTER)\n", of, d.setting("CLEANUP_AFTER"))
+	}
+	fmt.Fprintln(w)
 	estimate, err := d.Estimate(b.Wanted, edition)
 	if err != nil {
 		estimate = err.Error() + "\nSo there is no estimate.\n"

@@ -317,6 +317,17 @@ var brokenDeployments = []broken{
 		d.env("counters-increment", "AUTH", "Firebase")
 		d.env("counters-increment", "RATE_LIMIT", "-1")
 	}, "settings-invalid", "counters-increment", "--update-env-vars=AUTH=firebase --remove-env-vars=RATE_LIMIT"},
+	{"a cleanup that there is none of", func(t *testing.T, d *deployment) {
+		d.env("counters-reconcile", "CLEANUP", "all")
+	}, "settings-invalid", "counters-reconcile", "--remove-env-vars=CLEANUP"},
+	{"a cleanup beside another setting that stops the start", func(t *testing.T, d *deployment) {
+		d.env("counters-reconcile", "AUTO_CREATE", "true")
+		d.env("counters-reconcile", "CLEANUP", "zero")
+		d.env("counters-reconcile", "REQUEST_TTL", "never")
+	}, "settings-invalid", "counters-reconcile", "--remove-env-vars=REQUEST_TTL"},
+	{"a cleanup of counters that nobody makes again", func(t *testing.T, d *deployment) {
+		d.env("counters-reconcile", "CLEANUP", "zero")
+	}, "settings-invalid", "counters-reconcile", "--remove-env-vars=CLEANUP"},
 	{"App Check without the project's number", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "AUTH", "appcheck")
 		d.env("counters-increment", "PROJECT_NUMBER", "")

@@ -206,7 +206,11 @@ func (f *findings) compare(d *Deployment, valid []*Function, columns [][]setting
 func (d *Deployment) mendSettings(f *Function) string {
 	var bad, flags []string
 	for _, s := range settingsOf(f.Env) {
-		switch _, err := parse(map[string]string{"PROJECT_NUMBER": "1", s.name: s.raw}); {
+		alone := map[string]string{"PROJECT_NUMBER": "1", s.name: s.raw}
+		if on, set := f.Env["AUTO_CREATE"]; set && s.name == "CLEANUP" { // which takes it
+			alone["AUTO_CREATE"] = on
+		}
+		switch _, err := parse(alone); {
 		case err == nil:
 		case s.name == "AUTH":
 			flags = append(flags, "--update-env-vars=AUTH=firebase")
