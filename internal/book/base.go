@@ -15,8 +15,8 @@ import (
 type Base struct {
 	Counts   map[string]int64 // :: field of the shards → what its total holds beyond them; 0 of one that is shown
 	Replaced map[string]int64 // :: shown field → the number that stood there before it was first shown; rarely any
-	Imported map[string]int64 // :: source → what was imported of it: see package extension
-	Swept    string           // id of the last shard of the extension's that was looked at whether it is idle
+	Sources  map[string]int64 // :: what counts are taken over from → what of it is in the base
+	Swept    string           // how far somebody has come who tidies up below the counter, a few documents at a time
 	Gone     time.Time        // since when the counter's document is known to be missing; zero if it is there
 	Ending   time.Time        // since when the counter is being deleted, see [Book.End]; zero if it isn't
 }
@@ -25,7 +25,7 @@ type Base struct {
 const (
 	BaseCounts   = "base"
 	BaseReplaced = "replaced"
-	BaseImported = "imported"
+	BaseSources  = "imported"
 	baseSwept    = "swept"
 	baseGone     = "gone_at"
 	baseEnding   = "ending"
@@ -83,7 +83,7 @@ func decodeBase(shards string, doc *firestorepb.Document) (base Base, err error)
 	}
 	d := decoder{}
 	base = Base{
-		Counts: d.integers(fields[BaseCounts]), Replaced: d.integers(fields[BaseReplaced]), Imported: d.integers(fields[BaseImported]),
+		Counts: d.integers(fields[BaseCounts]), Replaced: d.integers(fields[BaseReplaced]), Sources: d.integers(fields[BaseSources]),
 		Swept: fields[baseSwept].GetStringValue(), Gone: d.time(fields[baseGone]), Ending: endingOf(doc),
 	}
 	if d.damaged {
@@ -136,7 +136,7 @@ func (was Base) changes(is Base) (set map[string]*firestorepb.Value, removed []s
 	for _, m := range []struct {
 		name    string
 		was, is map[string]int64
-	}{{BaseCounts, was.Counts, is.Counts}, {BaseReplaced, was.Replaced, is.Replaced}, {BaseImported, was.Imported, is.Imported}} {
+	}{{BaseCounts, was.Counts, is.Counts}, {BaseReplaced, was.Replaced, is.Replaced}, {BaseSources, was.Sources, is.Sources}} {
 		entries := map[string]*firestorepb.Value{}
 		for entry, n := range m.is {
 			if old, has := m.was[entry]; !has || old != n {

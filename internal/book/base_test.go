@@ -40,7 +40,7 @@ func TestBaseRoundTrip(t *testing.T) {
 		want := Base{}
 		b := booksOf(t, layout.Place{}).open("a", nil, nil, at(0))
 		for field, into := range map[string]*map[string]int64{
-			BaseCounts: &want.Counts, BaseReplaced: &want.Replaced, BaseImported: &want.Imported,
+			BaseCounts: &want.Counts, BaseReplaced: &want.Replaced, BaseSources: &want.Sources,
 		} {
 			for name, n := range entries.Draw(t, field) {
 				put(into, name, n)
@@ -65,7 +65,7 @@ func TestDecodeBase(t *testing.T) {
 		return values{
 			baseFormat: store.Int(formatNow), baseShards: store.String("shards"), baseGone: store.Time(at(5)), baseEnding: store.Time(at(6)),
 			BaseCounts: store.Map(values{"count": store.Int(3)}), BaseReplaced: store.Map(values{"total": store.Int(9)}),
-			BaseImported: store.Map(values{"source": store.Int(1)}),
+			BaseSources: store.Map(values{"source": store.Int(1)}),
 		}
 	}
 	with := func(name string, value *firestorepb.Value) values {
@@ -76,7 +76,7 @@ func TestDecodeBase(t *testing.T) {
 		return fields
 	}
 	type counts = map[string]int64
-	want := Base{Counts: counts{"count": 3}, Replaced: counts{"total": 9}, Imported: counts{"source": 1}, Gone: at(5), Ending: at(6)}
+	want := Base{Counts: counts{"count": 3}, Replaced: counts{"total": 9}, Sources: counts{"source": 1}, Gone: at(5), Ending: at(6)}
 	for name, tt := range map[string]struct {
 		fields values
 		want   error
@@ -95,7 +95,7 @@ func TestDecodeBase(t *testing.T) {
 		"a count that is a double":         {with(BaseCounts, store.Map(values{"count": store.Double(7)})), ErrDamaged},
 		"a count that is null":             {with(BaseCounts, store.Map(values{"count": null})), ErrDamaged},
 		"a replaced number that is a text": {with(BaseReplaced, store.Map(values{"total": store.String("7")})), ErrDamaged},
-		"imports that are null":            {with(BaseImported, null), ErrDamaged},
+		"imports that are null":            {with(BaseSources, null), ErrDamaged},
 		"a time that is a number":          {with(baseGone, store.Int(1)), ErrDamaged},
 	} {
 		got, err := decodeBase("shards", &firestorepb.Document{Name: "base", Fields: tt.fields})

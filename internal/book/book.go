@@ -95,7 +95,7 @@ func unset(field layout.Field, shares int64) (limit *firestorepb.Value, is bool)
 func (books Books) Read(ctx context.Context, counter string) (*Book, error) {
 	names := books.db.Layout
 	paths := []string{layout.Rollup, layout.NumShards, layout.NumShardsLegacy, layout.CreatedAt, layout.UpdatedAt,
-		baseFormat, baseShards, baseHosted, baseCounters, BaseCounts, BaseReplaced, BaseImported, baseSwept, baseGone, baseEnding}
+		baseFormat, baseShards, baseHosted, baseCounters, BaseCounts, BaseReplaced, BaseSources, baseSwept, baseGone, baseEnding}
 	for _, field := range names.Shown() {
 		paths = append(paths, layout.FieldPath(field.Name))
 	}
@@ -109,16 +109,6 @@ func (books Books) Read(ctx context.Context, counter string) (*Book, error) {
 		return nil, fmt.Errorf("read counter: %w", err)
 	}
 	return books.open(counter, docs[0], docs[1], at), nil
-}
-
-// HasImported reports whether a source was imported into a counter.
-func (books Books) HasImported(ctx context.Context, counter, source string) (bool, error) {
-	docs, _, err := books.db.GetPaths(ctx, []string{layout.FieldPath(BaseImported, source)}, books.db.Layout.BaseOf(counter))
-	if err != nil {
-		return false, fmt.Errorf("read base: %w", err)
-	}
-	_, has := docs[0].GetFields()[BaseImported].GetMapValue().GetFields()[source]
-	return has, nil
 }
 
 // Get reads the books of several counters, and other documents after them, all as of one time.
@@ -191,7 +181,7 @@ func (books Books) open(counter string, doc, base *firestorepb.Document, at time
 // copy is a copy of the book, whose base and document may be changed.
 func (b *Book) copy() *Book {
 	after := *b
-	after.Base.Counts, after.Base.Replaced, after.Base.Imported = maps.Clone(b.Base.Counts), maps.Clone(b.Base.Replaced), maps.Clone(b.Base.Imported)
+	after.Base.Counts, after.Base.Replaced, after.Base.Sources = maps.Clone(b.Base.Counts), maps.Clone(b.Base.Replaced), maps.Clone(b.Base.Sources)
 	if b.Doc != nil {
 		after.Doc = &firestorepb.Document{Name: b.Doc.GetName(), Fields: maps.Clone(b.Doc.GetFields()), CreateTime: b.Doc.GetCreateTime(), UpdateTime: b.Doc.GetUpdateTime()}
 	}

@@ -129,16 +129,27 @@ func (books Books) SumFrom(ctx context.Context, counter string, field layout.Fie
 	return a, nil
 }
 
-// SetBase sets what a field's total holds beyond its shards. No later import brings back the number that the total has
+// SetBase sets what a field's total holds beyond its shards. Nobody counts any more the number that the total has
 // replaced.
 func (e *Edit) SetBase(field layout.Field, n int64) {
 	e.Keep(field)
-	e.add(field, n)
+	e.setBase(field, n)
 }
 
-func (e *Edit) add(field layout.Field, n int64) {
+func (e *Edit) setBase(field layout.Field, n int64) {
 	put(&e.Base.Counts, field.Shard, n)
 	e.totals = append(e.totals, field)
+}
+
+// Add adds to what a field's total holds beyond its shards. Its error is an [ErrBeyond] if the base has no room.
+func (e *Edit) Add(field layout.Field, n int64) error {
+	was := e.Base.Counts[field.Shard]
+	base := store.Add(was, n)
+	if store.Sub(base, was) != n { // what was counted there would be lost
+		return fmt.Errorf("%w: its shards aside, the counter holds %d, which has no room for %d more: rebase it first", ErrBeyond, was, n)
+	}
+	e.setBase(field, base)
+	return nil
 }
 
 // SetTotal sets a field's total: its base is what that is beyond its shards. If the base would be beyond an int64,
@@ -159,17 +170,10 @@ func (e *Edit) Keep(field layout.Field) int64 {
 	return kept
 }
 
-// Import records what a field's base holds of a source, and adds what is new of it. Its error is an [ErrBeyond] if the
-// base has no room.
-func (e *Edit) Import(source string, value int64, field layout.Field, added int64) error {
-	was := e.Base.Counts[field.Shard]
-	base := store.Add(was, added)
-	if store.Sub(base, was) != added { // what was counted there would be lost
-		return fmt.Errorf("%w: its shards aside, the counter holds %d, which has no room for %d more: rebase it first", ErrBeyond, was, added)
-	}
-	put(&e.Base.Imported, source, value)
-	e.add(field, base)
-	return nil
+// Take is [Edit.Add] of what has come since of a source, of which the base holds so much then.
+func (e *Edit) Take(source string, value int64, field layout.Field, added int64) error {
+	put(&e.Base.Sources, source, value)
+	return e.Add(field, added)
 }
 
 // Beside adds writes of other documents to the commit.

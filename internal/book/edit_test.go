@@ -238,17 +238,14 @@ func TestDecide(t *testing.T) {
 		if err := w.edit(t.Context(), func(_ context.Context, e *book.Edit) error {
 			e.SetBase(w.db.Layout.Fields[1], 2)
 			e.Beside(page)
-			return e.Import("x", 3, w.likes(), 1)
+			return e.Take("x", 3, w.likes(), 1)
 		}); err != nil {
 			t.Fatal(err)
 		}
 		b := w.read(t)
 		doc, err := w.fs.Doc("pages/hello").Get(t.Context())
-		if err != nil || !maps.Equal(b.Base.Counts, map[string]int64{"likes": 1, "views": 2}) || b.Base.Imported["x"] != 3 || doc.Data()["n"] != int64(4) {
+		if err != nil || !maps.Equal(b.Base.Counts, map[string]int64{"likes": 1, "views": 2}) || b.Base.Sources["x"] != 3 || doc.Data()["n"] != int64(4) {
 			t.Errorf("%+v, the page %v, %v", b.Base, doc.Data(), err)
-		}
-		if has, err := book.Of(w.db).HasImported(t.Context(), "a", "x"); err != nil || !has {
-			t.Errorf("imported %v, %v", has, err)
 		}
 		w.want(t, 4, 1)
 		version := b.Version()
@@ -290,14 +287,14 @@ func TestAnAnswerOfBeforeAnEdit(t *testing.T) {
 }
 
 // What a source has counted is taken off it once it is in a base: where that has no room, all of it stays.
-func TestAnImportThatABaseHasNoRoomFor(t *testing.T) {
+func TestASourceThatABaseHasNoRoomFor(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, false)
 		w.create(t)
 		in := func(base, added int64) error {
 			return w.edit(t.Context(), func(_ context.Context, e *book.Edit) error {
 				e.SetBase(w.likes(), base)
-				return e.Import("x", added, w.likes(), added)
+				return e.Take("x", added, w.likes(), added)
 			})
 		}
 		last := int64(0)
@@ -327,8 +324,8 @@ func TestAnEditReplaces(t *testing.T) {
 			edit func(*book.Edit) error
 			want map[string]int64
 		}{
-			{func(e *book.Edit) error { return e.Import("x", 1, likes, 1) }, map[string]int64{"likes": 10}},
-			{func(e *book.Edit) error { return e.Import("y", 1, views, 1) }, map[string]int64{"likes": 10, "views": 20}},
+			{func(e *book.Edit) error { return e.Take("x", 1, likes, 1) }, map[string]int64{"likes": 10}},
+			{func(e *book.Edit) error { return e.Take("y", 1, views, 1) }, map[string]int64{"likes": 10, "views": 20}},
 			{func(e *book.Edit) error { e.SetBase(likes, 1); return nil }, map[string]int64{"likes": 0, "views": 20}},
 		} {
 			if err := w.edit(t.Context(), func(_ context.Context, e *book.Edit) error { return tt.edit(e) }); err != nil {

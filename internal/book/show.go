@@ -287,13 +287,6 @@ func (b *Book) Holding(more map[string]int64) *Book {
 	return after
 }
 
-// Sweep is the book with a base that says up to which of the extension's shards idle ones were looked for.
-func (b *Book) Sweep(last string) *Book {
-	after := b.copy()
-	after.Base.Swept = last
-	return after
-}
-
 // Taken reports whether the base says that a field was shown, and what became of the number that stood there before.
 func (b *Book) Taken(field layout.Field) bool {
 	_, taken := b.Base.Replaced[field.Name]

@@ -126,7 +126,7 @@ func (d *Document) take(ctx context.Context, db *store.DB, id string, source Sou
 	before := false
 	if _, ours := doc.GetFields()[layout.Rollup]; ours {
 		var err error
-		if before, err = book.Of(db).HasImported(ctx, id, source.key()); err != nil {
+		if before, err = (importer{db: db, counter: id}).hasImported(ctx, source); err != nil {
 			return err
 		}
 	}

@@ -139,6 +139,16 @@ func (c importer) failed(source Source, err error) error {
 	return fmt.Errorf("import %s of %s into counter %q: %w", source.Field, source.Path, c.counter, err)
 }
 
+// hasImported reports whether a source was imported before.
+func (c importer) hasImported(ctx context.Context, source Source) (bool, error) {
+	docs, _, err := c.db.GetPaths(ctx, []string{layout.FieldPath(book.BaseSources, source.key())}, c.db.Layout.BaseOf(c.counter))
+	if err != nil {
+		return false, fmt.Errorf("read base: %w", err)
+	}
+	_, has := docs[0].GetFields()[book.BaseSources].GetMapValue().GetFields()[source.key()]
+	return has, nil
+}
+
 // copyFrom adds what a counter of the extension's in another document, or field, has counted
 // since the last time.
 func (c importer) copyFrom(ctx context.Context, source Source) (Imported, error) {
@@ -158,10 +168,10 @@ func (c importer) copyFrom(ctx context.Context, source Source) (Imported, error)
 		if err != nil {
 			return false, err
 		}
-		if _, ours := e.Base.Imported[source.key()]; own && ours {
+		if _, ours := e.Base.Sources[source.key()]; own && ours {
 			return false, fmt.Errorf("%w: %s was taken over in place before, and holds what this counter has counted: show it in FIELDS by that name to import what has come since", ErrInvalidSource, source.Field)
 		}
-		before, again := e.Base.Imported[key]
+		before, again := e.Base.Sources[key]
 		found := Imported{Value: value, Added: store.Sub(value, before)}
 		if again && found.Added == 0 {
 			done = found
@@ -171,7 +181,7 @@ func (c importer) copyFrom(ctx context.Context, source Source) (Imported, error)
 			return false, fmt.Errorf("%w: it had %d when it was imported last, and has %d", book.ErrBeyond, before, value)
 		}
 		e.Applied = func() { done = found }
-		return true, e.Import(key, value, into, found.Added)
+		return true, e.Take(key, value, into, found.Added)
 	})
 	return done, err
 }

@@ -178,7 +178,7 @@ func (c importer) moveToBase(ctx context.Context, source Source, names []string)
 	field, _ := c.db.Layout.Field(source.Field)
 	key := source.key()
 	err := c.books.Edit(ctx, c.counter, func(ctx context.Context, e *book.Edit) (bool, error) {
-		if _, copied := e.Base.Imported[source.copyKey()]; copied {
+		if _, copied := e.Base.Sources[source.copyKey()]; copied {
 			return false, fmt.Errorf("%w: %s was imported into another field of this counter before: import it there again", ErrInvalidSource, source.Field)
 		}
 		sum, err := e.Sum(ctx, field)
@@ -205,7 +205,7 @@ func (c importer) moveToBase(ctx context.Context, source Source, names []string)
 				e.Beside(takeOff(doc, map[string]int64{field.Name: n}))
 			}
 		}
-		before, again := e.Base.Imported[key]
+		before, again := e.Base.Sources[key]
 		if again && len(amounts) == 0 {
 			done = found
 			return false, nil
@@ -217,7 +217,7 @@ func (c importer) moveToBase(ctx context.Context, source Source, names []string)
 		if found.Added = added[0]; len(added) > 1 {
 			return false, fmt.Errorf("%w: %d shards of the extension's hold more together", book.ErrBeyond, len(docs))
 		}
-		err = e.Import(key, store.Add(before, found.Added), field, found.Added)
+		err = e.Take(key, store.Add(before, found.Added), field, found.Added)
 		found.Value = store.Add(e.Base.Counts[field.Shard], sum)
 		e.Applied = func() { done = found }
 		return true, err

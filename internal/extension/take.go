@@ -230,7 +230,9 @@ func (m *Moved) LookForIdle(ctx context.Context, db *store.DB) (reads int, err e
 	if len(docs) < n {
 		last = "" // from the first one on
 	}
-	m.Book = m.Book.Sweep(last)
+	swept := *m.Book
+	swept.Base.Swept = last
+	m.Book = &swept
 	return n, nil
 }
 

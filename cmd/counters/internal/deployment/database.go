@@ -82,7 +82,7 @@ func isExempt(field Object) bool {
 // exempted are the fields whose indexes are turned off unless they are to be kept, as collection group and field.
 func (w *Wanted) exempted() (fields [][2]string) {
 	fields = [][2]string{{layout.Requests, layout.ExpireAt}}
-	for _, name := range []string{book.BaseCounts, book.BaseReplaced, book.BaseImported} {
+	for _, name := range []string{book.BaseCounts, book.BaseReplaced, book.BaseSources} {
 		fields = append(fields, [2]string{layout.Rollup, name})
 	}
 	collection := w.Settings.Collection
