@@ -177,7 +177,7 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 				if whole {
 					err = errors.Join(err, c.setTotal(ctx, e, field, 0))
 				} else if n := counts[names.MembersOf(c.id, field.Name)]; n > 0 {
-					e.SetBase(field, store.Sub(e.Base.Counts[field.Shard], n))
+					err = errors.Join(err, e.Add(field, -n))
 				}
 			}
 			return err
