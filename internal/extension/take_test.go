@@ -1,0 +1,50 @@
+package extension
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/api/option"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
+)
+
+// What an answer is too early for stays in the shards, and in no base.
+func TestEarlyAnswerTakesNothing(t *testing.T) {
+	server := emulator.New(emulator.Options{})
+	defer server.Close()
+	conn, err := server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	db, err := store.Open(context.Background(), layout.Place{Project: "p", Counters: "pages/{page}", Fields: "visits", Hosted: true, Extension: true}, option.WithGRPCConn(conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	visits := func(n int64) map[string]*firestorepb.Value {
+		return map[string]*firestorepb.Value{"visits": store.Int(n)}
+	}
+	if _, err := db.Commit(t.Context(), store.Update(db.Layout.Counter("hello"), nil, visits(1000), nil)); err != nil {
+		t.Fatal(err)
+	}
+	b, err := book.Of(db).Read(t.Context(), "hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shard := &firestorepb.Document{Name: db.Layout.ExtensionShard("hello", "web"), Fields: visits(3), UpdateTime: timestamppb.Now()}
+	for early, taken := range map[time.Duration]int{0: 1, time.Second: 0} {
+		m := Take(db.Layout, b, book.Shards{shard})
+		s := m.Show(map[string]book.Answer{"visits": {Value: store.Int(0), At: b.At.Add(-early)}}, time.Time{})
+		if base := s.After.Base.Counts["visits"]; len(s.Beside) != taken || base != int64(1000+3*taken) {
+			t.Errorf("an answer of %v before: something is taken off %d shards, and the base holds %d; want %d", early, len(s.Beside), base, taken)
+		}
+	}
+}
