@@ -165,7 +165,7 @@ func (r *refreshing) read(ctx context.Context) (*book.Book, error) {
 		return nil, err
 	}
 	if r.reads += 2; b.Doc == nil && !b.HasBase() && r.flight.makes {
-		if exists, err := c.appear(ctx, counter, anyCounted(r.flight.answers)); err != nil || !exists {
+		if exists, err := c.appear(ctx, counter, anyCounted(r.flight.answers) || len(r.flight.shards) > 0); err != nil || !exists {
 			return b, err
 		}
 		if b, err = c.books.Read(ctx, counter); err != nil {
