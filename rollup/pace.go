@@ -361,9 +361,14 @@ func (p *pacer[W]) pace(now time.Time, b *backlog[W], f flight, r refreshed) {
 			b.earliest = now.Add(r.wait + time.Duration((1+p.spread())*float64(p.least)/10))
 		}
 	default:
-		b.interval = min(p.most, b.interval*2)
+		pause := p.least
+		if b.failing.Equal(now) { // once is mostly chance, and who waits for this has waited for an interval already
+			pause /= 2
+		} else {
+			b.interval = min(p.most, b.interval*2)
+		}
 		// At random, or two instances that meet once meet each time.
-		b.earliest = now.Add(p.least/2 + time.Duration(p.spread()*float64(p.least)))
+		b.earliest = now.Add(pause/2 + time.Duration(p.spread()*float64(pause)))
 	}
 	if b.spent = b.earliest; !b.earliest.After(now) {
 		b.spent = f.started.Add(b.interval)

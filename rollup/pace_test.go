@@ -333,6 +333,26 @@ func TestPacerIsPatient(t *testing.T) {
 	}
 }
 
+// After its first failure a refresh is tried again soon, and the next ones come as often as before. After more they come
+// less often.
+func TestPacerForgivesOneFailure(t *testing.T) {
+	t.Parallel()
+	p := newPacer()
+	p.spread = func() float64 { return 1 }
+	p.add(start, event(0), time.Hour, 1)
+	f, _ := p.start(start)
+	now := start
+	for n, want := range []struct{ pause, interval time.Duration }{{750 * time.Millisecond, time.Second}, {1500 * time.Millisecond, 2 * time.Second}} {
+		p.done(now, f, refreshed{outcome: contended})
+		next, _ := p.wake()
+		var ok bool
+		if f, ok = p.start(next); !ok || next.Sub(now) > want.pause || f.interval != want.interval {
+			t.Errorf("after %d failures: %v later, an interval of %v; want %v and %v", n+1, next.Sub(now), f.interval, want.pause, want.interval)
+		}
+		now = next
+	}
+}
+
 // Answers that are early are asked again, and land with what they wait for otherwise.
 func TestPacerLandsAnswers(t *testing.T) {
 	t.Parallel()
