@@ -60,11 +60,12 @@ func take(names layout.Layout, b *book.Book, shards book.Shards, kept []string) 
 			fields = append(fields, field)
 		}
 	}
+	room := b.Keeping(fields.Names()).Base.Counts // with the numbers that their totals go on from
 	for _, shard := range shards {
 		off := map[string]int64{} // :: field → what is taken
 		for _, field := range fields {
 			n, problem := wholeIn(shard, field.Name)
-			base, sum := b.Base.Counts[field.Shard], store.Add(t.Amounts[field.Name], n)
+			base, sum := room[field.Shard], store.Add(t.Amounts[field.Name], n)
 			switch {
 			case problem != "":
 			case store.Sub(sum, n) != t.Amounts[field.Name] || store.Sub(store.Add(base, sum), sum) != base:
