@@ -227,6 +227,13 @@ func TestBackToTheExtension(t *testing.T) {
 				if s.must(nil, err); len(left) > 0 {
 					t.Errorf("%d shards are left", len(left))
 				}
+
+				// Whoever comes again goes on from there, too.
+				s.must(nil, counter.RebaseFields(s.ctx, map[string]int64{"visits": visits, "likes": likes}))
+				s.click("again", map[string]any{"visits": 3})
+				_, err = s.client.Apply(s.ctx, "hello", []rollup.Change{s.change("again")})
+				s.must(nil, err)
+				s.shows(visits+3, likes)
 			})
 		})
 	}
@@ -315,8 +322,8 @@ func TestResetCutShort(t *testing.T) {
 	})
 }
 
-// A click costs the same on a page of a million visitors as on one of few: what Firestore bills of it, one at a time and
-// in a crowd.
+// A click costs the same on a page of a million visitors as on one of few: what Firestore bills of it, one at a time
+// and in a crowd.
 func TestClicksOfManyVisitors(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		type cost struct{ reads, writes, deletes int64 }
