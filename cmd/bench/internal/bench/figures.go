@@ -230,7 +230,12 @@ func (r *Report) seats() string {
 			t = append(t, row)
 		}
 	}
-	return "Where there is room, takes a second ÷ increments a second without a limit: " + r.spread("limits:"+nameLimited+"/"+nameOurs) + ".\n\n" + t.String()
+	text := "Where there is room, takes a second ÷ increments a second without a limit: " + r.spread("limits:"+nameLimited+"/"+nameOurs) + ".\n\n"
+	if held := r.of("limits", nameLimited, heldLoad, "holds settled/s"); held.Median > 0 {
+		figure := func(name string) string { return r.figure("limits", nameLimited, heldLoad, name) }
+		text += fmt.Sprintf("Amounts that one instance holds and settles a second, in two requests each: %s, with %s writes and %s reads.\n\n", held.figure(), figure("writes/hold"), figure("reads/hold"))
+	}
+	return text + t.String()
 }
 
 // reached are the goals that were missed, or that not every round reached; the report lists all, also those

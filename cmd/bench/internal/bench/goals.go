@@ -86,8 +86,8 @@ func (r *Report) goals() []Goal {
 		atLeast("limits", "takes a second with room ÷ without a limit", ratio("limits:"+nameLimited+"/"+nameOurs), 0.8),
 		sold(1), sold(3), sold(8),
 		early(1), early(3), early(8),
-		lastTake(1, "writes", 3), lastTake(3, "writes", 3), lastTake(8, "writes", 3),
-		lastTake(1, "reads", 2), lastTake(3, "reads", 2), lastTake(8, "reads", 2),
+		lastTake(1, "writes", 0.5), lastTake(3, "writes", 0.5), lastTake(8, "writes", 0.5),
+		lastTake(1, "reads", 2.5), lastTake(3, "reads", 2.5), lastTake(8, "reads", 2.5),
 		atMost("even", "cost per million, 1,000 counters evenly, ÷ blind on paper", ratio("even:cost"), 0.75),
 	}
 }

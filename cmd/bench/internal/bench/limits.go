@@ -3,8 +3,11 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // Sales of the limits' scenario: of so many seats the last ones go to a crowd.
@@ -32,7 +35,7 @@ func limited(limit int64) contestant {
 // limits is what a limit costs, where there is room, and where the last of it goes.
 func (s *session) limits(ctx context.Context) (Result, error) {
 	seats, crowd := pick(s, 1000, 10_000), pick(s, 200, 1000)
-	r := Result{Settings: fmt.Sprintf("one counter, %d shards, %s. With room: one instance; closed loop, up to 2,000 clients; the best of the ramp, then rounds. Then %d seats: %d clients take all but %d, and each of them asks once for one of these, and again where it is told to (503). A take early is one that was refused before the last seat was sold. Reads and writes are those of takes, markers with them, and of who is refused, and not the roll-up's, which has them whether there is a limit or not", hotShards, s.slowly(), seats, crowd, lastSeats)}
+	r := Result{Settings: fmt.Sprintf("one counter, %d shards, %s. With room: one instance; closed loop, up to 2,000 clients; the best of the ramp, then rounds. Then the same clients each hold 2 and settle that for 1, in two requests. Then %d seats: %d clients take all but %d, and each of them asks once for one of these, and again where it is told to (503). A take early is one that was refused before the last seat was sold. Reads and writes are those of takes, markers with them, and of who is refused, and not the roll-up's, which has them whether there is a limit or not", hotShards, s.slowly(), seats, crowd, lastSeats)}
 	const room = 1 << 40
 	c := s.fastest([]contestant{limited(room), ours()}, hotShards, []string{"hot"}, post("/hot"))
 	c.setup.only = "http"
@@ -42,6 +45,19 @@ func (s *session) limits(ctx context.Context) (Result, error) {
 			t.metric("reads/take", "", func(r turn) float64 { return r.usage.Reads / float64(r.answered) }))
 	}
 	c.pairs = [][2]string{{nameLimited, nameOurs}}
+	if _, err := s.race(ctx, &r, c); err != nil {
+		return r, err
+	}
+	c = s.fastest(s.field(limited(room)), hotShards, []string{"hot"}, settled("/hot/total/holds/"))
+	c.setup.only, c.load, c.pairs = "http", heldLoad, nil
+	c.columns = func(t *turns) []Metric {
+		return []Metric{
+			t.metric("holds settled/s", "/s", func(r turn) float64 { return r.rate / 2 }),
+			t.latency("p50", 0.5),
+			t.metric("writes/hold", "", func(r turn) float64 { return 2 * r.usage.Writes / float64(r.answered) }),
+			t.metric("reads/hold", "", func(r turn) float64 { return 2 * r.usage.Reads / float64(r.answered) }),
+		}
+	}
 	if _, err := s.race(ctx, &r, c); err != nil {
 		return r, err
 	}
@@ -56,6 +72,27 @@ func (s *session) limits(ctx context.Context) (Result, error) {
 		}
 	}
 	return r, nil
+}
+
+// heldLoad names the load of clients that hold and settle.
+const heldLoad = "hold, then settle"
+
+// settled holds 2 below a path, then settles that for 1, and so on: each client in turn, whose last request says which.
+func settled(path string) requests {
+	return func(n int, r *fasthttp.Request) bool {
+		r.Header.SetHost("localhost")
+		r.Header.SetContentType("application/json")
+		if r.Header.IsPut() {
+			r.Header.SetMethod(fasthttp.MethodPost)
+			r.SetRequestURI(string(r.URI().Path()) + "/settle")
+			r.SetBodyString(`{"by":1}`)
+			return true
+		}
+		r.Header.SetMethod(fasthttp.MethodPut)
+		r.SetRequestURI(fmt.Sprint(path, n, "-", rand.Uint64()))
+		r.SetBodyString(`{"by":2,"for":"2m"}`)
+		return true
+	}
 }
 
 // sales sells the seats of some counters, one after the other.
