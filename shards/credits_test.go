@@ -42,7 +42,7 @@ func (b *creditBooks) room() (free int64) {
 		free += f["share(total)"].GetIntegerValue() - f["total"].GetIntegerValue()
 	}
 	for _, f := range b.records {
-		if f["state"].GetStringValue() == "held" && !f["ends"].GetTimestampValue().AsTime().After(b.at) {
+		if !f["ends"].GetTimestampValue().AsTime().After(b.at) {
 			free += f["amount"].GetIntegerValue()
 		}
 	}
@@ -56,14 +56,9 @@ func (b *creditBooks) committed(t *testing.T, changes []emulator.Change) {
 			b.at = at.AsTime()
 		}
 	}
-	recorded, share := int64(0), int64(0)
+	recorded, share := b.used, int64(0)
 	for _, f := range b.records {
-		switch f["state"].GetStringValue() {
-		case "held":
-			recorded += f["amount"].GetIntegerValue()
-		case "settled":
-			recorded += f["used"].GetIntegerValue()
-		}
+		recorded += f["amount"].GetIntegerValue()
 	}
 	for _, f := range b.shards {
 		share += f["share(total)"].GetIntegerValue()
@@ -155,9 +150,10 @@ func (w creditWorker) until(n int64, ask func(ctx context.Context, c *process) e
 	return err
 }
 
-// settle settles a hold of an amount for what was used, for all that it has if there is no room for more.
-func (w creditWorker) settle(key shards.Key, by, used int64) (int64, error) {
-	err := w.until(used-by, func(ctx context.Context, c *process) error { return only(c.Settle(ctx, "total", used, key)) })
+// settle settles a hold of an amount for what was used, for all that it has if there is no room for more. Own is how much
+// of the room may be its own, once its time is over: that is none for more of it.
+func (w creditWorker) settle(key shards.Key, by, used, own int64) (int64, error) {
+	err := w.until(used-by+own, func(ctx context.Context, c *process) error { return only(c.Settle(ctx, "total", used, key)) })
 	if errors.Is(err, shards.ErrLimit) {
 		used = by
 		err = w.until(0, func(ctx context.Context, c *process) error { return only(c.Settle(ctx, "total", used, key)) })
@@ -170,14 +166,14 @@ type creditTally struct{ held, settled, crashed, killed, ended, refused, refunde
 
 // work is one hold of a worker, until it is settled, given back, or forgotten.
 func (w creditWorker) work(tally *creditTally, key shards.Key) {
-	by, lasts := 1+w.Int64N(40), time.Minute
+	by, lasts, own := 1+w.Int64N(40), time.Minute, int64(0)
 	reserve := func(ctx context.Context, c *process) error {
 		_, err := c.ReserveBriefly(ctx, by, lasts, key)
 		return err
 	}
 	dies := w.IntN(4) == 0
 	if dies {
-		lasts = 20 * time.Millisecond
+		lasts, own = 20*time.Millisecond, by
 		i, alive := w.some()
 		short, cancel := context.WithTimeout(alive, time.Duration(w.IntN(4000))*time.Microsecond)
 		_ = reserve(short, i)
@@ -197,8 +193,8 @@ func (w creditWorker) work(tally *creditTally, key shards.Key) {
 	}
 	tally.held.Add(1)
 	time.Sleep(time.Duration(w.IntN(5)) * time.Millisecond)
-	used, err := w.settle(key, by, w.Int64N(by+by/8+1))
-	_, again := w.settle(key, by, used)
+	used, err := w.settle(key, by, w.Int64N(by+by/8+1), own)
+	_, again := w.settle(key, by, used, own)
 	switch {
 	case errors.Is(err, shards.ErrHoldEnded) && errors.Is(again, shards.ErrHoldEnded) && dies:
 		tally.ended.Add(1)
