@@ -421,6 +421,32 @@ func TestSettleForMoreBesideACrowd(t *testing.T) {
 	})
 }
 
+// A settle whose commits meet contention looks for the hold's own shards, and for no others.
+func TestASettleInACrowdReadsLittle(t *testing.T) {
+	for name, cfg := range map[string]shards.Config{"plain": {}, "with a limit": withLimit} {
+		virtual.Run(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.counter(t, w.open(t, cfg), "a", 100)
+			if name != "plain" {
+				limit(t, c, 10)
+			}
+			reserved(t, c, 2, "x")
+			tries := 0
+			w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+				if tries++; tries <= 8 {
+					v.Before = aborted
+				}
+				return v
+			})
+			before := w.Server.Stats().Reads
+			settled(t, c, 1, "x")
+			if reads := w.Server.Stats().Reads - before; tries <= 8 || reads > 20 {
+				t.Errorf("%d tries read %d documents, want 20 at most", tries, reads)
+			}
+		})
+	}
+}
+
 // A hold that is over may be settled for as long as nobody has ended it: whoever settles it for more than there is room
 // for doesn't end it to make room, and may settle it for less.
 func TestALateSettleForMoreEndsOthers(t *testing.T) {

@@ -301,24 +301,29 @@ func (h Holds) Free(ctx context.Context, counter, field string, freed Freed, loo
 	if !look || len(freed) == 0 {
 		return freed.Writes(field), nil
 	}
+	names := slices.Sorted(maps.Keys(freed))
+	docs, _, err := h.db.Get(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("look for shards: %w", err)
+	}
+	gone := escrow.Held{}
+	for i, doc := range docs {
+		if doc == nil {
+			if !limited(names[i]) {
+				gone = gone.Plus(freed[names[i]])
+			}
+			delete(freed, names[i])
+		}
+	}
+	if gone == (escrow.Held{}) {
+		return freed.Writes(field), nil
+	}
 	shards, err := h.db.Documents(ctx, store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true})
 	if err != nil {
 		return nil, fmt.Errorf("look for shards: %w", err)
 	}
-	there, instead := map[string]bool{}, ""
-	for _, shard := range shards {
-		there[shard.GetName()] = true
-		if !limited(shard.GetName()) {
-			instead = shard.GetName()
-		}
-	}
-	for shard, off := range freed {
-		if there[shard] {
-			continue
-		}
-		if delete(freed, shard); instead != "" && !limited(shard) {
-			freed[instead] = freed[instead].Plus(off)
-		}
+	if i := slices.IndexFunc(shards, func(shard *firestorepb.Document) bool { return !limited(shard.GetName()) }); i >= 0 {
+		freed[shards[i].GetName()] = freed[shards[i].GetName()].Plus(gone)
 	}
 	return freed.Writes(field), nil
 }
