@@ -227,7 +227,7 @@ var mutants = []mutant{
 	},
 	{
 		"who is refused more doesn't read the record", "shards",
-		"if *r, err = holds.Read(ctx, none); err != nil || !ended && r.More(used) > 0 {", "if !ended {", test("TestARefusalReadsTheRecord"),
+		"if *r, err = holds.Read(ctx, none); err != nil || !ended && r.More(used) > 0 {", "if _ = none; !ended {", test("TestARefusalReadsTheRecord"),
 	},
 	{
 		"amounts whose time is over are no room", "internal/hold",
