@@ -57,6 +57,8 @@ func blocks() []block {
 		{"docs/benchmarks.md", "limits", (*Report).seats},
 		{"docs/benchmarks.md", "goals", (*Report).reached},
 		{"docs/reading.md", "intervals", (*Report).intervals},
+		{"docs/cost.md", "floods", (*Report).floods},
+		{"docs/cost.md", "what fits", (*Report).fits},
 	}
 }
 

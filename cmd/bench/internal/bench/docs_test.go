@@ -80,7 +80,7 @@ func TestWriteDocs(t *testing.T) {
 			t.Errorf("%s: %v, %v", file, info, err)
 		}
 	}
-	if want := []string{"README.md", "docs/benchmarks.md", "docs/reading.md", plotsDir + "/throughput.svg", plotsDir + "/lag.svg", plotsDir + "/cost.svg", largePlot}; !cmp.Equal(want, files) {
+	if want := []string{"README.md", "docs/benchmarks.md", "docs/reading.md", "docs/cost.md", plotsDir + "/throughput.svg", plotsDir + "/lag.svg", plotsDir + "/cost.svg", largePlot}; !cmp.Equal(want, files) {
 		t.Errorf("written: %s", cmp.Diff(want, files))
 	}
 	written := read(t, root, "README.md")

@@ -256,3 +256,64 @@ func (r *Report) reached() string {
 	}
 	return fmt.Sprintf("%d of %d goals were reached. These were not, or not in every round:\n\n", n, all) + t.String()
 }
+
+// floodsBefore are what floods cost a day before there was a ceiling: on paper, by units that were measured on one vCPU.
+// These are the names of the scenario's.
+var floodsBefore = []struct{ flood, day string }{
+	{"one token: POST / of 20 counters", "$9,000 to $16,300, of 500"},
+	{"one token: seats for a second", "$3,060"},
+	{"1,000 users: new counters", "$2,550"},
+	{"1,000 users: increments of many", ""},
+	{"1,000 users: keys again", ""},
+	{"nobody: exact GET, a long path", "$7,770"},
+	{"nobody: long headers", "$5,640"},
+	{"nobody: small", "$3,900 to $4,100"},
+	{"nobody: OPTIONS", "$2,260"},
+	{"all of these at once", ""},
+	{"AUTH=none: POST / of 500 new counters", "$16,000"},
+}
+
+// flooded is a figure of the scenario flood below a ceiling.
+func (r *Report) flooded(day float64, flood, name string) Metric {
+	return r.of("flood", fmt.Sprintf("ours, $%v a day", day), flood, name)
+}
+
+// floods are what each flood costs below a ceiling, and what becomes of an honest crowd beside it.
+func (r *Report) floods() string {
+	t := table{{"flood", "before"}}
+	for _, day := range floodCeilings {
+		t[0] = append(t[0], fmt.Sprintf("at $%v", day))
+	}
+	for _, f := range floodsBefore {
+		row := []string{f.flood, f.day}
+		for _, day := range floodCeilings {
+			cell := "-"
+			if m := r.flooded(day, f.flood, "$ a day"); m.Rounds > 0 {
+				cell = fmt.Sprintf("%s; %s %%, %s s", dollars(m.Median), r.flooded(day, f.flood, "of the crowd").figure(), r.flooded(day, f.flood, "crowd's p99").figure())
+			}
+			row = append(row, cell)
+		}
+		t = append(t, row)
+	}
+	return t.String()
+}
+
+// fits are how many increments a second fit below ceilings, on paper and measured.
+func (r *Report) fits() string {
+	t := table{{"at most, by the instance", "of one counter, on paper", "measured", "a commit each, on paper", "measured"}}
+	for _, day := range fitCeilings {
+		c, err := boundedBy(day)
+		if err != nil {
+			panic(err) // not possible: they can be kept
+		}
+		row := []string{fmt.Sprintf("$%v a day", day)}
+		for _, f := range []struct {
+			flood  string
+			second float64
+		}{{moreOfOne, c.Hot}, {moreOfMany, c.Even}} {
+			row = append(row, short(f.second), r.flooded(day, f.flood, "counted").figure())
+		}
+		t = append(t, row)
+	}
+	return t.String()
+}

@@ -38,6 +38,9 @@ const (
 // floodCeilings are what a day may cost, in US dollars; fitCeilings are those of what fits.
 var floodCeilings, fitCeilings = []float64{5, 50}, []float64{5, 10, 50}
 
+// moreOfOne and moreOfMany are the names of loads that are a third more than fits.
+const moreOfOne, moreOfMany = "one counter, a third more than fits", "1,000 counters, a third more than fits"
+
 // flood is what somebody sends.
 type flood struct {
 	name string
@@ -157,10 +160,10 @@ func (s *session) flood(ctx context.Context) (Result, error) {
 		if err != nil {
 			return r, err
 		}
-		if err := s.underFlood(ctx, &r, day, flood{name: "one counter, a third more than fits", auth: "firebase"}, 1.33*c.Hot, length); err != nil {
+		if err := s.underFlood(ctx, &r, day, flood{name: moreOfOne, auth: "firebase"}, 1.33*c.Hot, length); err != nil {
 			return r, err
 		}
-		even := flood{name: "1,000 counters, a third more than fits", auth: "firebase", rate: 1.33 * c.Even}
+		even := flood{name: moreOfMany, auth: "firebase", rate: 1.33 * c.Even}
 		even.next = func(n int, r *fasthttp.Request) bool {
 			r.Header.SetMethod("POST")
 			r.Header.SetHost("localhost")
