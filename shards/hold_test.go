@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -587,5 +588,40 @@ func TestHoldsOfShardsThatSomethingElseWrote(t *testing.T) {
 		_, err := c.Join(t.Context(), "total", "v")
 		wantLimit(t, err, 0)
 		w.wantMembers(t, c, "u")
+	})
+}
+
+// Whoever ends a hold whose time is over ends that one: if the member has left meanwhile, and holds the seat again, it stays.
+func TestAnEndSparesALaterHold(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+		other := handle(t, w.open(t, shards.Config{}), "a")
+		_, over, err := c.HoldBriefly(t.Context(), "alice", time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(over) + time.Millisecond)
+		var until time.Time
+		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+			ends := func(write *firestorepb.Write) bool {
+				return strings.HasSuffix(write.GetDelete(), "/total_members/alice")
+			}
+			if until.IsZero() && slices.ContainsFunc(req.GetWrites(), ends) {
+				w.Server.SetInterceptor(nil)
+				if left, err := other.Leave(t.Context(), "total", "alice"); err != nil || !left {
+					t.Error(left, err)
+				}
+				if _, until, err = other.Hold(t.Context(), "total", "alice", time.Minute); err != nil {
+					t.Error(err)
+				}
+			}
+			return v
+		})
+		counted, got, err := c.Hold(t.Context(), "total", "alice", 2*time.Minute)
+		if err != nil || counted || until.IsZero() || !got.Equal(until) {
+			t.Errorf("%t, until %v, %v; want the hold until %v", counted, got, err, until)
+		}
+		w.wantSum(t, "a", 1)
 	})
 }

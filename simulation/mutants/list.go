@@ -195,7 +195,7 @@ var mutants = []mutant{
 	},
 	{
 		"what ends a hold ends a later one", "internal/hold",
-		"store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime()))", "store.DeleteIf(m.GetName(), store.Exists(true))", simulationOf("holds"),
+		"store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime()))", "store.DeleteIf(m.GetName(), store.Exists(true))", testIn("shards", "TestAnEndSparesALaterHold"),
 	},
 	{
 		"a hold that is over is confirmed", "internal/hold",
