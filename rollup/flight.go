@@ -11,6 +11,12 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
+// source is what fields of a counter are made of.
+type source struct {
+	counter   string
+	documents string // which documents queries count, as [Change] has it; empty for the counter's shards
+}
+
 // outcome is what became of a refresh, or of a recount.
 type outcome int
 

@@ -44,12 +44,6 @@ const busyRefreshes = 8
 // slowCommit is how long a commit takes at least that had to wait for its document.
 const slowCommit = 250 * time.Millisecond
 
-// source is what fields of a counter are made of.
-type source struct {
-	counter   string
-	documents string // which documents queries count, as [Change] has it; empty for the counter's shards
-}
-
 // backlog is what waits for a counter's next refresh, or a collection's next recount, and what is in flight.
 type backlog[W any] struct {
 	source
