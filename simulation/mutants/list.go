@@ -290,6 +290,18 @@ var mutants = []mutant{
 		"\tif err != nil {\n\t\tr.forgetTaken()\n", "\tif err != nil {\n", testIn("rollup", "TestFailedTakeOver"),
 	},
 	{
+		"a take-over has the room of a base without the app's number", "internal/extension",
+		"room := b.Keeping(fields.Names()).Base.Counts", "room := b.Base.Counts", testIn("rollup", "TestOddClicks"),
+	},
+	{
+		"no walk finds what is clicked on a missing document", "rollup",
+		"anyCounted(r.flight.answers) || len(r.flight.shards) > 0)", "anyCounted(r.flight.answers))", test("TestClicksOfAMissingDocument"),
+	},
+	{
+		"a page of a reset gives up the app's number", "shards",
+		"err = errors.Join(err, e.Add(field, -n))", "e.SetBase(field, e.Base.Counts[field.Shard]-n)", testIn("rollup", "TestResetCutShort"),
+	},
+	{
 		"a take-over's own writes are news", "rollup",
 		"&& !extension.Holds(names.Fields, after) {", "&& false && !extension.Holds(names.Fields, after) {", test("TestTakenShardsAreNoNews"),
 	},
