@@ -82,8 +82,8 @@ func bestRated(ctx context.Context, db *firestore.Client) ([]*firestore.Document
 	return db.Collection("posts").Where("rating", ">", 0).OrderBy("rating", firestore.Desc).Limit(10).Documents(ctx).GetAll()
 }
 
-// answer streams the answer of a job, and takes what it used from a user's credits. Call it again for a job that failed,
-// or whose process died: it is charged once.
+// answer streams the answer of a job, and takes what it used from a user's credits. Call it again for a job that
+// failed, or whose process died: it is charged once.
 func answer(ctx context.Context, accounts *shards.Client, user, job string, stream func() (used int64, err error)) error {
 	account, err := accounts.Counter(user)
 	if err != nil {
@@ -234,7 +234,8 @@ func TestRecipeWholes(t *testing.T) {
 	}
 }
 
-// A job is charged once, for what it used: also when it is asked for again, its process has died, or its stream broke off.
+// A job is charged once, for what it used: also when it is asked for again, its process has died, or its stream broke
+// off.
 func TestRecipeCredits(t *testing.T) {
 	t.Parallel()
 	i := counterstest.StartWith(t, shards.Config{Place: shards.Place{Fields: "credits=limit(9000)"}, AutoCreate: true})

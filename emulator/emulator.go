@@ -50,8 +50,8 @@ type Options struct {
 	// SweepEvery, and OnChange is called. A field without a timestamp expires nothing.
 	TTL map[string]string
 	// Enterprise has it be of Firestore's Enterprise edition: a transaction locks nothing that it reads, and fails with
-	// ABORTED at its commit if any of that has changed; a sum of nothing is null. In that edition no query needs an index,
-	// and what a query scans is billed: see Stats.
+	// ABORTED at its commit if any of that has changed; a sum of nothing is null. In that edition no query needs an
+	// index, and what a query scans is billed: see Stats.
 	Enterprise bool
 	// SweepEvery is how often expired documents are looked for. Default: 1 min. Production takes up
 	// to a day.
@@ -67,8 +67,8 @@ type Options struct {
 	// refused, because they could read and write everything.
 	Origins []string
 
-	// OnDatabase is called with the name of each database that is used, such as projects/p/databases/(default), once: at
-	// its first use, which waits for it.
+	// OnDatabase is called with the name of each database that is used, such as projects/p/databases/(default), once:
+	// at its first use, which waits for it.
 	OnDatabase func(name string)
 
 	// Now is the clock. Commit times strictly increase even if it doesn't. Default: time.Now.
@@ -172,8 +172,8 @@ type Stats struct {
 	Reads   int64
 	Writes  int64
 	Deletes int64
-	// What its Enterprise edition bills instead of reads and writes: 4 KiB of a document that is read by name, or of all
-	// that a query scans; 1 KiB of a document that is written.
+	// What its Enterprise edition bills instead of reads and writes: 4 KiB of a document that is read by name, or of
+	// all that a query scans; 1 KiB of a document that is written.
 	ReadUnits  int64
 	WriteUnits int64
 

@@ -25,8 +25,8 @@ const (
 	useEvery = time.Minute
 )
 
-// How many bytes have to be left for an answer, in the time in which they are earned. Who needs more of them is answered
-// last. So refusals, however many, and reads leave enough for increments that fit.
+// How many bytes have to be left for an answer, in the time in which they are earned. Who needs more of them is
+// answered last. So refusals, however many, and reads leave enough for increments that fit.
 const (
 	leavesBody    = ceiling.Begins // a refusal with a body
 	leavesUnknown = 15 * time.Second / 2
@@ -226,12 +226,12 @@ func (h *incrementHandler) within(r *request) error {
 	return nil
 }
 
-// finishUnits are the documents that are written where a hold is settled or given back: its record, what tells when it is
-// over, and a shard.
+// finishUnits are the documents that are written where a hold is settled or given back: its record, what tells when it
+// is over, and a shard.
 const finishUnits = 3
 
-// newFinishes bounds settles, and what is given back, while writes are short. They wait for no company, so they have half
-// of these, or whoever gives back what nobody holds would leave a crowd none. It is nil without a bound.
+// newFinishes bounds settles, and what is given back, while writes are short. They wait for no company, so they have
+// half of these, or whoever gives back what nobody holds would leave a crowd none. It is nil without a bound.
 func newFinishes(writes float64) *rate.Limiter {
 	if writes == 0 {
 		return nil

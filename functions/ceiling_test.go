@@ -187,8 +187,8 @@ func TestBytesAreForThoseWithTokens(t *testing.T) {
 	}
 }
 
-// A page asks without a token whether it may send one. So long as who has a token is answered from what nobody else gets,
-// a page learns that it may.
+// A page asks without a token whether it may send one. So long as who has a token is answered from what nobody else
+// gets, a page learns that it may.
 func TestPreflightsBesideAFlood(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, firebaseTokens("p", newIssuer(t).keys()), func(s *settings.Settings) {

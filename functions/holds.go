@@ -10,8 +10,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// heldAmount is a hold of an amount, in what is answered about it. It is the same however often it is asked for, but for
-// what a request has done itself.
+// heldAmount is a hold of an amount, in what is answered about it. It is the same however often it is asked for, but
+// for what a request has done itself.
 type heldAmount struct {
 	Counter  string    `json:"counter"`
 	Field    string    `json:"field"`
@@ -68,8 +68,8 @@ func (h *incrementHandler) holdOf(w http.ResponseWriter, r *request) (counter sh
 	return counter, key, err
 }
 
-// checkHoldID refuses ids that no path can carry: browsers take them for steps to another path, encoded or not. Who held
-// something by such a key could never settle it.
+// checkHoldID refuses ids that no path can carry: browsers take them for steps to another path, encoded or not. Who
+// held something by such a key could never settle it.
 func checkHoldID(id string) error {
 	if id == "." || id == ".." {
 		return bad("%q is no id of a hold: want another Idempotency-Key", id)

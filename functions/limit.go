@@ -79,11 +79,11 @@ func (l *limiter) take(caller string) error {
 // What requests count against their callers' rate, in units of a document that is written or read. Each field that an
 // increment adds to is a unit, and so is each read that an exact one takes, and each document of a new counter.
 const (
-	// holdUnits are those of a seat or an amount that is held: its record, what tells when it is over and a shard, and the
-	// same again when it ends.
+	// holdUnits are those of a seat or an amount that is held: its record, what tells when it is over and a shard, and
+	// the same again when it ends.
 	holdUnits = 6
-	// commandUnits are those of a reset, or of a limit that is set: up to that many documents of a small counter are read
-	// and written.
+	// commandUnits are those of a reset, or of a limit that is set: up to that many documents of a small counter are
+	// read and written.
 	commandUnits = 10
 )
 

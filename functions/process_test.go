@@ -94,7 +94,8 @@ func startProcess(t *testing.T, target string, environ ...string) *process {
 }
 
 // startInBubble is startProcess for Increment in a bubble of testing/synctest: it has no process and no connection, and
-// only what waits takes time. So a deadline ends a pause between two commits, never a commit that a busy machine drags out.
+// only what waits takes time. So a deadline ends a pause between two commits, never a commit that a busy machine drags
+// out.
 func startInBubble(t *testing.T, change func(*settings.Settings)) *process {
 	t.Helper()
 	g := startVirtually(t, nil, func(s *settings.Settings) {

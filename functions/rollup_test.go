@@ -388,7 +388,8 @@ func TestRollupTransient(t *testing.T) {
 				t.Errorf("total = %v, want 0", got)
 			}
 			f.firestore.Server.SetInterceptor(nil)
-			// A refresh that began before may fail only now: then the event is noted, which is 204 with nothing counted yet.
+			// A refresh that began before may fail only now: then the event is noted, which is 204 with nothing counted
+			// yet.
 			again := f.post(t, e)
 			for range 100 {
 				if again != http.StatusNoContent || f.total(t) == int64(5) {

@@ -12,20 +12,20 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Each write of a shard leaves a deleted entry in the index that sum() reads, for about an hour: 92 writes a second leave
-// 331,000 among 100 live ones, and a query scans over them. So a busy counter's sums are bounded: its shards are listed
-// by name now and then, and their least number is kept. Until the next listing one query asks for the sum and the count
-// of shards that hold at least that, and another counts all. If the counts differ, the shards are listed.
+// Each write of a shard leaves a deleted entry in the index that sum() reads, for about an hour: 92 writes a second
+// leave 331,000 among 100 live ones, and a query scans over them. So a busy counter's sums are bounded: its shards are
+// listed by name now and then, and their least number is kept. Until the next listing one query asks for the sum and
+// the count of shards that hold at least that, and another counts all. If the counts differ, the shards are listed.
 
 const (
 	// After busyAfter events a counter is busy, if each refresh began within two intervals of the one before. A plain
 	// question scans about that many deleted entries.
 	busyAfter = 1000
-	// A question that takes longer than slowQuestion makes it busy at once: others may have written its shards for an hour.
-	// A lone query takes 20 to 40 ms.
+	// A question that takes longer than slowQuestion makes it busy at once: others may have written its shards for an
+	// hour. A lone query takes 20 to 40 ms.
 	slowQuestion = 250 * time.Millisecond
-	// After listEvery events the shards are listed again: the next questions scan no more entries. At 100 writes a second
-	// 100 shards are 3 reads a second.
+	// After listEvery events the shards are listed again: the next questions scan no more entries. At 100 writes a
+	// second 100 shards are 3 reads a second.
 	listEvery = 3000
 	// below is by how much a shard may fall below the least number before it is listed again.
 	below = 16
@@ -140,7 +140,8 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 	return answers, reads + max(1, len(docs)), nil
 }
 
-// whole reports whether sums are of all shards: of those with a share, if the field has a limit, and else of all others.
+// whole reports whether sums are of all shards: of those with a share, if the field has a limit, and else of all
+// others.
 func (c *Client) whole(ctx context.Context, counter string, fields layout.Fields, sums map[string]book.Answer) (bool, error) {
 	collection, at := c.db.Layout.ShardsOf(counter), sums[fields[0].Name].At
 	others, err := c.db.Count(ctx, collection, "", at)

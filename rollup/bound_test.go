@@ -113,8 +113,8 @@ func TestBoundWhenBusy(t *testing.T) {
 	next(1, time.Second, bounded)
 }
 
-// Shards of a field with a limit stand beside the others, and lack their fields. As many of the others may go as hold less
-// seats by now: the sums are whole all the same.
+// Shards of a field with a limit stand beside the others, and lack their fields. As many of the others may go as hold
+// less seats by now: the sums are whole all the same.
 func TestABoundedSumBesideALimit(t *testing.T) {
 	t.Parallel()
 	server := emulator.New(emulator.Options{})

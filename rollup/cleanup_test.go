@@ -494,8 +494,8 @@ func TestCleanupOfADocumentThatIsBack(t *testing.T) {
 	}
 }
 
-// The app makes its document again while the counter is being deleted. Events that come meanwhile are acknowledged for a
-// note, and its reconcile finishes the deletion, and then counts them.
+// The app makes its document again while the counter is being deleted. Events that come meanwhile are acknowledged for
+// a note, and its reconcile finishes the deletion, and then counts them.
 func TestWhatIsCountedDuringADeletion(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {

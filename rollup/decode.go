@@ -25,8 +25,8 @@ import (
 type Change struct {
 	// id of the counter; empty if the document itself names it, and did not come along
 	Counter string
-	// Fields are names of fields in the counter's document, sorted, at least one; of a shard of the extension's what stands
-	// for that, because it may hold any of them.
+	// Fields are names of fields in the counter's document, sorted, at least one; of a shard of the extension's what
+	// stands for that, because it may hold any of them.
 	Fields []string
 	// At is the time of the write; zero where nobody knows, as of a deletion, or of a document that did not come
 	// along. Neither our clock nor the event's is asked.
@@ -93,8 +93,8 @@ func referencesIn(names layout.Layout, collection string) []layout.Filter {
 	return names.CountedIn(collection)[0].Counted.References()
 }
 
-// decode takes names from the documents in the event, never from its headers. A document that is no shard may be counted
-// for two counters: it is gone from the one that it named before.
+// decode takes names from the documents in the event, never from its headers. A document that is no shard may be
+// counted for two counters: it is gone from the one that it named before.
 func decode(names layout.Layout, contentType string, data []byte) (list []Change, err error) {
 	before, after, err := documents(contentType, data)
 	if err != nil {

@@ -303,8 +303,8 @@ func TestOneFieldIsKept(t *testing.T) {
 	})
 }
 
-// An event is done only once its shard is taken over: not if the commit that was to do that has failed, nor if the event
-// comes again before the next one.
+// An event is done only once its shard is taken over: not if the commit that was to do that has failed, nor if the
+// event comes again before the next one.
 func TestFailedTakeOver(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]codes.Code{"contention": codes.Aborted, "no quota": codes.ResourceExhausted, "no answer": codes.Unavailable, "refused": codes.PermissionDenied} {

@@ -128,9 +128,9 @@ func TestHoldsEndOnTime(t *testing.T) {
 	}
 }
 
-// Amounts whose time is over come back, once, by one look at all of them: of fields with a limit and without, also where
-// their field is called otherwise by now. What is settled or given back is in nobody's way, and its record says until
-// when it stays.
+// Amounts whose time is over come back, once, by one look at all of them: of fields with a limit and without, also
+// where their field is called otherwise by now. What is settled or given back is in nobody's way, and its record says
+// until when it stays.
 func TestAmountsEndOnTime(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {

@@ -30,8 +30,8 @@ const (
 	notesAtOnce = 1000
 	// notedLimit is how long a counter may take, its queries included.
 	notedLimit = aggregationTimeout + 10*time.Second
-	// After rareAfter reconciles that failed, half an hour, the next ones are rare: each may cost the reads of queries that
-	// get no answer in their time.
+	// After rareAfter reconciles that failed, half an hour, the next ones are rare: each may cost the reads of queries
+	// that get no answer in their time.
 	rareAfter = 10
 	rareDue   = time.Hour
 	// noteTimeout bounds what noting takes: it is beside what an event has waited for already.

@@ -131,8 +131,8 @@ func TestOddClicks(t *testing.T) {
 	}
 }
 
-// What clients count of a field with a limit stays in their shards, which the log says. The document's other fields go on,
-// and so does the limit.
+// What clients count of a field with a limit stays in their shards, which the log says. The document's other fields go
+// on, and so does the limit.
 func TestClicksOnALimit(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {

@@ -9,12 +9,12 @@ import (
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
-// pacer decides when a counter is refreshed, for which events, and when a collection's queries are asked again, which is
-// a recount. It has no clock and starts nothing: its methods are passed the time. W is who waits for an event.
+// pacer decides when a counter is refreshed, for which events, and when a collection's queries are asked again, which
+// is a recount. It has no clock and starts nothing: its methods are passed the time. W is who waits for an event.
 //
-// A counter has at most one refresh in flight. A bucket holds burst refreshes, and earns one per least interval: a quiet
-// counter is refreshed at once, a hot one once per interval. The instance that wrote last goes on from memory. The
-// others come a little later, look at the document, and find that their events are shown: see [pacer.done].
+// A counter has at most one refresh in flight. A bucket holds burst refreshes, and earns one per least interval: a
+// quiet counter is refreshed at once, a hot one once per interval. The instance that wrote last goes on from memory.
+// The others come a little later, look at the document, and find that their events are shown: see [pacer.done].
 //
 // A collection has at most one recount in flight, which covers the events that came before it began. After N reads the
 // next one waits for about N events, but no longer than recountMax. Its answers, and the events that they cover, wait
@@ -110,8 +110,8 @@ func (p *pacer[W]) backlog(now time.Time, src source) *backlog[W] {
 }
 
 // add takes an event, and returns those that are done: whoever waits for no field that a strictly later event doesn't
-// wait for. If this process dies that one comes again, and what covers it covers both. It reports false if too many wait
-// already. A recount starts in time for the event's patience.
+// wait for. If this process dies that one comes again, and what covers it covers both. It reports false if too many
+// wait already. A recount starts in time for the event's patience.
 func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, event W) (done []W, ok bool) {
 	e := &waiting[W]{wait: wait{fields: change.Fields}, event: event, gone: change.Gone}
 	if e.timed = !change.At.IsZero() && !e.gone; e.timed { // of deletions alone no counter is made: they stand for nothing else
@@ -233,8 +233,8 @@ type released[W any] struct {
 	refused []W // to be delivered again
 }
 
-// done takes a refresh back. If it failed, its events go again, until its patience is over. If another instance had just
-// written, the next refresh is left to that, and this one looks again a little later.
+// done takes a refresh back. If it failed, its events go again, until its patience is over. If another instance had
+// just written, the next refresh is left to that, and this one looks again a little later.
 func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 	b := p.backlogs[f.source]
 	again, o := p.again(now, b, r.outcome), r.outcome

@@ -116,8 +116,8 @@ func TestPacerKeepsTheBucket(t *testing.T) {
 	}
 }
 
-// A crowd has one refresh an interval from the start, and what a counter is made with is none: its first click is shown at
-// once.
+// A crowd has one refresh an interval from the start, and what a counter is made with is none: its first click is shown
+// at once.
 func TestPacerKeepsACrowdToTheInterval(t *testing.T) {
 	t.Parallel()
 	changed := func(n int, by int64) Change {
@@ -333,8 +333,8 @@ func TestPacerIsPatient(t *testing.T) {
 	}
 }
 
-// After its first failure a refresh is tried again soon, and the next ones come as often as before. After more they come
-// less often.
+// After its first failure a refresh is tried again soon, and the next ones come as often as before. After more they
+// come less often.
 func TestPacerForgivesOneFailure(t *testing.T) {
 	t.Parallel()
 	p := newPacer()

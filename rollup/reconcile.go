@@ -145,8 +145,8 @@ func (r *reconciling) show(ctx context.Context) (s book.Shown, more bool, err er
 	return s, done.Wrote && !done.Full && len(moved.Writes) == extension.AtOnce, err
 }
 
-// isIdle reports whether a counter of ours may be removed because nothing has written it for long, as far as document and
-// base tell.
+// isIdle reports whether a counter of ours may be removed because nothing has written it for long, as far as document
+// and base tell.
 func (r *reconciling) isIdle(b *book.Book) bool {
 	if r.opts.RemoveIdle == nil || r.opts.DryRun || r.opts.noted || !b.Made() {
 		return false
@@ -210,8 +210,8 @@ func (r *reconciling) answers(ctx context.Context, moved extension.Moved) (map[s
 	return answers, nil
 }
 
-// sums asks for the sums of the shards, as of the time of the book. If one holds no whole number, or each is to be looked
-// at, it reads the shards, and names what is wrong with them.
+// sums asks for the sums of the shards, as of the time of the book. If one holds no whole number, or each is to be
+// looked at, it reads the shards, and names what is wrong with them.
 func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.Answer, error) {
 	db, collection := r.client.db, r.client.db.Layout.ShardsOf(b.Counter)
 	answers := map[string]book.Answer{}
@@ -268,8 +268,8 @@ func (r *reconciling) foreign(ctx context.Context, b *book.Book, others error) e
 	return others
 }
 
-// endHolds ends holds that are over, for a read per field with a limit. If each shard is looked at, so are all fields: a
-// restore may have lost the entries of holds.
+// endHolds ends holds that are over, for a read per field with a limit. If each shard is looked at, so are all fields:
+// a restore may have lost the entries of holds.
 func (r *reconciling) endHolds(ctx context.Context, b *book.Book) error {
 	if r.held || r.opts.DryRun {
 		return nil

@@ -68,8 +68,8 @@ type Summary struct {
 	Problems int   `json:"problems"` // counters with a problem that a reconcile can't repair
 	Idle     int   `json:"idle"`     // of these, those that were removed, because nothing had written them for long
 	Reads    int64 `json:"reads"`    // that counting documents took
-	// Noted is how many counters, of up to 1,000, have events that were acknowledged and can't be counted yet, the first
-	// since NotedSince.
+	// Noted is how many counters, of up to 1,000, have events that were acknowledged and can't be counted yet, the
+	// first since NotedSince.
 	Noted      int       `json:"noted"`
 	NotedSince time.Time `json:"noted_since,omitzero"`
 	Done       bool      `json:"done"` // whether the last counter was reached
@@ -101,8 +101,8 @@ func (s *Summary) add(r Report, err error) {
 	}
 }
 
-// pageSize is how many counters one page lists, and boundPage while the budget bounds reads: what was listed and can't be
-// looked at any more is listed again.
+// pageSize is how many counters one page lists, and boundPage while the budget bounds reads: what was listed and can't
+// be looked at any more is listed again.
 const pageSize, boundPage = 100, 20
 
 func (c *Client) pageSize() int {
@@ -139,9 +139,10 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
-// ReconcileAll reconciles all counters, noted ones first (see [Roller.Add]). A walk that resumes, and doesn't come to its
-// end in half of its time, or didn't the last time, looks at those that have changed before it goes on. ReconcileAll
-// reports a counter's failure, and goes on. If the context ends, the summary isn't done. Errors are those of listing.
+// ReconcileAll reconciles all counters, noted ones first (see [Roller.Add]). A walk that resumes, and doesn't come to
+// its end in half of its time, or didn't the last time, looks at those that have changed before it goes on.
+// ReconcileAll reports a counter's failure, and goes on. If the context ends, the summary isn't done. Errors are those
+// of listing.
 func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summary, error) {
 	opts = opts.withDefaults(ctx)
 	if !opts.DryRun {
@@ -241,8 +242,8 @@ func (w *walking) page(ctx context.Context, ids []string) int {
 const changedBefore = 24 * time.Hour
 
 // reconcileChanged looks at the counters that have changed since the last look for them began, in half of the time that
-// is left. So others that nobody writes, however many somebody makes, don't keep these waiting. It takes a read for each
-// counter there is, and goes on where the last look ran out of time.
+// is left. So others that nobody writes, however many somebody makes, don't keep these waiting. It takes a read for
+// each counter there is, and goes on where the last look ran out of time.
 func (w *walking) reconcileChanged(ctx context.Context) error {
 	c := w.client
 	half, cancel := halfOf(ctx)
@@ -311,8 +312,8 @@ func (o ReconcileOptions) withDefaults(ctx context.Context) ReconcileOptions {
 	return o
 }
 
-// reconcilePage returns how many counters are done, from the first on: the next walk goes on behind them. A walk's first
-// ones have their whole limit, so every walk gets further than the one before.
+// reconcilePage returns how many counters are done, from the first on: the next walk goes on behind them. A walk's
+// first ones have their whole limit, so every walk gets further than the one before.
 func (c *Client) reconcilePage(ctx context.Context, ids []string, opts ReconcileOptions, sum *Summary) int {
 	var mu sync.Mutex
 	var group errgroup.Group

@@ -207,8 +207,8 @@ func (r *refreshing) forgetTaken() {
 const waitingTimeout = 2 * time.Second
 
 // takeOver says what can be taken off shards of the extension's that events name, as of when, and how many reads that
-// took. With looks it looks for others that hold something, too, because events may be lost. If that fails, it is one of
-// the problems, and those shards wait for the next time.
+// took. With looks it looks for others that hold something, too, because events may be lost. If that fails, it is one
+// of the problems, and those shards wait for the next time.
 func (c *Client) takeOver(ctx context.Context, b *book.Book, named []string, looks bool) (m extension.Moved, at time.Time, reads int, err error) {
 	if !c.db.Layout.Extension {
 		return extension.Moved{Read: b, Book: b}, at, 0, nil

@@ -20,9 +20,9 @@ import (
 type ReconcileOptions struct {
 	DryRun bool // only report what would be done
 
-	// Remove removes what is left of a counter whose deletion was cut short, or whose document is missing, if nothing was
-	// written into its shards after that time: shards.Client.Remove. It reports false if the counter is back, or time was
-	// too short. Without it such a counter is only reported.
+	// Remove removes what is left of a counter whose deletion was cut short, or whose document is missing, if nothing
+	// was written into its shards after that time: shards.Client.Remove. It reports false if the counter is back, or
+	// time was too short. Without it such a counter is only reported.
 	Remove func(ctx context.Context, counter string, since time.Time) (removed bool, err error)
 
 	// CleanupAfter is how long a reconcile must have found a document of the app's own missing, with nothing counted,
@@ -30,8 +30,8 @@ type ReconcileOptions struct {
 	CleanupAfter time.Duration
 
 	// RemoveIdle removes a counter that nothing has written since that time, unless something speaks against it:
-	// shards.Client.RemoveIdle. A reconcile calls it where a counter is right. IdleAtZero says that it removes those alone
-	// whose sums are 0.
+	// shards.Client.RemoveIdle. A reconcile calls it where a counter is right. IdleAtZero says that it removes those
+	// alone whose sums are 0.
 	RemoveIdle func(ctx context.Context, counter string, since time.Time) (removed bool, err error)
 	IdleAtZero bool
 
@@ -41,8 +41,8 @@ type ReconcileOptions struct {
 	Parallel int
 	// Resume goes on where the last ReconcileAll ran out of time. A dry run doesn't.
 	Resume bool
-	// RecountAge is when ReconcileAll asks queries again, because events may be lost: default 24h. RecountReads is how many
-	// reads that, and queries never asked, may take: about 10,000 by default; none if negative.
+	// RecountAge is when ReconcileAll asks queries again, because events may be lost: default 24h. RecountReads is how
+	// many reads that, and queries never asked, may take: about 10,000 by default; none if negative.
 	RecountAge   time.Duration
 	RecountReads int64
 	// Report is called for every counter, one call at a time, with its error; if named, also for one that isn't there.

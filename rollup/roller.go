@@ -23,13 +23,13 @@ type RollerOptions struct {
 	Burst      int
 	MaxPending int // events that may wait, default 5000
 	MaxFlushes int // counters refreshed side by side, default 64
-	// Patience is how long a counter's refreshes may fail in a row before its events stop waiting, default 15s; less than
-	// the time that events' contexts have. If other writers were always faster, or no commit had an answer, the counter is
-	// noted. Otherwise Add returns an error, and Pub/Sub sends less of everything.
+	// Patience is how long a counter's refreshes may fail in a row before its events stop waiting, default 15s; less
+	// than the time that events' contexts have. If other writers were always faster, or no commit had an answer, the
+	// counter is noted. Otherwise Add returns an error, and Pub/Sub sends less of everything.
 	Patience time.Duration
 
-	// RecountMax is how late a field that counts documents may be, default 60s. A recount begins by three quarters of the
-	// time that an event's context has.
+	// RecountMax is how late a field that counts documents may be, default 60s. A recount begins by three quarters of
+	// the time that an event's context has.
 	RecountMax time.Duration
 }
 
@@ -72,10 +72,10 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 	return r
 }
 
-// Add returns once the fields of all changes of an event are shown as of its write or later, or were asked for since Add
-// was called; or once a later change of these fields waits, which comes again if this process dies. If only one counter
-// can't be rolled up, because of [ErrDamagedBase] or [ErrContention] for too long, Add notes it, and a Roller or
-// [Client.ReconcileAll] reconciles it within minutes.
+// Add returns once the fields of all changes of an event are shown as of its write or later, or were asked for since
+// Add was called; or once a later change of these fields waits, which comes again if this process dies. If only one
+// counter can't be rolled up, because of [ErrDamagedBase] or [ErrContention] for too long, Add notes it, and a Roller
+// or [Client.ReconcileAll] reconciles it within minutes.
 //
 // Errors: [ErrBusy]; [ErrClosed]; the context's, after which the change may have been counted; the client library's;
 // and if nothing could be noted, the reason for the note.

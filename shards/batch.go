@@ -81,8 +81,8 @@ func (f *batch) documented() bool {
 	return slices.ContainsFunc(f.requests, func(r *request) bool { return r.member != nil || r.key != "" })
 }
 
-// limited are the fields with limits in which the batch counts, as it has planned: see limited.go. Each of its requests counts in all of
-// them, because requests for different ones stand in different lines.
+// limited are the fields with limits in which the batch counts, as it has planned: see limited.go. Each of its requests
+// counts in all of them, because requests for different ones stand in different lines.
 func (f *batch) limited() map[place]bool { return f.requests[0].limited }
 
 // deciding is the id of the marker that tells what became of a commit; "" if there is none.
@@ -362,8 +362,8 @@ func (f *batch) without(gone map[string]bool) step {
 	return sendCommit
 }
 
-// giveUp answers all requests with an error: with [ErrUnknown] if the commit is in doubt, or else with the sentinel, if it
-// isn't nil.
+// giveUp answers all requests with an error: with [ErrUnknown] if the commit is in doubt, or else with the sentinel, if
+// it isn't nil.
 func (f *batch) giveUp(sentinel, err error) step {
 	if f.doubt != nil {
 		sentinel = ErrUnknown

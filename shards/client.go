@@ -80,8 +80,8 @@ type Config struct {
 	// return [ErrBusy]. One counter's calls take nine tenths of it at most. Default 10000.
 	MaxQueue int
 
-	// Budget bounds what is written and read, by package functions' setting CEILING; nil bounds nothing. While it has no
-	// writes, increments wait for company, up to a second, and then return [ErrBusy].
+	// Budget bounds what is written and read, by package functions' setting CEILING; nil bounds nothing. While it has
+	// no writes, increments wait for company, up to a second, and then return [ErrBusy].
 	Budget *ceiling.Budget
 
 	// Logger gets contention, growth and commits whose answer was lost; by default it is silent.

@@ -139,15 +139,15 @@ type ResetOptions struct {
 
 // Reset sets the counter's totals to zero, at once, but for those of fields with limits, and leaves its shards as they
 // are. Increments and members that come meanwhile count before it or after it. What open holds of amounts have (see
-// [Counter.Reserve]) counts after it, or the totals would fall below zero when it comes back. If it is cut short, it has removed some
-// members, and nothing else. Errors: [ErrNotFound], [ErrHasMembers], [ErrInvalidField], [ErrBusy], [ErrUnknown], or the
-// client library's.
+// [Counter.Reserve]) counts after it, or the totals would fall below zero when it comes back. If it is cut short, it
+// has removed some members, and nothing else. Errors: [ErrNotFound], [ErrHasMembers], [ErrInvalidField], [ErrBusy],
+// [ErrUnknown], or the client library's.
 func (c Counter) Reset(ctx context.Context, opts ResetOptions) error {
 	return c.call("reset", func() error { return c.reset(ctx, opts) })
 }
 
-// reset takes members off page by page, with their counts: what the shards hold of them is taken off the base. The commit
-// of the last page sets the totals, too.
+// reset takes members off page by page, with their counts: what the shards hold of them is taken off the base. The
+// commit of the last page sets the totals, too.
 func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 	if err := c.client.checkPlain(); err != nil {
 		return err

@@ -150,8 +150,8 @@ func (w creditWorker) until(n int64, ask func(ctx context.Context, c *process) e
 	return err
 }
 
-// settle settles a hold of an amount for what was used, for all that it has if there is no room for more. Own is how much
-// of the room may be its own, once its time is over: that is none for more of it.
+// settle settles a hold of an amount for what was used, for all that it has if there is no room for more. Own is how
+// much of the room may be its own, once its time is over: that is none for more of it.
 func (w creditWorker) settle(key shards.Key, by, used, own int64) (int64, error) {
 	err := w.until(used-by+own, func(ctx context.Context, c *process) error { return only(c.Settle(ctx, "total", used, key)) })
 	if errors.Is(err, shards.ErrLimit) {
@@ -226,8 +226,9 @@ func (w creditWorker) work(tally *creditTally, key shards.Key) {
 }
 
 // 64 workers on three instances hold 1 to 40 of 500 credits, and settle, crash, retry, and settle twice, while answers
-// get lost, commits arrive late or twice, and instances are killed, and others without memory take their places. What is used and what is left is 500 after each commit, nothing comes back
-// twice, and nobody is refused who had room all the time.
+// get lost, commits arrive late or twice, and instances are killed, and others without memory take their places. What
+// is used and what is left is 500 after each commit, nothing comes back twice, and nobody is refused who had room all
+// the time.
 func TestCredits(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)

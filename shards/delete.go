@@ -19,13 +19,13 @@ import (
 )
 
 // A deletion has three states. First the counter is there. Then one commit makes its base a mark, and deletes its own
-// document: nobody finds the counter any more, and a sweep deletes what is below it, in any order. Nobody reads its sums
-// then, so no step has to keep them right. In the end the sweep deletes the mark. What others make after the mark, such as
-// an app its document or a snippet its shards, belongs to the counter's next life, which begins at 0.
+// document: nobody finds the counter any more, and a sweep deletes what is below it, in any order. Nobody reads its
+// sums then, so no step has to keep them right. In the end the sweep deletes the mark. What others make after the mark,
+// such as an app its document or a snippet its shards, belongs to the counter's next life, which begins at 0.
 //
-// No late commit brings anything back. Whoever makes a shard or a document reads the base in its transaction, which fails
-// if the mark has come since. An increment, and a membership in the same commit, are on condition that the shard exists.
-// What changes document or base is on condition of their versions, and so is each step of a deletion.
+// No late commit brings anything back. Whoever makes a shard or a document reads the base in its transaction, which
+// fails if the mark has come since. An increment, and a membership in the same commit, are on condition that the shard
+// exists. What changes document or base is on condition of their versions, and so is each step of a deletion.
 
 // errBack says that a counter which was to be removed is there, or has counted something.
 var errBack = errors.New("the counter is back")
@@ -229,8 +229,8 @@ func (c Counter) end(ctx context.Context, since *time.Time, progress func(remove
 	return true, err
 }
 
-// mark is the first commit of a deletion, and returns how many documents it deletes. It is applied once: if its answer is
-// lost, and somebody deletes and makes the counter meanwhile, that is another life.
+// mark is the first commit of a deletion, and returns how many documents it deletes. It is applied once: if its answer
+// is lost, and somebody deletes and makes the counter meanwhile, that is another life.
 func (c Counter) mark(ctx context.Context, since *time.Time) (removed int, err error) {
 	db := c.client.db
 	shards, err := c.shards(ctx, time.Time{}) // not in the transaction, which would wait for increments
@@ -320,8 +320,8 @@ func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) 
 				old = append(old, shard)
 			}
 		}
-		// Who knew the counter may have joined on an old shard after the mark. A member of the next life names a shard of
-		// that.
+		// Who knew the counter may have joined on an old shard after the mark. A member of the next life names a shard
+		// of that.
 		goes := func(member *firestorepb.Document) bool {
 			shard, is := young[member.GetFields()[memberShard].GetStringValue()]
 			return !is || member.GetCreateTime().AsTime().Before(shard)
@@ -358,7 +358,8 @@ func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) 
 }
 
 // holdsOf are the records of open holds of a field that go, as they were at a time, some of them at least: those that
-// name a shard which goes, or one that is younger than they are. Whoever asks for such a hold is told that it has ended.
+// name a shard which goes, or one that is younger than they are. Whoever asks for such a hold is told that it has
+// ended.
 func (c Counter) holdsOf(ctx context.Context, field layout.Field, at time.Time, young map[string]time.Time) ([]*firestorepb.Document, error) {
 	for _, most := range []int{atOnce, 0} {
 		docs, err := hold.In(c.client.db).OpenAt(ctx, c.client.db, c.id, field.Shard, at, most)

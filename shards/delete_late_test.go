@@ -255,8 +255,8 @@ func TestAShardJustBeforeTheMark(t *testing.T) {
 	})
 }
 
-// A mark that can't be read any more isn't taken for the end: whoever deletes the counter is told, and the next deletion
-// sweeps all.
+// A mark that can't be read any more isn't taken for the end: whoever deletes the counter is told, and the next
+// deletion sweeps all.
 func TestADamagedMark(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)

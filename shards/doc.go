@@ -8,9 +8,9 @@
 // returns after its commit. If no commit of the counter is in flight, the next begins at once. A
 // busy or missing counter doesn't slow others down.
 //
-// Every commit also creates a marker document. If the commit's answer is lost, this package creates the marker alone. If
-// that fails because the marker exists, the commit was applied. If it succeeds, the commit can never be applied, and the
-// increment goes into another. If you repeat a request yourself, give it a [Key].
+// Every commit also creates a marker document. If the commit's answer is lost, this package creates the marker alone.
+// If that fails because the marker exists, the commit was applied. If it succeeds, the commit can never be applied, and
+// the increment goes into another. If you repeat a request yourself, give it a [Key].
 //
 // [Counter.Join] counts a member once, until [Counter.Leave] takes that back. [Counter.Reserve] holds an amount until
 // [Counter.Settle] says how much of it was used. You may repeat all of these.

@@ -49,15 +49,15 @@ var (
 	// ErrHoldEnded says that a hold which is to be confirmed or settled has ended, or that there was none.
 	// Nothing was changed.
 	ErrHoldEnded = errors.New("the hold is over, or there was none")
-	// ErrSettled says that a hold is settled, for another amount than is asked, or that it can't be given back any more.
-	// The [Hold] says for which amount. Nothing was changed.
+	// ErrSettled says that a hold is settled, for another amount than is asked, or that it can't be given back any
+	// more. The [Hold] says for which amount. Nothing was changed.
 	ErrSettled = errors.New("the hold is settled")
 	// ErrNoHold says that there is no hold of that key, or none any more.
 	ErrNoHold = errors.New("there is no such hold")
 	// ErrInvalidHold says that nothing can be held for so long.
 	ErrInvalidHold = errors.New("invalid hold")
-	// ErrDamagedBase says that something else than this version wrote a counter's base, and what it holds. Delete the base,
-	// and rebase the counter.
+	// ErrDamagedBase says that something else than this version wrote a counter's base, and what it holds. Delete the
+	// base, and rebase the counter.
 	ErrDamagedBase = book.ErrDamaged
 	// ErrOthers says that a counter is counted with another HOSTED, SHARDS or COUNTERS than here, and
 	// which. Nothing was changed.

@@ -591,7 +591,8 @@ func TestHoldsOfShardsThatSomethingElseWrote(t *testing.T) {
 	})
 }
 
-// Whoever ends a hold whose time is over ends that one: if the member has left meanwhile, and holds the seat again, it stays.
+// Whoever ends a hold whose time is over ends that one: if the member has left meanwhile, and holds the seat again, it
+// stays.
 func TestAnEndSparesALaterHold(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -225,8 +225,8 @@ func TestRemoveIdleLosesNothing(t *testing.T) {
 	}
 }
 
-// Somebody writes an idle counter's document after its removal has read that, and before it commits. Either the write was
-// first, and spares the counter, or there is none any more.
+// Somebody writes an idle counter's document after its removal has read that, and before it commits. Either the write
+// was first, and spares the counter, or there is none any more.
 func TestRemoveIdleBesideAWrite(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(context.Context, *world, shards.Counter) error{

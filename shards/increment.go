@@ -190,7 +190,8 @@ func fingerprint(increments []Increment) string {
 	return hash(parts...)
 }
 
-// documents are those that a request writes besides shards: its key's marker, or its membership and the entry of a hold.
+// documents are those that a request writes besides shards: its key's marker, or its membership and the entry of a
+// hold.
 func (r *request) documents() []string {
 	switch {
 	case r.member != nil && r.member.entry != "":

@@ -194,8 +194,8 @@ func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) 
 	}
 }
 
-// markersThere reads, at one time, markers and the requests' memberships and entries of holds. It returns those that exist,
-// by the names that [request.documents] gives them.
+// markersThere reads, at one time, markers and the requests' memberships and entries of holds. It returns those that
+// exist, by the names that [request.documents] gives them.
 func (c *Client) markersThere(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {
 	ids, names := slices.Clone(markers), make([]string, 0, len(markers)+len(requests))
 	for _, id := range markers {

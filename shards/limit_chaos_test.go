@@ -127,9 +127,9 @@ func TestLimitsChange(t *testing.T) {
 	})
 }
 
-// failCommits has one of n commits fail before it is applied, one lose its answer, and one abort. The first arrives within
-// a time after all, unless it is a transaction's: the caller waits for it. With twice the second does so, too. Spared ones
-// don't fail.
+// failCommits has one of n commits fail before it is applied, one lose its answer, and one abort. The first arrives
+// within a time after all, unless it is a transaction's: the caller waits for it. With twice the second does so, too.
+// Spared ones don't fail.
 func (w *world) failCommits(n int, within time.Duration, twice bool, spared func(*firestorepb.CommitRequest) bool) (late *sync.WaitGroup) {
 	conn := firestorepb.NewFirestoreClient(w.Conn())
 	late = new(sync.WaitGroup)

@@ -50,13 +50,13 @@ func (c *Client) planBatch(ctx context.Context, f *batch) (next step, planned bo
 	return finished, len(f.requests) > 0
 }
 
-// looksAfter is how many commits are sent by what is known of shards, before all are looked at again: what is known is old,
-// most likely.
+// looksAfter is how many commits are sent by what is known of shards, before all are looked at again: what is known is
+// old, most likely.
 const looksAfter = 4
 
-// planLimited plans requests by what is known of shards, or by a look at all of them, whose error may be [errUnmade]. Where
-// that refuses requests, planLimited ends holds that were over then, and reports whether there were any: then there may
-// be room, whoever has ended them.
+// planLimited plans requests by what is known of shards, or by a look at all of them, whose error may be [errUnmade].
+// Where that refuses requests, planLimited ends holds that were over then, and reports whether there were any: then
+// there may be room, whoever has ended them.
 func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []place, requests []*request, known bool) (p limitedPlan, ended bool, err error) {
 	if known {
 		if p, known = c.limitedShards.plan(places, requests); known {
@@ -69,8 +69,9 @@ func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []pla
 	return p, ended, err
 }
 
-// look asks for the sums of all shards. If these refuse all requests, that is the decision; otherwise look reads the shards
-// and decides by them. Sums and shards are as of one time since the requests were made. Its error may be [errUnmade].
+// look asks for the sums of all shards. If these refuse all requests, that is the decision; otherwise look reads the
+// shards and decides by them. Sums and shards are as of one time since the requests were made. Its error may be
+// [errUnmade].
 func (c *Client) look(ctx context.Context, places []place, requests []*request) (p limitedPlan, err error) {
 	if !slices.ContainsFunc(requests, (*request).gives) { // sums don't say how much members and holds have
 		p, err = c.lookAt(places, requests, func(at place) ([]seats.Shard, time.Time, error) { return c.sumOf(ctx, at) })
@@ -167,8 +168,8 @@ func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, whe
 	return ended && err == nil, err
 }
 
-// refuse answers requests that a plan refuses. A request with a key or a member may have been counted before, so it reads
-// their markers and memberships first.
+// refuse answers requests that a plan refuses. A request with a key or a member may have been counted before, so it
+// reads their markers and memberships first.
 func (c *Client) refuse(ctx context.Context, refused []*request, p limitedPlan) error {
 	var keys []string
 	for _, r := range refused {
@@ -250,8 +251,8 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 	}
 }
 
-// share adds to an edit what shards get or lose of a new limit. Shares grow on no condition. They lose only free room, on
-// condition of the shard's version.
+// share adds to an edit what shards get or lose of a new limit. Shares grow on no condition. They lose only free room,
+// on condition of the shard's version.
 func (c Counter) share(e *book.Edit, docs book.Shards, field layout.Field, limit int64) error {
 	if wrong := seats.Wrong(docs, field); wrong != "" {
 		return fmt.Errorf("%w: %s: set that right first", ErrInvalidLimit, wrong)

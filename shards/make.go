@@ -17,9 +17,9 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// makeMissing commits a batch in a transaction that also makes what is missing: shards, or with AutoCreate counters. So if
-// nothing is counted, nothing is made. No deleted counter gets a shard, and no counter gets back a shard that a resize has
-// removed. A batch that counts in fields with limits is planned, and committed, after that.
+// makeMissing commits a batch in a transaction that also makes what is missing: shards, or with AutoCreate counters. So
+// if nothing is counted, nothing is made. No deleted counter gets a shard, and no counter gets back a shard that a
+// resize has removed. A batch that counts in fields with limits is planned, and committed, after that.
 func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
 	defer cancel()
@@ -60,8 +60,8 @@ func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	return f.failed(err)
 }
 
-// plan writes a batch, and what is missing for it. If counters don't exist, and aren't to be made, it returns them as gone
-// and writes nothing. Counters in partly get only the shards that the batch counts in.
+// plan writes a batch, and what is missing for it. If counters don't exist, and aren't to be made, it returns them as
+// gone and writes nothing. Counters in partly get only the shards that the batch counts in.
 func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[string]bool, partly []string, err error) {
 	sums := f.sums()
 	began := time.Now()
@@ -123,8 +123,8 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	return nil, partly, nil
 }
 
-// makeShares makes the shards of fields with limits that have none, in a transaction, for increments of a counter with so
-// many shards.
+// makeShares makes the shards of fields with limits that have none, in a transaction, for increments of a counter with
+// so many shards.
 func (c *Client) makeShares(ctx context.Context, tx *store.Tx, s sum, n int) error {
 	for _, a := range s.amounts {
 		field, _ := c.db.Layout.Fields.Sum(a.field)
@@ -223,8 +223,9 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, b *book.Book, n int, to
 	return missing, b.Make(ctx, tx, n, total)
 }
 
-// endEarlier ends open holds of fields without a limit, in a transaction that makes a counter which has neither document nor
-// base. If it has no shards either, somebody has deleted these one by one: nothing comes back to the counter's next life.
+// endEarlier ends open holds of fields without a limit, in a transaction that makes a counter which has neither
+// document nor base. If it has no shards either, somebody has deleted these one by one: nothing comes back to the
+// counter's next life.
 func (c Counter) endEarlier(ctx context.Context, tx *store.Tx) error {
 	any := store.Query{Collection: c.client.db.Layout.ShardsOf(c.id), Limit: 1, Names: true}
 	shards, err := tx.Documents(ctx, any)
@@ -328,9 +329,9 @@ func (c *Client) zero() map[string]*firestorepb.Value {
 	return fields
 }
 
-// move adds what shards hold to another shard in a transaction. It deletes the shards, or with keep sets them to zero. A
-// shard that the counter has again, by another resize or by growth, stays. move sets numbers, and doesn't add them: an
-// increment stops at ±2⁶³, and a double stays a double.
+// move adds what shards hold to another shard in a transaction. It deletes the shards, or with keep sets them to zero.
+// A shard that the counter has again, by another resize or by growth, stays. move sets numbers, and doesn't add them:
+// an increment stops at ±2⁶³, and a double stays a double.
 func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
 	s, _, docs, err := c.existing(ctx, tx, append([]string{to}, from...)...)
 	if err != nil {

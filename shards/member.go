@@ -223,8 +223,8 @@ func (c Counter) toggle(ctx context.Context, m *membership) (outcome, error) {
 	return out, nil
 }
 
-// below is called after the counter's document was missing. It reads, at one time, a membership below it, and whether the
-// document is back.
+// below is called after the counter's document was missing. It reads, at one time, a membership below it, and whether
+// the document is back.
 func (c Counter) below(ctx context.Context, membership string) (m *Member, back bool, err error) {
 	docs, _, err := c.client.db.Get(ctx, membership, c.client.db.Layout.Counter(c.id))
 	if err != nil || docs[0] == nil {

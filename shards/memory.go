@@ -31,8 +31,8 @@ type Snapshot struct {
 	// NotCounted are fields that the roll-up has not written: they are new, the counter has others, or they hold
 	// something else than a number, which no total replaces. Their totals are 0.
 	NotCounted []string `json:"not_counted,omitempty"`
-	// Limits are those of fields that have one (see [Counter.SetLimit]), by their names, about a second old. Left is what
-	// the totals above leave of them: more may be taken by now.
+	// Limits are those of fields that have one (see [Counter.SetLimit]), by their names, about a second old. Left is
+	// what the totals above leave of them: more may be taken by now.
 	Limits map[string]int64 `json:"limits,omitempty"`
 	Left   map[string]int64 `json:"left,omitempty"`
 

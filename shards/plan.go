@@ -73,8 +73,8 @@ func some(requests []*request, indexes []int) []*request {
 	return list
 }
 
-// knownShards remembers shards of fields with limits, by their names. A commit's plan takes out the shards that the commit
-// changes, so that other plans use others. If the commit is applied, it puts them back as it has left them.
+// knownShards remembers shards of fields with limits, by their names. A commit's plan takes out the shards that the
+// commit changes, so that other plans use others. If the commit is applied, it puts them back as it has left them.
 type knownShards struct {
 	mu     sync.Mutex
 	places *lru.Cache[place, *knownPlace]

@@ -181,8 +181,9 @@ const (
 	sends              // a batch of its own
 )
 
-// turnOf is what a line may do now. A line with a batch in flight waits for its end, unless the line is long, or requests
-// share no commits at all. A line that rests waits for company, unless it fills a batch, or its first request goes alone.
+// turnOf is what a line may do now. A line with a batch in flight waits for its end, unless the line is long, or
+// requests share no commits at all. A line that rests waits for company, unless it fills a batch, or its first request
+// goes alone.
 func (q *queue) turnOf(l *line) turn {
 	unshared := q.bounds.batch == 1
 	long := len(l.requests) >= groupcommit.ManyWaiting
@@ -230,8 +231,8 @@ func (q *queue) consider(l *line) {
 	}
 }
 
-// rest makes a line wait for company for an interval after its batch has begun: a quiet counter is written at once, and a
-// busy one once an interval. The interval is longer while the budget has fewer writes than it began with.
+// rest makes a line wait for company for an interval after its batch has begun: a quiet counter is written at once, and
+// a busy one once an interval. The interval is longer while the budget has fewer writes than it began with.
 func (q *queue) rest(l *line) {
 	interval := q.bounds.interval
 	if !q.bounds.budget.Has(ceiling.Writes, ceiling.Begins) {
@@ -309,9 +310,9 @@ func (q *queue) fill(f *flight, l *line) bool {
 	return taken > 0
 }
 
-// affords promises a batch writes for requests of a line, the first ones, and returns for how many of them. If there are
-// none, all lines wait: they are looked at again by what each counts for a write, so that a crowd of one counter, which
-// shares its commits, goes before what is spread over many.
+// affords promises a batch writes for requests of a line, the first ones, and returns for how many of them. If there
+// are none, all lines wait: they are looked at again by what each counts for a write, so that a crowd of one counter,
+// which shares its commits, goes before what is spread over many.
 func (q *queue) affords(f *flight, l *line) (some int) {
 	if !q.bounds.budget.Bounds(ceiling.Writes) || q.open.Err() != nil {
 		return len(l.requests)
@@ -372,8 +373,8 @@ func (q *queue) goOn() {
 	q.schedule(false)
 }
 
-// refuse answers [ErrBusy] to requests of lines that have waited for writes since before a time. Requests that have left a
-// batch stay until that batch would have ended.
+// refuse answers [ErrBusy] to requests of lines that have waited for writes since before a time. Requests that have
+// left a batch stay until that batch would have ended.
 func (q *queue) refuse(lines []*line, before time.Time) {
 	for _, l := range lines {
 		l.requests = slices.DeleteFunc(l.requests, func(r *request) bool {

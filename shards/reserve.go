@@ -213,8 +213,8 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 	return h, full
 }
 
-// more plans from which shards a settle takes more than a hold has, by what is known of them or by a look. Full says why
-// there is no room. It never ends the hold itself: what that has is no room for more of it, and a refusal changes
+// more plans from which shards a settle takes more than a hold has, by what is known of them or by a look. Full says
+// why there is no room. It never ends the hold itself: what that has is no room for more of it, and a refusal changes
 // nothing. A commit that was sent before there was no room, and hasn't landed, never will, because its shards have
 // changed. So the record, read after that, has the last word.
 func (c Counter) more(ctx context.Context, field layout.Field, r *hold.Record, used *int64, known bool) (p limitedPlan, full, err error) {

@@ -389,8 +389,8 @@ func TestSettleForMore(t *testing.T) {
 	})
 }
 
-// A settle for more on a field that a crowd hits goes on with shards that it knows: it doesn't read all of them each time
-// when somebody was faster.
+// A settle for more on a field that a crowd hits goes on with shards that it knows: it doesn't read all of them each
+// time when somebody was faster.
 func TestSettleForMoreBesideACrowd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -492,7 +492,8 @@ func writesRecord(state string) func(*firestorepb.CommitRequest) bool {
 	}
 }
 
-// Commits that hold, settle and give back amounts, whose answers are lost, which fail, or which meet others, do it once.
+// Commits that hold, settle and give back amounts, whose answers are lost, which fail, or which meet others, do it
+// once.
 func TestReservationsUnderFaults(t *testing.T) {
 	t.Parallel()
 	lost, down, contended := emulator.Verdict{After: unavailable}, emulator.Verdict{Before: unavailable}, emulator.Verdict{Before: aborted}
@@ -602,7 +603,8 @@ func TestALateSettle(t *testing.T) {
 	}
 }
 
-// Somebody else takes the last room with an answer that is lost: the same hold, asked for again elsewhere, isn't refused.
+// Somebody else takes the last room with an answer that is lost: the same hold, asked for again elsewhere, isn't
+// refused.
 func TestARefusalReadsTheRecord(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -707,8 +709,8 @@ func TestHoldsGoWithTheirCounter(t *testing.T) {
 	})
 }
 
-// Somebody deletes a counter's documents one by one, which leaves the records of its holds: nothing of them comes back to
-// the shards of its next life, whether a take makes these, or a limit.
+// Somebody deletes a counter's documents one by one, which leaves the records of its holds: nothing of them comes back
+// to the shards of its next life, whether a take makes these, or a limit.
 func TestHoldsOfACounterThatWasDeletedByHand(t *testing.T) {
 	t.Parallel()
 	for name, limited := range map[string]bool{"a take": false, "a limit": true} {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// turns lets calls that want the same thing take turns, in the order in which they came. Otherwise a member's later call
-// might be carried out before an earlier one.
+// turns lets calls that want the same thing take turns, in the order in which they came. Otherwise a member's later
+// call might be carried out before an earlier one.
 type turns struct {
 	mu   sync.Mutex
 	last map[string]chan struct{} // :: what is wanted → closed when the last of those turns is over
@@ -41,7 +41,8 @@ func (t *turns) wait(ctx context.Context, what string) (over func(), err error) 
 	}
 }
 
-// patience is how long calls wait if their contexts have no deadline: see Config.Wait. With 0 they wait for their outcomes.
+// patience is how long calls wait if their contexts have no deadline: see Config.Wait. With 0 they wait for their
+// outcomes.
 type patience struct {
 	lasts time.Duration
 

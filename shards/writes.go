@@ -91,8 +91,8 @@ func (c *Client) pickedShard(f *batch, counter string) string {
 	return c.db.Layout.Shard(counter, layout.ShardID(f.picked[counter]))
 }
 
-// marks is the write that makes a marker, or replaces one that was made alone. TTL must not delete it while a commit is in
-// doubt, so it expires by the later of two clocks.
+// marks is the write that makes a marker, or replaces one that was made alone. TTL must not delete it while a commit is
+// in doubt, so it expires by the later of two clocks.
 func (c *Client) marks(id string, m marker) *firestorepb.Write {
 	ttl := c.cfg.KeyTTL
 	if m.asked == "" || ttl < batchMarkerTTL {

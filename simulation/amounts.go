@@ -46,8 +46,8 @@ func recordOf(doc *firestorepb.Document) (Doc, *Document, bool) {
 	return Doc{Kind: "hold", Counter: f["counter"].GetStringValue(), Field: field, Member: id}, d, true
 }
 
-// amount is the life of one hold: it is held, and settled, given back, or forgotten. Each is asked for until there is an
-// answer, or some times, and some at the same time.
+// amount is the life of one hold: it is held, and settled, given back, or forgotten. Each is asked for until there is
+// an answer, or some times, and some at the same time.
 func (w *world) amount(r *rand.Rand, id string) {
 	step := int64(1) << w.plan.firstBit()
 	by := (1 + r.Int64N(40)) * step

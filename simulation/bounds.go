@@ -24,7 +24,8 @@ func Bounds(h History, lag time.Duration, perMinute int) []Violation {
 		for _, ch := range commit.Changes {
 			id := ch.Doc.Counter
 			// An app's document that is made again shows its path's counts with the next refresh. No event of a shard's
-			// says that there is one, so that is what the next change has to follow: whatever it showed first is the app's.
+			// says that there is one, so that is what the next change has to follow: whatever it showed first is the
+			// app's.
 			if ch.Doc.Kind == "counter" && ch.Before == nil && c.hosted != nil {
 				since[id] = len(c.counter(id).series) - 1
 			}

@@ -76,7 +76,8 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 		c.fail("a commit makes a shard of %q no integer, and nothing else wrote there", id)
 	}
 	d.marked = k.ending() && !d.swept
-	// Who writes a mark, or deletes the counter again because nobody can read that, has the sweep take what was made since.
+	// Who writes a mark, or deletes the counter again because nobody can read that, has the sweep take what was made
+	// since.
 	anew := k.ending() && d.swept && k.base.Since != mark.Since
 	for _, ch := range changes { // who joins a shard that was there at the mark goes with it
 		if (ch.Doc.Kind == "member" || ch.Doc.Kind == "hold") && ch.Before == nil && ch.After != nil && k.left["shard "+ch.After.CountedOn] {

@@ -30,8 +30,8 @@ func (k *counter) missed(e Dropped) {
 	}
 }
 
-// holdsYet reports whether one of the extension's shards holds something yet of what it held as of an event. Of counters
-// whose increments don't name themselves that is nothing once something was taken off the shard since.
+// holdsYet reports whether one of the extension's shards holds something yet of what it held as of an event. Of
+// counters whose increments don't name themselves that is nothing once something was taken off the shard since.
 func (c *checker) holdsYet(k *counter, name event, n click) bool {
 	now := documentOr(k.source.docs[name.doc]).Count
 	if Named(name.doc.Counter) {

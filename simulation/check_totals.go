@@ -126,9 +126,9 @@ func held(window []point, n int64) bool {
 // now is the counter as it is.
 func (k *counter) now() point { return k.series[len(k.series)-1] }
 
-// mayShow reports whether the document may show what the counter held at a point. Whoever deletes its base by hand loses
-// what that held: instances that remember it may show it until one of them, or a reconcile, reads the counter again, and
-// makes a base.
+// mayShow reports whether the document may show what the counter held at a point. Whoever deletes its base by hand
+// loses what that held: instances that remember it may show it until one of them, or a reconcile, reads the counter
+// again, and makes a base.
 func (k *counter) mayShow(p point) bool {
 	if p.holds(k.doc.Total) {
 		return true
@@ -153,8 +153,8 @@ func (k *counter) shows(from int) bool {
 	return false
 }
 
-// closes has what the document shows tell what an open guess is: it shows what the shards held at one of the points from
-// k.from on. If nobody can tell that of one of them, the guess stays open.
+// closes has what the document shows tell what an open guess is: it shows what the shards held at one of the points
+// from k.from on. If nobody can tell that of one of them, the guess stays open.
 func (k *counter) closes() {
 	if !k.beyond.open() {
 		return

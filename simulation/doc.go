@@ -101,8 +101,8 @@
 //   - What was acknowledged is in a commit, with the very numbers. What was refused is in none. No
 //     flush, reset or reconcile forgets what was imported, and the next life has none of it.
 //
-// In half of all worlds whose documents are the app's own, the roll-up takes the extension's place, and what its clients
-// add is taken over live:
+// In half of all worlds whose documents are the app's own, the roll-up takes the extension's place, and what its
+// clients add is taken over live:
 //
 //   - What a commit takes off a client's shard it shows: who reads both sees no number fall. Nothing is taken off that
 //     isn't in the total then.

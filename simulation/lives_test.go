@@ -214,8 +214,8 @@ func (s *script) marked() {
 	s.shard("0", 2)
 }
 
-// loseBase has somebody delete a base by hand that holds 6, below a document that shows 7. It returns when the shard was
-// written that holds the rest.
+// loseBase has somebody delete a base by hand that holds 6, below a document that shows 7. It returns when the shard
+// was written that holds the rest.
 func (s *script) loseBase() (at int64) {
 	s.make()
 	s.add(Begin{Call: 1, Kind: Rebase, Counter: named, To: 6})

@@ -217,9 +217,9 @@ func TestOverTheWire(t *testing.T) {
 	}
 }
 
-// TestFaultless holds worlds in which nothing goes wrong to how fast and how sparing the roll-up is meant to be, however
-// many of its instances share a counter. Beyond a ceiling totals are older, as long as it takes to earn the rest: theirs
-// is one that they don't meet, which holds up nothing.
+// TestFaultless holds worlds in which nothing goes wrong to how fast and how sparing the roll-up is meant to be,
+// however many of its instances share a counter. Beyond a ceiling totals are older, as long as it takes to earn the
+// rest: theirs is one that they don't meet, which holds up nothing.
 func TestFaultless(t *testing.T) {
 	t.Parallel()
 	for i := range 3 {

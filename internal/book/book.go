@@ -219,8 +219,8 @@ func (b *Book) CheckSettings() error {
 // AppField is a field of our document that the app has added; "" if there is none.
 func (b *Book) AppField() string { return appField(b.names(), b.Doc, true) }
 
-// Made reports whether this project has made the counter's document and its base, and nobody has added a field of his own
-// to the document.
+// Made reports whether this project has made the counter's document and its base, and nobody has added a field of his
+// own to the document.
 func (b *Book) Made() bool {
 	made := b.Doc.GetFields()[layout.CreatedAt].GetTimestampValue() != nil
 	return made && b.HasBase() && b.Unusable == nil && !b.Deleting() && !b.names().Hosted && b.AppField() == ""

@@ -132,9 +132,9 @@ func (b *Book) End(tx *store.Tx, fields layout.Fields) {
 }
 
 // Clear is a step of a counter's deletion: it deletes these documents below the counter, in which fields of those names
-// were found. Once there are none, it deletes the base, in which the deletion is marked. Each step is on condition of the
-// base's version, and changes it. So a step that arrives late, when others have gone on or the counter was made again,
-// does nothing.
+// were found. Once there are none, it deletes the base, in which the deletion is marked. Each step is on condition of
+// the base's version, and changes it. So a step that arrives late, when others have gone on or the counter was made
+// again, does nothing.
 func (b *Book) Clear(below []*firestorepb.Document, fields layout.Fields) (writes []*firestorepb.Write) {
 	if len(below) == 0 {
 		return []*firestorepb.Write{store.DeleteIf(b.names().BaseOf(b.Counter), store.UpdatedAtTime(b.baseVersion))}

@@ -35,8 +35,8 @@ func (u Unit) String() string {
 }
 
 const (
-	// Holds is how much a bucket holds at most, and Begins how much it begins with, in the time that it takes to earn it:
-	// an instance that is started again and again must not have the whole each time.
+	// Holds is how much a bucket holds at most, and Begins how much it begins with, in the time that it takes to earn
+	// it: an instance that is started again and again must not have the whole each time.
 	Holds  = 10 * time.Minute
 	Begins = 10 * time.Second
 	// scarce is below how much a unit is short.
@@ -211,8 +211,8 @@ type Use struct {
 	Over  time.Duration
 }
 
-// Tell returns the use since it was last told, if that was so long ago. It reports false if it wasn't, or if nothing was
-// used.
+// Tell returns the use since it was last told, if that was so long ago. It reports false if it wasn't, or if nothing
+// was used.
 func (b *Budget) Tell(every time.Duration) (use Use, due bool) {
 	if b == nil {
 		return Use{}, false

@@ -157,7 +157,8 @@ func Decide[P comparable](known map[P][]Held, looked bool, requests []Request[P]
 }
 
 // Spread distributes over shards what they have together for what is asked: to a random one that has all of it, or else
-// to few. It returns what is added to each shard, and of that the part of each who asks. It panics where it doesn't fit.
+// to few. It returns what is added to each shard, and of that the part of each who asks. It panics where it doesn't
+// fit.
 func Spread(shards, asks []Held, pick func(n int) int) (plan []Change, parts [][]Change) {
 	all, rest := Sum(asks...), slices.Clone(asks)
 	if parts = make([][]Change, len(asks)); all == (Held{}) {

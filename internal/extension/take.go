@@ -87,8 +87,8 @@ func take(names layout.Layout, b *book.Book, shards book.Shards, kept []string) 
 	return t
 }
 
-// Show is the commit that shows answers, and takes over what is moved, but for fields whose totals can't be shown, or not
-// by these answers: those stay in the shards. See [book.Book.Show].
+// Show is the commit that shows answers, and takes over what is moved, but for fields whose totals can't be shown, or
+// not by these answers: those stay in the shards. See [book.Book.Show].
 func (t *Moved) Show(answers map[string]book.Answer, next time.Time) book.Shown {
 	s := t.Book.Show(answers, next)
 	kept := slices.Clone(t.kept)

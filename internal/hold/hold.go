@@ -1,14 +1,14 @@
 // Package hold says how a seat is held until a time, and how that ends. docs/spec/limits.tla specifies it.
 //
-// A seat is a membership, which counts 1. The membership of a held seat says until when it is held. Confirming takes that
-// time away. Ending a hold deletes the membership, and takes the 1 off in the same commit. Both are on condition of the
-// membership's update time, so whichever comes first wins. Firestore's clock, as its answers tell it, decides whether the
-// time is over.
+// A seat is a membership, which counts 1. The membership of a held seat says until when it is held. Confirming takes
+// that time away. Ending a hold deletes the membership, and takes the 1 off in the same commit. Both are on condition
+// of the membership's update time, so whichever comes first wins. Firestore's clock, as its answers tell it, decides
+// whether the time is over.
 //
-// The commits that hold, confirm and end also write an entry. The entries of all counters are in one collection. While the
-// seat is held, its entry has the time, too, so one query finds all holds that are over. Afterwards the entry stays without
-// a time, so that an earlier commit which arrives late can't hold the seat again. TTL deletes the entry once none can
-// arrive any more.
+// The commits that hold, confirm and end also write an entry. The entries of all counters are in one collection. While
+// the seat is held, its entry has the time, too, so one query finds all holds that are over. Afterwards the entry stays
+// without a time, so that an earlier commit which arrives late can't hold the seat again. TTL deletes the entry once
+// none can arrive any more.
 //
 // A hold of an amount is a record: see [Record]. It lies among the entries, and the same query finds it.
 package hold
@@ -334,10 +334,11 @@ func (h Holds) EndAll(ctx context.Context) error {
 	}
 }
 
-// clear handles entries that are over, and whose holds [Holds.End] didn't end. If nobody holds the seat any more, because
-// the member left or the counter was deleted, clear takes the entry's time away. It puts the others off, because otherwise
-// they would hide those that come after them; so it does with what something else wrote, whose membership may be no
-// document at all. The next look ends holds of busy fields. It returns how many entries are handled.
+// clear handles entries that are over, and whose holds [Holds.End] didn't end. If nobody holds the seat any more,
+// because the member left or the counter was deleted, clear takes the entry's time away. It puts the others off,
+// because otherwise they would hide those that come after them; so it does with what something else wrote, whose
+// membership may be no document at all. The next look ends holds of busy fields. It returns how many entries are
+// handled.
 func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time, busy map[Seat]bool) (cleared int, err error) {
 	var names []string // of the memberships of our own entries
 	for _, entry := range entries {

@@ -16,10 +16,10 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Record says what a hold of an amount has. The commit that takes the amount makes the record, which names the shards that
-// count the amount. Whoever settles or ends the hold changes the record, on condition of its version, and takes the amount
-// off those shards in the same commit. That only makes room, so it reads no shard, and its only condition is that they
-// exist. The record stays for as long as somebody may ask again, or an earlier commit may arrive.
+// Record says what a hold of an amount has. The commit that takes the amount makes the record, which names the shards
+// that count the amount. Whoever settles or ends the hold changes the record, on condition of its version, and takes
+// the amount off those shards in the same commit. That only makes room, so it reads no shard, and its only condition is
+// that they exist. The record stays for as long as somebody may ask again, or an earlier commit may arrive.
 type Record struct {
 	Counter string
 	Field   string           // its name in the shards
@@ -116,8 +116,9 @@ func (r Record) More(used *int64) int64 {
 	return max(0, *used-r.Amount)
 }
 
-// Finish is the write that settles a hold for what was used, or ends it where that is nil, and what it takes off shards;
-// no write if the hold is finished already. One that nobody knows is refused. The record is then as the write leaves it.
+// Finish is the write that settles a hold for what was used, or ends it where that is nil, and what it takes off
+// shards; no write if the hold is finished already. One that nobody knows is refused. The record is then as the write
+// leaves it.
 func (r *Record) Finish(names layout.Layout, used *int64, now time.Time) (writes []*firestorepb.Write, freed Freed) {
 	freed = Freed{}
 	switch {
@@ -161,8 +162,8 @@ func (r Record) Make(names layout.Layout, further map[string]*firestorepb.Value)
 	return store.CreateOver(r.Name, r.Version, fields, store.ServerTime(recordAt))
 }
 
-// Settle is the write that marks the record as settled, and End the one that marks it as ended. Both are on condition of
-// its version, so a hold ends once. The record expires by the later of two clocks: see [store.DB.Later].
+// Settle is the write that marks the record as settled, and End the one that marks it as ended. Both are on condition
+// of its version, so a hold ends once. The record expires by the later of two clocks: see [store.DB.Later].
 func (r Record) Settle(used int64, now time.Time) *firestorepb.Write {
 	return r.finish(now, Settled, map[string]*firestorepb.Value{recordUsed: store.Int(used)})
 }
@@ -176,8 +177,8 @@ func (r Record) finish(now time.Time, state Progress, fields map[string]*firesto
 	return store.Update(r.Name, store.UpdatedAtTime(r.Version), more, []string{Until, recordDue})
 }
 
-// Refuse is the write that makes an ended record where there is none. Then nothing is ever held under its name: a commit
-// that is on its way to hold it fails. Callers are told *hold ended* only after it.
+// Refuse is the write that makes an ended record where there is none. Then nothing is ever held under its name: a
+// commit that is on its way to hold it fails. Callers are told *hold ended* only after it.
 func (r Record) Refuse(now time.Time) *firestorepb.Write {
 	return store.CreateOver(r.Name, r.Version, map[string]*firestorepb.Value{
 		entryCounter: store.String(r.Counter), entryField: store.String(r.Field), recordAmount: store.Int(0), recordID: store.String(r.ID),
@@ -223,8 +224,8 @@ func (h Holds) due(counter, field string, by time.Time) store.Query {
 	return store.Query{Collection: h.db.Layout.Holds(), By: recordDue, Least: store.String(begins), Most: store.String(begins + end)}
 }
 
-// OpenAt are the records of open holds of a field, at most that many; 0 is all. From is who reads them: a transaction, or
-// the database as of a time. The field's name is that in the shards.
+// OpenAt are the records of open holds of a field, at most that many; 0 is all. From is who reads them: a transaction,
+// or the database as of a time. The field's name is that in the shards.
 func (h Holds) OpenAt(ctx context.Context, from book.Reader, counter, field string, at time.Time, most int) ([]*firestorepb.Document, error) {
 	q := h.due(counter, field, time.Time{})
 	q.At, q.Limit = at, most
@@ -244,9 +245,9 @@ func (h Holds) HeldAt(ctx context.Context, counter, field string, at time.Time) 
 	return sum, err
 }
 
-// Earlier are the writes that end open holds of a field which has no shards, in the commit that makes them: the holds are
-// of an earlier life of the counter, whose documents somebody has deleted one by one, and nothing of them comes back.
-// All of them end: one that stayed open would come off the new shards. For from, at and field see [Holds.OpenAt].
+// Earlier are the writes that end open holds of a field which has no shards, in the commit that makes them: the holds
+// are of an earlier life of the counter, whose documents somebody has deleted one by one, and nothing of them comes
+// back. All of them end: one that stayed open would come off the new shards. For from, at and field see [Holds.OpenAt].
 func (h Holds) Earlier(ctx context.Context, from book.Reader, counter, field string, at time.Time) (writes []*firestorepb.Write, err error) {
 	docs, err := h.OpenAt(ctx, from, counter, field, at, 0)
 	for _, doc := range docs {
@@ -255,7 +256,8 @@ func (h Holds) Earlier(ctx context.Context, from book.Reader, counter, field str
 	return writes, err
 }
 
-// Begin are the writes that make the shards of a field with a limit: n, or [seats.Most]. They end what [Holds.Earlier] ends.
+// Begin are the writes that make the shards of a field with a limit: n, or [seats.Most]. They end what [Holds.Earlier]
+// ends.
 func (h Holds) Begin(ctx context.Context, from book.Reader, counter string, field layout.Field, n int, limit int64, at time.Time) (writes []*firestorepb.Write, err error) {
 	writes, err = h.Earlier(ctx, from, counter, field.Shard, at)
 	return append(writes, seats.Make(h.db.Layout, counter, field, n, limit)...), err
@@ -295,8 +297,8 @@ func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int
 }
 
 // Free are the writes that take something off shards. Look says that a commit of these failed, and that one of the
-// shards may be gone. The count of a shard that a resize has removed is in the others, so it comes off one of these. What
-// holds of a field with a limit had is gone with its shards.
+// shards may be gone. The count of a shard that a resize has removed is in the others, so it comes off one of these.
+// What holds of a field with a limit had is gone with its shards.
 func (h Holds) Free(ctx context.Context, counter, field string, freed Freed, look bool) ([]*firestorepb.Write, error) {
 	if !look || len(freed) == 0 {
 		return freed.Writes(field), nil

@@ -231,8 +231,8 @@ const LimitSuffix = "_limit"
 // counted in them, and it is counted nowhere else.
 const limitedShard = "~"
 
-// LimitedShard is the id of a shard of a field with a limit, by the field's name in its shards, and LimitedShards is how
-// the ids of all of them begin.
+// LimitedShard is the id of a shard of a field with a limit, by the field's name in its shards, and LimitedShards is
+// how the ids of all of them begin.
 func LimitedShard(field string, n int) string { return LimitedShards(field) + strconv.Itoa(n) }
 
 // LimitedShards: see [LimitedShard].

@@ -137,7 +137,8 @@ type Layout struct {
 	Shards   string // id of the collection of a counter's shards
 	// the counters' documents are the app's own: we neither make nor delete them, and see [Layout.OwnPath]
 	Hosted bool
-	// what clients of Firebase's Distributed Counter extension count below the documents is taken over; only with Hosted
+	// what clients of Firebase's Distributed Counter extension count below the documents is taken over; only with
+	// Hosted
 	Extension bool
 }
 

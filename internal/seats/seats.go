@@ -1,8 +1,8 @@
 // Package seats says what the shards of a field with a limit hold, and what is written to them.
 //
 // Such a field has shards of its own, in the same collection as the counter's others. Each has a count and a share, and
-// says how much of the count members have, and how much open holds. The shares add up to the limit, and no count exceeds its share: see package escrow. Nothing else says what
-// the limit is.
+// says how much of the count members have, and how much open holds. The shares add up to the limit, and no count
+// exceeds its share: see package escrow. Nothing else says what the limit is.
 package seats
 
 import (
@@ -54,8 +54,8 @@ func Of(doc *firestorepb.Document, field layout.Field) (held escrow.Held, ok boo
 	return held, true
 }
 
-// Shard is what a shard holds of its field at a version of its document. It holds nothing, where something else wrote what
-// can't be a shard's.
+// Shard is what a shard holds of its field at a version of its document. It holds nothing, where something else wrote
+// what can't be a shard's.
 type Shard struct {
 	Name    string // its resource name
 	Version time.Time
@@ -111,7 +111,8 @@ func (s Shard) ChangeAt(field string, by escrow.Held) *firestorepb.Write {
 	return Change(s.Name, store.UpdatedAtTime(s.Version), field, by)
 }
 
-// After are the shards of a field with a limit that a commit has changed, as it left them; none without an answer to it.
+// After are the shards of a field with a limit that a commit has changed, as it left them; none without an answer to
+// it.
 func After(names layout.Layout, counter, field string, commit []*firestorepb.Write, answer *firestorepb.CommitResponse) (shards []Shard) {
 	for i, result := range answer.GetWriteResults() {
 		name, numbers := commit[i].GetUpdate().GetName(), result.GetTransformResults()

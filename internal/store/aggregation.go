@@ -17,15 +17,16 @@ import (
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
-// SumNumbers adds up a field of a collection's documents on the server, and says of how many numbers, and as of when: at
-// a time, or now where that is zero. It costs a read per 1,000 documents. It skips documents without a number there. The
-// sum is a double if a summand is, or if it is beyond the int64s. The sum of nothing is 0, or null in Enterprise edition.
+// SumNumbers adds up a field of a collection's documents on the server, and says of how many numbers, and as of when:
+// at a time, or now where that is zero. It costs a read per 1,000 documents. It skips documents without a number there.
+// The sum is a double if a summand is, or if it is beyond the int64s. The sum of nothing is 0, or null in Enterprise
+// edition.
 func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
 	return db.SumFrom(ctx, collection, field, Double(math.Inf(-1)), at)
 }
 
-// SumFrom is [DB.SumNumbers] of the documents whose number is at least least. It doesn't scan over dead index entries at
-// lesser numbers.
+// SumFrom is [DB.SumNumbers] of the documents whose number is at least least. It doesn't scan over dead index entries
+// at lesser numbers.
 func (db *DB) SumFrom(ctx context.Context, collection, field string, least *firestorepb.Value, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
 	path := layout.FieldPath(field)
 	from := where(path, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, least) // values of one type only
@@ -80,8 +81,8 @@ type aggregation struct {
 	errs bool
 }
 
-// scannedAtOnce is how many shards a read of a ceiling scans at most. It is priced so: Enterprise edition scans all of a
-// counter's, of which there may be 1,000.
+// scannedAtOnce is how many shards a read of a ceiling scans at most. It is priced so: Enterprise edition scans all of
+// a counter's, of which there may be 1,000.
 const scannedAtOnce = 100
 
 // units are the reads of a ceiling that the query takes, of so many documents.

@@ -207,8 +207,8 @@ func IsDeadline(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
 
-// explained replaces an error by the reason why there was no connection, or by that of the context if it has ended: callers
-// look for these.
+// explained replaces an error by the reason why there was no connection, or by that of the context if it has ended:
+// callers look for these.
 func (c *connection) explained(ctx context.Context, err error) error {
 	if cause := dialing(err); cause != "" {
 		return &Unreachable{cause, err, strings.HasPrefix(cause, refusal) && c.refuses()}

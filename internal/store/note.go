@@ -11,8 +11,8 @@ import (
 )
 
 // Note says that a counter must be reconciled. Something about the counter kept its events from being counted, and they
-// were acknowledged all the same. The note isn't among the counter's documents, which may be the cause. It stays until a
-// reconcile has covered all events that were acknowledged for it.
+// were acknowledged all the same. The note isn't among the counter's documents, which may be the cause. It stays until
+// a reconcile has covered all events that were acknowledged for it.
 //
 // Whoever acknowledges an event for a note has read it after the event came, and found that it hasn't
 // begun. Whoever reconciles first marks it as begun, and afterwards deletes it only if it hasn't

@@ -131,8 +131,8 @@ func Create(name string, fields map[string]*firestorepb.Value, transforms ...*fi
 	}
 }
 
-// CreateOver is [Create] where the version is zero. Otherwise it makes the document in the place of the one that is there,
-// on condition that it is still the version of that update time.
+// CreateOver is [Create] where the version is zero. Otherwise it makes the document in the place of the one that is
+// there, on condition that it is still the version of that update time.
 func CreateOver(name string, version time.Time, fields map[string]*firestorepb.Value, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
 	w := Create(name, fields, transforms...)
 	if !version.IsZero() {

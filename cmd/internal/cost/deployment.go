@@ -47,8 +47,8 @@ func kept(f Function, least int) Function {
 	return f
 }
 
-// What a flood makes of an instance of Increment with one vCPU: requests of POST / that each name as many counters as the
-// caller may, 500 or, as a user, 20. Measured as increments for each second of the process's CPU, with an embedded
+// What a flood makes of an instance of Increment with one vCPU: requests of POST / that each name as many counters as
+// the caller may, 500 or, as a user, 20. Measured as increments for each second of the process's CPU, with an embedded
 // Firestore beside it: docs/cost.md has the commands.
 const (
 	FloodCounters, FloodCountersOfUser = 500, 20
@@ -69,8 +69,8 @@ func (d Deployment) Worst(p Prices) Estimate {
 	all := func(n int, requests float64) Function {
 		return Function{Requests: requests, Busy: float64(n), There: float64(n)}
 	}
-	// A commit has a marker beside the shards; a roll-up reads the document and its base, asks for a sum, and writes the
-	// document.
+	// A commit has a marker beside the shards; a roll-up reads the document and its base, asks for a sum, and writes
+	// the document.
 	u := Usage{Reads: (lookReads + 1) * rollUps, Writes: rate + rate/counters + rollUps, Deletes: rate / counters}
 	e := d.estimate(p, rate, u, all(d.Increment.Max, rate/counters), all(d.Rollup.Max, taken))
 	e.Network = rate*floodBytes*p.AnswerGiB/gib + (rate+taken)*eventBytes*p.PubSubTiB/(1<<40)

@@ -28,7 +28,8 @@ type Prices struct {
 	PubSubTiB float64 `json:"pubsub_tib"` // of events, published or delivered
 }
 
-// NetworkSource is where the prices of answers and of events are from: $0.12 a GiB to most of the world, $0.23 to China.
+// NetworkSource is where the prices of answers and of events are from: $0.12 a GiB to most of the world, $0.23 to
+// China.
 const NetworkSource = "cloud.google.com/vpc/network-pricing and pubsub/pricing, as of 2026-09"
 
 const answerGiB, logGiB, pubSubTiB = 0.23, 0.50, 40

@@ -131,7 +131,8 @@ var listenScenarios = []scenario{
 			return &pb.Target{TargetId: id, TargetType: &pb.Target_Query{Query: &pb.Target_QueryTarget{
 				Parent: s.root(), QueryType: &pb.Target_QueryTarget_StructuredQuery{StructuredQuery: from("c")}}}}
 		}
-		// said are the messages of a stream of its own, until the target is of one time with the others, or the stream ends.
+		// said are the messages of a stream of its own, until the target is of one time with the others, or the stream
+		// ends.
 		said := func(label string, requests ...*pb.ListenRequest) {
 			ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
 			defer cancel()

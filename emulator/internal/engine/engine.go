@@ -34,8 +34,8 @@ type Options struct {
 	// SweepEvery is how often expired documents are looked for, where TTL names any. Default: 1
 	// min.
 	SweepEvery time.Duration
-	// Enterprise is that edition: transactions lock nothing that they read, and fail at their commit; a sum of nothing is
-	// null. No query needs an index in either edition here.
+	// Enterprise is that edition: transactions lock nothing that they read, and fail at their commit; a sum of nothing
+	// is null. No query needs an index in either edition here.
 	Enterprise bool
 	// OnDatabase is called with the name of each database that is used, at its first use.
 	OnDatabase func(name string)

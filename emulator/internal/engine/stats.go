@@ -13,8 +13,8 @@ type Stats struct {
 	Reads   int64
 	Writes  int64
 	Deletes int64
-	// What its Enterprise edition bills instead of reads and writes: 4 KiB of a document that is read by name, or of all
-	// that a query scans; 1 KiB of a document that is written.
+	// What its Enterprise edition bills instead of reads and writes: 4 KiB of a document that is read by name, or of
+	// all that a query scans; 1 KiB of a document that is written.
 	ReadUnits  int64
 	WriteUnits int64
 

@@ -1,5 +1,5 @@
-// Package chance draws what a test leaves to chance, from a seed that is printed where the test fails. TEST_SEED=N draws
-// the same again. Where goroutines draw side by side, who draws first is the scheduler's chance.
+// Package chance draws what a test leaves to chance, from a seed that is printed where the test fails. TEST_SEED=N
+// draws the same again. Where goroutines draw side by side, who draws first is the scheduler's chance.
 package chance
 
 import (

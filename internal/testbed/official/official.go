@@ -42,8 +42,8 @@ const untilEOF = `trap '' INT HUP; exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) &
 type Options struct {
 	Addr      string // host:port to listen on; any free port of 127.0.0.1 when empty
 	Functions string // host:port that the events of triggers are posted to; none are when empty
-	// Project is the one that is meant, and Elsewhere is called with each other project that a request names. May be left
-	// out.
+	// Project is the one that is meant, and Elsewhere is called with each other project that a request names. May be
+	// left out.
 	Project   string
 	Elsewhere func(project string)
 }

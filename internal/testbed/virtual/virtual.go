@@ -1,5 +1,6 @@
-// Package virtual runs tests over an embedded Firestore in virtual time: in a bubble of testing/synctest, over connections
-// that have no network. Only what waits takes time, and none that passes outside: a slow machine changes no deadline.
+// Package virtual runs tests over an embedded Firestore in virtual time: in a bubble of testing/synctest, over
+// connections that have no network. Only what waits takes time, and none that passes outside: a slow machine changes no
+// deadline.
 package virtual
 
 import (

@@ -257,8 +257,8 @@ func (r *Report) reached() string {
 	return fmt.Sprintf("%d of %d goals were reached. These were not, or not in every round:\n\n", n, all) + t.String()
 }
 
-// floodsBefore are what floods cost a day before there was a ceiling: on paper, by units that were measured on one vCPU.
-// These are the names of the scenario's.
+// floodsBefore are what floods cost a day before there was a ceiling: on paper, by units that were measured on one
+// vCPU. These are the names of the scenario's.
 var floodsBefore = []struct{ flood, day string }{
 	{"one token: POST / of 20 counters", "$9,000 to $16,300, of 500"},
 	{"one token: seats for a second", "$3,060"},

@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// floodLength is how long each flood lasts, unless it is said; floodWarm is how long one lasts before that, in which
-	// what the budgets begin with is used up.
+	// floodLength is how long each flood lasts, unless it is said; floodWarm is how long one lasts before that, in
+	// which what the budgets begin with is used up.
 	floodLength, quickFlood = time.Minute, 5 * time.Second
 	floodWarm               = 20 * time.Second
-	// crowdRate is how many increments a second of one counter the honest crowd makes, and floodRate how many requests the
-	// flood.
+	// crowdRate is how many increments a second of one counter the honest crowd makes, and floodRate how many requests
+	// the flood.
 	crowdRate, floodRate = 100, 500
 	// crowdPatience is how long one of the crowd tries again, every second.
 	crowdPatience = 20 * time.Second

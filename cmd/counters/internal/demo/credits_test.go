@@ -9,8 +9,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Everything goes wrong, and jobs hold, crash, repeat, and settle twice: what is used, held and left is 500 at any moment,
-// and once no job runs, all that was not used can be held again.
+// Everything goes wrong, and jobs hold, crash, repeat, and settle twice: what is used, held and left is 500 at any
+// moment, and once no job runs, all that was not used can be held again.
 func TestCreditsAndJobsThatCrash(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, withoutSDK, "FIELDS=total=count,seats=limit(500)")

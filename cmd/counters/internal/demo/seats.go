@@ -54,8 +54,8 @@ func (p *Page) serveSeats(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// lates are the pauses after which the counter of a visit that is over is deleted: requests that were under way when its
-// page went make it again.
+// lates are the pauses after which the counter of a visit that is over is deleted: requests that were under way when
+// its page went make it again.
 var lates = []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}
 
 // endSeats deletes the counter of a visit that is over: POST /-/seats/over?counter=ID. The page of no other counter

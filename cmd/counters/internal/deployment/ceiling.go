@@ -132,8 +132,8 @@ func (w *Wanted) Bound(edition cost.Edition) error {
 	return nil
 }
 
-// bounded is what is wanted, with what follows from the ceiling. Who was let in before stays, unless somebody takes that
-// back by hand, and so does the ceiling that this has.
+// bounded is what is wanted, with what follows from the ceiling. Who was let in before stays, unless somebody takes
+// that back by hand, and so does the ceiling that this has.
 func (b *Builder) bounded() (Wanted, error) {
 	w := *b.Wanted
 	letIn := slices.Contains(members(b.Look("callers")), "allUsers") || b.Look("service").Text("invokerIamDisabled") == "true"

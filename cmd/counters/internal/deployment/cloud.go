@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Cloud is a project on Google Cloud. What is there is read by its APIs, with gcloud's own token, or with what [Reading]
-// is given; what changes is changed by gcloud.
+// Cloud is a project on Google Cloud. What is there is read by its APIs, with gcloud's own token, or with what
+// [Reading] is given; what changes is changed by gcloud.
 type Cloud struct {
 	Said io.Writer // for whoever waits
 	Me   string    // how this program is called in what it says
@@ -176,8 +176,8 @@ func refusal(code int, text []byte) error {
 	return r
 }
 
-// Get reads an address, once until it is forgotten; nil is that nothing is there. Of a list it reads all pages. Its error
-// is an [Unread], and of a refusal a [Refused] too.
+// Get reads an address, once until it is forgotten; nil is that nothing is there. Of a list it reads all pages. Its
+// error is an [Unread], and of a refusal a [Refused] too.
 func (c *Cloud) Get(ctx context.Context, address string) (Object, error) {
 	c.mu.Lock()
 	if c.read == nil {
@@ -333,8 +333,8 @@ func (c *Cloud) patiently(ctx context.Context, what string, do func() error) err
 	}
 }
 
-// Read reads a place; nil is that nothing is there. It is patient with a platform that is busy, and not with an API that
-// is off, which may be so for good.
+// Read reads a place; nil is that nothing is there. It is patient with a platform that is busy, and not with an API
+// that is off, which may be so for good.
 func (c *Cloud) Read(ctx context.Context, what string, place Place) (object Object, err error) {
 	var offErr error
 	err = c.patiently(ctx, what, func() (err error) {

@@ -72,8 +72,8 @@ func (b *Builder) functions() (all []Resource) {
 		bill := func(flag string) []Command {
 			return []Command{gcloud("run", "services", "update", name, b.project(), "--region="+b.Region, flag, "--format=none")}
 		}
-		// It is taken back before a deployment, which keeps it: what is billed by the instance may not have less than 512
-		// MiB.
+		// It is taken back before a deployment, which keeps it: what is billed by the instance may not have less than
+		// 512 MiB.
 		if f.billing == "request" {
 			service.Change = bill("--cpu-throttling")
 			all = append(all, service)
@@ -218,8 +218,8 @@ func (b *Builder) triggers() (all []Resource) {
 				"--event-filters=database="+b.Settings.Database, "--event-filters-path-pattern=document="+b.Settings.Watched[i], "--format=none")},
 			Remove: []Command{gcloud("eventarc", "triggers", "delete", name, b.project(), "--location="+b.TriggerLocation)},
 		},
-			// An event waits until counting again is worth its price: by default Pub/Sub would hang up after 10 s, and send it
-			// again.
+			// An event waits until counting again is worth its price: by default Pub/Sub would hang up after 10 s, and
+			// send it again.
 			b.waits("subscription of "+name, Asked("eventarc", "triggers", "describe", name, b.project(), "--location="+b.TriggerLocation, "--format=value(transport.pubsub.subscription)"),
 				"trigger "+name, Place{Address: "eventarc/v1/" + at + "/triggers/" + name}, 70))
 	}

@@ -127,8 +127,8 @@ func (d *Deployment) below(ceiling string) string {
 }
 
 // like is what somebody asks for who deploys what is there with the settings of an environment: what isn't asked for
-// deploy takes back, or puts back to its default. A key, a repository and a trigger's location are a region's; without a
-// region it goes to the one next to the database.
+// deploy takes back, or puts back to its default. A key, a repository and a trigger's location are a region's; without
+// a region it goes to the one next to the database.
 func (d *Deployment) like(env map[string]string, region string) *resources.Wanted {
 	w := resources.Usual(d.location())
 	w.Project, w.Prefix, w.Region = d.Target.Project, d.Target.Prefix, d.elsewhere(region)

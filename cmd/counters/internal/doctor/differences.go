@@ -64,7 +64,8 @@ func (d *Deployment) part(name string) *Part {
 	return nil
 }
 
-// right reports whether a part is as it is wanted, and whether it is on its way there: an index is built in the background.
+// right reports whether a part is as it is wanted, and whether it is on its way there: an index is built in the
+// background.
 func (p *Part) right() (right, building bool) {
 	missing, lines := p.Differences(p.There)
 	state := p.There.Text("state")

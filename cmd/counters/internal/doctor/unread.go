@@ -14,8 +14,8 @@ import (
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
-// needs are what reads take: the permission, and the narrowest role that has it. Of an address the first line holds whose
-// API and whose part it has.
+// needs are what reads take: the permission, and the narrowest role that has it. Of an address the first line holds
+// whose API and whose part it has.
 var needs = []struct{ api, part, permission, role string }{
 	{"serviceusage", "", "serviceusage.services.list", "roles/serviceusage.serviceUsageViewer"},
 	{"cloudfunctions", "/runtimes", "cloudfunctions.runtimes.list", "roles/cloudfunctions.viewer"},
@@ -41,8 +41,8 @@ var needs = []struct{ api, part, permission, role string }{
 	{"billingbudgets", "", "billing.budgets.list", "roles/billing.viewer"},
 }
 
-// notChecked is that a part of a deployment can't be read, and what would let it; off is the API that is turned off, where
-// that is why.
+// notChecked is that a part of a deployment can't be read, and what would let it; off is the API that is turned off,
+// where that is why.
 func notChecked(project, part string, err error) (n NotChecked, off string) {
 	service, permission, role := firestoreAPI, "datastore.entities.list", "roles/datastore.viewer" // of documents, by gRPC
 	var address string

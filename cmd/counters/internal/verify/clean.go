@@ -76,8 +76,8 @@ func Clean(ctx context.Context, t *Trial, prefix string) (left []string, err err
 	if err := t.clear(ctx, collection(prefix)); err != nil {
 		failed = append(failed, err)
 	}
-	// An exemption of the trial's own collection. Firestore allows a few hundred of them in a database, and in Enterprise
-	// edition none.
+	// An exemption of the trial's own collection. Firestore allows a few hundred of them in a database, and in
+	// Enterprise edition none.
 	if t.Edition != cost.Enterprise {
 		if _, err := t.Gcloud(ctx, "firestore", "indexes", "fields", "update", "counter_rollup", "--project="+t.Project, "--database="+t.Database,
 			"--collection-group="+collection(prefix), "--clear-exemption", "--format=none"); err != nil {
