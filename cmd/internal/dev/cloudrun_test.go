@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 )
 
 // Three instances of each function come and go under load: they start while requests wait, are
@@ -22,7 +23,7 @@ func TestCloudRun(t *testing.T) {
 		Push:    eventarc.Push{Window: 5, Transit: 10 * time.Millisecond, AckDeadline: 10 * time.Second, Shortest: 100 * time.Millisecond, Longest: time.Second},
 		Environ: []string{"ROLLUP_INTERVAL=200ms", "LOG_LEVEL=ERROR"},
 	})
-	c := &chaosClients{System: s, layout: oneField, t: t, client: s.client(t)}
+	c := &chaosClients{System: s, rand: chance.Of(t), layout: oneField, t: t, client: s.client(t)}
 	seen := s.watchInstances(t)
 
 	for round := range 3 {

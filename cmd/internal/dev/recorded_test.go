@@ -40,7 +40,7 @@ func TestRecordedHistory(t *testing.T) {
 			t.Errorf("%s: %v", verdict, err)
 		}
 	}
-	c := &chaosClients{System: r.System, layout: oneField, t: t, client: r.client}
+	c := &chaosClients{System: r.System, rand: r.rand, layout: oneField, t: t, client: r.client}
 	for _, counter := range []string{allKeys, plain, liked} {
 		c.check(counter)
 	}
