@@ -132,6 +132,7 @@ type point struct {
 	sum      int64   // of the shards
 	vague    bool    // which Firestore can't add up to the last digit, or that is no number
 	beyond   *beyond // what the counter held beyond its shards
+	lost     *beyond // what its base held that was deleted by hand since, or before and wasn't there again yet
 	total    int64   // that its document showed
 	fraction bool    // one of its shards holds one
 

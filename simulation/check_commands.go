@@ -72,6 +72,13 @@ func (c *checker) endCommand(k *call, e End) {
 	}
 }
 
+// loses has the document show what it held at any moment so far, with what a base held that is lost.
+func (k *counter) loses(lost *beyond) {
+	for i := range k.series {
+		k.series[i].lost = lost
+	}
+}
+
 // based finds out what a commit has left of what the counter holds beyond its shards. Only a command changes that, and
 // then the total is what it says.
 func (c *checker) based(id string, k *counter, d *deed, before *Document) {
@@ -80,10 +87,14 @@ func (c *checker) based(id string, k *counter, d *deed, before *Document) {
 	if k.base != nil || d.made || d.gone {
 		k.lost = nil
 	}
+	if d.made || d.gone {
+		k.loses(nil)
+	}
 	switch {
 	case k.base == nil || k.ending():
 		if d.hadBase && k.base == nil && k.byHand > 0 && k.doc != nil {
 			k.lost = k.beyond
+			k.loses(k.lost)
 		}
 		if d.hadBase || d.marked {
 			k.beyond, k.aside = holding(guess{}), 0

@@ -114,7 +114,7 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	}
 	c.counted(id, k, d, d.delta-members-holds, found)
 	c.agreed(id, k)
-	p.beyond, p.members = k.beyond, int64(len(k.members))
+	p.beyond, p.lost, p.members = k.beyond, k.lost, int64(len(k.members))
 	k.series = append(k.series, p)
 	c.viewed(id, k, d, before)
 	c.limited(id, k, d)

@@ -128,13 +128,13 @@ func (k *counter) now() point { return k.series[len(k.series)-1] }
 
 // mayShow reports whether the document may show what the counter held at a point. Whoever deletes its base by hand
 // loses what that held: instances that remember it may show it until one of them, or a reconcile, reads the counter
-// again, and makes a base.
+// again, and makes a base. What was shown until then stays until the field is asked for again.
 func (k *counter) mayShow(p point) bool {
 	if p.holds(k.doc.Total) {
 		return true
 	}
-	p.beyond = k.lost
-	return k.lost != nil && p.holds(k.doc.Total)
+	p.beyond = p.lost
+	return p.lost != nil && p.holds(k.doc.Total)
 }
 
 // shows reports whether the document shows what the shards held at a point of the series, or later, and what is beyond

@@ -136,6 +136,20 @@ func storiesOfLives() []story {
 			s.rebase(7)
 			s.add(Settled{})
 		}},
+		{"a base is deleted by hand, and what it held stays until the field is asked for again", "", func(s *script) {
+			at := s.loseBase()
+			s.commit(map[Doc]*Document{baseDoc(): {}}) // by a refresh of another field
+			s.ack("0", at)
+			s.begin(4, 4, 2)
+			s.ack("1", s.shardShown("1", 2, 3))
+			s.add(Calm{})
+		}},
+		{"a base is deleted by hand, and what it held is shown for a later event", "is acknowledged", func(s *script) {
+			s.loseBase()
+			s.commit(map[Doc]*Document{baseDoc(): {}})
+			s.begin(4, 4, 2)
+			s.ack("1", s.shard("1", 2))
+		}},
 		{"a base is deleted by hand, and what it held is shown beside the next one", "a commit changes the total", func(s *script) {
 			s.loseBase()
 			s.rebase(1)
