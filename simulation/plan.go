@@ -297,6 +297,9 @@ func (p Plan) Faultless() Plan {
 	p.Messages, p.Events, p.DocWriteRate = MessageFaults{}, EventFaults{}, 0
 	p.Crashes, p.Cuts, p.Silences, p.Foreign, p.Damage, p.App, p.Outage, p.Older, p.Renamed = 0, 0, 0, 0, 0, 0, 0, false, false
 	p.Ahead, p.Clocks = 0, 0
+	if p.Live {
+		p.Workers = 0 // what has clients of the extension counts nothing while it still runs
+	}
 	p.Mix.Delete, p.Mix.ByHand, p.Mix.Rival, p.Mix.Large, p.Mix.Odd, p.Mix.Pieces, p.Mix.Ends, p.Mix.Shrink, p.Starts = 0, 0, 0, 0, 0, 0, 0, 0, false
 	return p
 }
