@@ -131,8 +131,8 @@ func TestOddClicks(t *testing.T) {
 	}
 }
 
-// What clients count of a field with a limit stays in their shards, which the log says. The document's other fields go
-// on, and so does the limit.
+// What clients count of a field with a limit stays in their shards, which the log says, and a reconcile. The document's
+// other fields go on, and so does the limit.
 func TestClicksOnALimit(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
@@ -153,8 +153,11 @@ func TestClicksOnALimit(t *testing.T) {
 			if full := n == 2; errors.Is(err, shards.ErrLimit) != full || !full && err != nil {
 				t.Errorf("seat %d: %v", n, err)
 			}
-			_, err = s.client.Reconcile(s.ctx, "hello", rollup.ReconcileOptions{})
+			report, err := s.client.Reconcile(s.ctx, "hello", rollup.ReconcileOptions{})
 			s.must(nil, err)
+			if !strings.Contains(report.Problem, `"seats" has a limit`) {
+				t.Errorf("the reconcile's problem is %q", report.Problem)
+			}
 			page, err := s.page.Get(s.ctx)
 			s.must(nil, err)
 			shard, err := s.inbox.Doc("web").Get(s.ctx)

@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,8 +172,8 @@ func empty(shard *firestorepb.Document) bool {
 }
 
 // Waiting are known shards of a counter's, and others that hold something, up to [AtOnce] together: partial sums first,
-// by their names, and then others, by the index of each field. It costs two reads a field and one more where there are
-// none, however many visitors there are. With an error it returns what it has found.
+// by their names, and then others, by the index of each field. It costs two reads a field, one more for each with a
+// limit, and another where there are none, however many visitors there are. With an error it returns what it has found.
 func Waiting(ctx context.Context, db *store.DB, counter string, known book.Shards) (book.Shards, error) {
 	collection := db.Layout.ExtensionShardsOf(counter)
 	queries := []store.Query{{Collection: collection, Before: collection + "/\n"}} // their names begin with a tab
@@ -180,12 +181,16 @@ func Waiting(ctx context.Context, db *store.DB, counter string, known book.Shard
 		by := layout.FieldPath(field.Name)
 		queries = append(queries, store.Query{Collection: collection, By: by, Least: store.Int(1)}, store.Query{Collection: collection, By: by, Most: store.Int(-1)})
 	}
+	for _, field := range db.Layout.Limited() { // nothing is taken of it: one is enough to name it
+		queries = append(queries, store.Query{Collection: collection, By: layout.FieldPath(field.Name), Least: store.Int(1), Limit: 1})
+	}
+	fields := slices.Concat(db.Layout.Plain(), db.Layout.Limited())
 	seen := map[string]bool{}
 	for _, doc := range known {
 		seen[doc.GetName()] = true
 	}
 	for _, q := range queries {
-		if q.Limit = AtOnce - len(known); q.Limit <= 0 {
+		if q.Limit = cmp.Or(q.Limit, AtOnce-len(known)); len(known) >= AtOnce {
 			break
 		}
 		docs, err := db.Documents(ctx, q)
@@ -193,7 +198,7 @@ func Waiting(ctx context.Context, db *store.DB, counter string, known book.Shard
 			return known, fmt.Errorf("look for what the extension's clients counted: %w", err)
 		}
 		for _, doc := range docs {
-			if !seen[doc.GetName()] && Holds(db.Layout.Plain(), doc) {
+			if !seen[doc.GetName()] && Holds(fields, doc) {
 				seen[doc.GetName()] = true
 				known = append(known, doc)
 			}
