@@ -95,26 +95,27 @@ func decodeBase(shards string, doc *firestorepb.Document) (base Base, err error)
 // endingOf is when a base became a mark. The first commit of a deletion writes true, each further one the time of the
 // first, because a server's timestamp is in milliseconds: a shard that was made in the same one, before, would stay.
 func endingOf(base *firestorepb.Document) time.Time {
-	switch v := base.GetFields()[baseEnding].GetValueType().(type) {
-	case *firestorepb.Value_BooleanValue:
-		if v.BooleanValue {
-			return base.GetUpdateTime().AsTime()
-		}
-	case *firestorepb.Value_TimestampValue:
-		return v.TimestampValue.AsTime()
+	if ending := base.GetFields()[baseEnding]; !ending.GetBooleanValue() {
+		return timeOf(ending)
 	}
-	return time.Time{}
+	return base.GetUpdateTime().AsTime()
 }
 
 // decoder reads values, and notes whether one has the wrong type. A missing value is the zero value.
 type decoder struct{ damaged bool }
 
 func (d *decoder) time(v *firestorepb.Value) time.Time {
-	at, ok := v.GetValueType().(*firestorepb.Value_TimestampValue)
-	if d.damaged = d.damaged || v != nil && !ok; !ok {
-		return time.Time{}
+	_, ok := v.GetValueType().(*firestorepb.Value_TimestampValue)
+	d.damaged = d.damaged || v != nil && !ok
+	return timeOf(v)
+}
+
+// timeOf is a value's time; zero if it is none.
+func timeOf(v *firestorepb.Value) time.Time {
+	if at := v.GetTimestampValue(); at != nil {
+		return at.AsTime()
 	}
-	return at.TimestampValue.AsTime()
+	return time.Time{}
 }
 
 func (d *decoder) integers(v *firestorepb.Value) map[string]int64 {

@@ -40,35 +40,32 @@ func Overwritable(value *firestorepb.Value) bool {
 	return false
 }
 
-// unkept reports whether a field holds a number of the extension's that is not whole, so that no total can go on from
-// it.
-func unkept(names layout.Layout, counter *firestorepb.Document, field layout.Field) bool {
+// Kept are the shown fields of a counter's document that no total may replace, and what is to be said of each.
+func Kept(names layout.Layout, counter *firestorepb.Document) (fields, problems []string) {
+	for _, field := range names.Shown() {
+		if why := keeps(names, counter, field); why != "" {
+			fields, problems = append(fields, field.Name), append(problems, why)
+		}
+	}
+	return fields, problems
+}
+
+// keeps says why no total may replace what a field holds: it isn't [Overwritable], or a number of the extension's that
+// is not whole, so that no total can go on from it. It is empty if one may.
+func keeps(names layout.Layout, counter *firestorepb.Document, field layout.Field) (why string) {
 	value := counter.GetFields()[field.Name]
 	_, number := store.Float(value)
 	_, whole := store.Integer(value)
-	return names.Extension && field.Counted == nil && number && !whole && rollupOf(counter)[layout.LastShown].GetMapValue().GetFields()[field.Name] == nil
-}
-
-// Kept are the shown fields of a counter's document that are not [Overwritable], and what is to be said of each.
-func Kept(names layout.Layout, counter *firestorepb.Document) (fields, problems []string) {
-	for _, field := range names.Shown() {
-		value := counter.GetFields()[field.Name]
-		if unkept(names, counter, field) {
-			fields = append(fields, field.Name)
-			problems = append(problems, fmt.Sprintf("%q is no whole number in its document, so no total can go on from what the extension has counted: set it to a whole number", field.Name))
-			continue
-		}
-		if Overwritable(value) {
-			continue
-		}
-		is, helps := "no number", ""
-		if value.GetArrayValue() != nil {
-			is, helps = "a list", "if it lists user ids, run counters import members; otherwise "
-		}
-		fields = append(fields, field.Name)
-		problems = append(problems, fmt.Sprintf("%q is %s in its document, and no total replaces that; what is counted is in the shards: %sdelete the field, or show the total in another (FIELDS)", field.Name, is, helps))
+	is, helps := "no number", ""
+	switch {
+	case names.Extension && field.Counted == nil && number && !whole && rollupOf(counter)[layout.LastShown].GetMapValue().GetFields()[field.Name] == nil:
+		return fmt.Sprintf("%q is no whole number in its document, so no total can go on from what the extension has counted: set it to a whole number", field.Name)
+	case Overwritable(value):
+		return ""
+	case value.GetArrayValue() != nil:
+		is, helps = "a list", "if it lists user ids, run counters import members; otherwise "
 	}
-	return fields, problems
+	return fmt.Sprintf("%q is %s in its document, and no total replaces that; what is counted is in the shards: %sdelete the field, or show the total in another (FIELDS)", field.Name, is, helps)
 }
 
 // rollupOf is the map that says what this module has written in a counter's document.

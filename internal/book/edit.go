@@ -106,8 +106,9 @@ func (e *Edit) Sum(ctx context.Context, field layout.Field) (int64, error) {
 func (e *Edit) sum(ctx context.Context, field layout.Field) (a Answer, err error) {
 	a, asked := e.sums[field.Name]
 	if !asked {
-		a, err = e.books.Sum(ctx, e.Counter, field, e.At)
-		put(&e.sums, field.Name, a)
+		if a, err = e.books.Sum(ctx, e.Counter, field, e.At); err == nil {
+			put(&e.sums, field.Name, a)
+		}
 	}
 	return a, err
 }

@@ -78,10 +78,8 @@ func (b *Book) begin(ctx context.Context, tx *store.Tx, total int64) (map[string
 	if b.HasBase() { // its documents were counted before
 		for _, field := range b.names().Counted {
 			a, err := b.books.db.Aggregate(ctx, b.Counter, field.Counted, time.Time{})
-			if err != nil { // the next roll-up says why
-				continue
-			}
-			if total, err := b.Total(field, Answer{Value: a.Value}); err == nil {
+			total, odd := b.Total(field, Answer{Value: a.Value})
+			if err == nil && odd == nil { // or else the next roll-up says why
 				fields[field.Name] = total
 			}
 		}

@@ -52,38 +52,26 @@ type Shown struct {
 // later than the document: an app may have changed the number, or copied the map from another document or an
 // earlier version.
 func (b *Book) AsOf(field layout.Field) time.Time {
-	ours := rollupOf(b.Doc)
-	at := ours[layout.AsOf].GetMapValue().GetFields()[field.Name].GetTimestampValue()
-	if at == nil || at.AsTime().After(b.Version()) || !b.wrote(field) {
+	at := timeOf(rollupOf(b.Doc)[layout.AsOf].GetMapValue().GetFields()[field.Name])
+	last := b.Written(field)
+	if at.After(b.Version()) || last == nil || !proto.Equal(last, b.Doc.GetFields()[field.Name]) { // of which NaN equals itself
 		return time.Time{}
 	}
-	return at.AsTime()
+	return at
 }
 
 // Next is from when on the document may be refreshed again, so that all instances together don't write it too often;
 // zero where it doesn't say, or says what can't be.
 func (b *Book) Next() time.Time {
-	at := rollupOf(b.Doc)[layout.NextRefresh].GetTimestampValue().AsTime()
-	if ours := rollupOf(b.Doc); ours[layout.NextRefresh] == nil || at.Sub(b.Version()) > time.Minute {
+	at := timeOf(rollupOf(b.Doc)[layout.NextRefresh])
+	if at.Sub(b.Version()) > time.Minute {
 		return time.Time{}
 	}
 	return at
 }
 
 // Refreshed is when the document was refreshed last, or made; zero if it never was.
-func (b *Book) Refreshed() time.Time {
-	at := Own(b.names(), b.Doc)[layout.UpdatedAt].GetTimestampValue()
-	if at == nil {
-		return time.Time{}
-	}
-	return at.AsTime()
-}
-
-// wrote reports whether the document shows the number that this module has written last.
-func (b *Book) wrote(field layout.Field) bool {
-	last := b.Written(field)
-	return last != nil && proto.Equal(last, b.Doc.GetFields()[field.Name]) // of which NaN equals itself
-}
+func (b *Book) Refreshed() time.Time { return timeOf(Own(b.names(), b.Doc)[layout.UpdatedAt]) }
 
 // Written is the number that this module has written last of a field; nil where nobody knows.
 func (b *Book) Written(field layout.Field) *firestorepb.Value { return b.entry(field)[shownValue] }
@@ -92,11 +80,10 @@ func (b *Book) Written(field layout.Field) *firestorepb.Value { return b.entry(f
 // shows it: no event was done for a later one. That is the time of the version, or of an earlier one that is noted in
 // the map: an answer that takes longer than the document stays as it is would never be shown.
 func (b *Book) since(field layout.Field) (at time.Time, noted bool) {
-	from := b.entry(field)[shownSince].GetTimestampValue()
-	if from == nil || from.AsTime().After(b.Version()) {
+	if at = timeOf(b.entry(field)[shownSince]); at.IsZero() || at.After(b.Version()) {
 		return b.Version(), false
 	}
-	return from.AsTime(), true
+	return at, true
 }
 
 // entry is what the document's map says of a field; nil if the map is another counter's, or the field was defined in
@@ -116,23 +103,18 @@ func (b *Book) path() string { return b.names().Path.Document(b.Counter) }
 // Fields of an entry of [layout.LastShown]: what the field is, its number, and [Book.since].
 const shownKey, shownValue, shownSince = "of", "is", "since"
 
-// MayShow reports whether the document's field is [Overwritable], and a total can go on from what the extension has
-// counted there.
-func (b *Book) MayShow(field layout.Field) bool {
-	return Overwritable(b.Doc.GetFields()[field.Name]) && !unkept(b.names(), b.Doc, field)
-}
+// MayShow reports whether a total may replace what the document's field holds.
+func (b *Book) MayShow(field layout.Field) bool { return keeps(b.names(), b.Doc, field) == "" }
 
 // Total is what a field should show by an answer: with the base, and of an integer the whole part. Its error says why
 // it can't be shown.
 func (b *Book) Total(field layout.Field, a Answer) (*firestorepb.Value, error) {
-	switch {
-	case !b.MayShow(field):
-		_, problems := Kept(layout.Layout{Fields: layout.Fields{field}, Extension: b.names().Extension}, b.Doc)
-		return nil, errors.New(problems[0])
+	switch why := keeps(b.names(), b.Doc, field); {
+	case why != "":
+		return nil, errors.New(why)
+	case !field.Integer() && store.IsInteger(a.Value): // all summands are whole
+		return store.Double(float64(a.Value.GetIntegerValue())), nil
 	case !field.Integer():
-		if store.IsInteger(a.Value) { // all summands are whole
-			return store.Double(float64(a.Value.GetIntegerValue())), nil
-		}
 		return a.Value, nil
 	}
 	total, ok := b.Base.Total(field, a.Value) // of what counts documents there is no base
@@ -177,9 +159,6 @@ func (b *Book) Show(answers map[string]Answer, next time.Time) Shown {
 	s := Shown{}
 	b = b.Keeping(slices.Collect(maps.Keys(answers)))
 	after := b.copy()
-	if after.Doc.Fields == nil {
-		after.Doc.Fields = map[string]*firestorepb.Value{}
-	}
 	set := map[string]*firestorepb.Value{}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
 	after.Base.Gone = time.Time{} // the document is there, so what is below it isn't removed
@@ -218,7 +197,7 @@ func (b *Book) Show(answers map[string]Answer, next time.Time) Shown {
 		} else {
 			set[field.Name] = total
 		}
-		after.Doc.Fields[field.Name] = total
+		put(&after.Doc.Fields, field.Name, total)
 		asOf[field.Name] = store.Time(a.At)
 		shown[field.Name] = store.Map(map[string]*firestorepb.Value{shownKey: store.String(field.Key()), shownValue: total})
 		s.Changes = append(s.Changes, c)
@@ -227,12 +206,10 @@ func (b *Book) Show(answers map[string]Answer, next time.Time) Shown {
 	base := after.writeBase(nil)
 	changed := after.baseChanged()
 	after.wasBase = after.Base
-	switch {
-	case len(s.Changes) > 0 || b.baseChanged() || notes:
-	case changed:
-		s.Writes, after.Doc = []*firestorepb.Write{base}, nil
-		return s
-	default:
+	if len(s.Changes) == 0 && !b.baseChanged() && !notes {
+		if changed {
+			s.Writes, after.Doc = []*firestorepb.Write{base}, nil
+		}
 		return s
 	}
 	ours := map[string]*firestorepb.Value{
@@ -351,11 +328,10 @@ func (b *Book) believed() (asOf, shown map[string]*firestorepb.Value) {
 // setOurs sets entries of the map in a document that is a copy.
 func (b *Book) setOurs(ours map[string]*firestorepb.Value) {
 	all := maps.Clone(rollupOf(b.Doc))
-	if all == nil {
-		all = map[string]*firestorepb.Value{}
+	for name, value := range ours {
+		put(&all, name, value)
 	}
-	maps.Copy(all, ours)
-	b.Doc.Fields[layout.Rollup] = store.Map(all)
+	put(&b.Doc.Fields, layout.Rollup, store.Map(all))
 }
 
 // Unknown are the fields that may be shown, and of which nobody knows as of when the document shows them.
@@ -379,8 +355,7 @@ func (books Books) Commit(ctx context.Context, p store.Patience, plan func(conte
 		return writes[1:]
 	}
 	var sent time.Time
-	resp, err := books.db.CommitIf(ctx, p, func(ctx context.Context) ([]*firestorepb.Write, error) {
-		var err error
+	resp, err := books.db.CommitIf(ctx, p, func(ctx context.Context) (_ []*firestorepb.Write, err error) {
 		last, err = plan(ctx)
 		sent = time.Now()
 		return slices.Concat(last.Writes, last.Beside), err
