@@ -66,23 +66,24 @@ func falseFirst(a, b bool) int {
 }
 
 // cycle finds a cycle of owners that wait for each other, through a request that waits; nil when
-// there is none.
+// there is none. Thousands may wait for one resource: the queue is looked through once, not once for
+// each of them.
 func (t *Table) cycle(req *request) []step {
 	if !slices.Contains(req.owner.waiting, req) {
 		return nil
 	}
-	seen := make(map[*Owner]bool)
+	seen, looked := make(map[*Owner]bool), make(passed)
 	var path []step
-	var reaches func(from *request) bool
-	reaches = func(from *request) bool {
-		for next, ahead := range t.blockers(from) {
+	var reaches func(from *request, skip passed) bool
+	reaches = func(from *request, skip passed) bool {
+		for next, ahead := range t.blockers(from, skip) {
 			path = append(path, step{from, next, ahead})
 			if next == req.owner {
 				return true
 			}
 			if !seen[next] {
 				seen[next] = true
-				if slices.ContainsFunc(next.waiting, reaches) {
+				if slices.ContainsFunc(next.waiting, func(r *request) bool { return reaches(r, looked) }) {
 					return true
 				}
 			}
@@ -90,7 +91,7 @@ func (t *Table) cycle(req *request) []step {
 		}
 		return false
 	}
-	if reaches(req) {
+	if reaches(req, nil) { // nothing it looks at is skipped later: it leaves out its own owner, who closes a cycle
 		return path
 	}
 	return nil
@@ -99,11 +100,12 @@ func (t *Table) cycle(req *request) []step {
 // overtake moves a request ahead of another one, wherever both wait for the same.
 func (t *Table) overtake(req, other *request) {
 	for _, w := range req.wants {
-		queue := t.locks[w.Resource].queue
-		from, to := slices.Index(queue, req), slices.Index(queue, other)
+		l := t.locks[w.Resource]
+		from, to := l.place(req), l.place(other)
 		if to >= 0 && to < from {
-			copy(queue[to+1:from+1], queue[to:from])
-			queue[to] = req
+			behind := l.queue[from]
+			copy(l.queue[to+1:from+1], l.queue[to:from])
+			l.queue[to] = behind
 		}
 	}
 	if t.free(req) {

@@ -119,9 +119,20 @@ type request struct {
 	done  chan error // gets one value, when the request is granted or refused
 }
 
+// waiter is a request in the queue of one of the resources that it wants.
+type waiter struct {
+	*request
+	mode Mode
+}
+
 type lock struct {
 	holders map[*Owner]Mode
-	queue   []*request
+	queue   []waiter
+}
+
+// place is where a request is in the queue; -1 where it isn't.
+func (l *lock) place(req *request) int {
+	return slices.IndexFunc(l.queue, func(w waiter) bool { return w.request == req })
 }
 
 // Config is what a Table needs; all of it is required.
@@ -172,31 +183,42 @@ func (t *Table) tidy(r Resource, l *lock) {
 // free reports whether a request can be granted now: neither another holder nor a request before it
 // in a queue conflicts with it.
 func (t *Table) free(req *request) bool {
-	for range t.blockers(req) {
+	for range t.blockers(req, nil) {
 		return false
 	}
 	return true
 }
 
+// passed is how much of the holders and the queue of a resource a search for a cycle has looked at, as somebody who
+// wants the resource in one mode: 0 is nothing, 1 the holders, 2 the first of the queue as well, and so on.
+type passed map[Want]int
+
 // blockers are the owners that a request waits for. ahead is their request where they wait
-// themselves, in the same queue further ahead, and nil where they hold what is wanted.
-func (t *Table) blockers(req *request) func(yield func(o *Owner, ahead *request) bool) {
+// themselves, in the same queue further ahead, and nil where they hold what is wanted. What was
+// passed before is left out; passed may be nil.
+func (t *Table) blockers(req *request, passed passed) func(yield func(o *Owner, ahead *request) bool) {
 	return func(yield func(*Owner, *request) bool) {
 		for _, w := range req.wants {
 			l := t.locks[w.Resource]
 			if l == nil {
 				continue
 			}
-			for o, mode := range l.holders {
-				if o != req.owner && conflict(mode, w.Mode) && !yield(o, nil) {
-					return
+			if passed[w] == 0 {
+				passed.to(w, 1)
+				for o, mode := range l.holders {
+					if o != req.owner && conflict(mode, w.Mode) && !yield(o, nil) {
+						return
+					}
 				}
 			}
-			for _, other := range l.queue {
-				if other == req {
-					break
-				}
-				if other.owner != req.owner && conflict(other.mode(w.Resource), w.Mode) && !yield(other.owner, other) {
+			end := l.place(req)
+			if end < 0 {
+				end = len(l.queue)
+			}
+			for i := max(0, passed[w]-1); i < end; i = max(i+1, passed[w]-1) {
+				passed.to(w, i+2)
+				other := l.queue[i]
+				if other.owner != req.owner && conflict(other.mode, w.Mode) && !yield(other.owner, other.request) {
 					return
 				}
 			}
@@ -204,13 +226,10 @@ func (t *Table) blockers(req *request) func(yield func(o *Owner, ahead *request)
 	}
 }
 
-func (req *request) mode(r Resource) Mode {
-	for _, w := range req.wants {
-		if w.Resource == r {
-			return w.Mode
-		}
+func (p passed) to(w Want, n int) {
+	if p != nil {
+		p[w] = n
 	}
-	return 0
 }
 
 // Acquire gets an owner all of what it wants. While it waits, the mutex is not held.
@@ -277,7 +296,7 @@ func (t *Table) grant(req *request) {
 func (t *Table) enqueue(req *request) {
 	for _, w := range req.wants {
 		l := t.at(w.Resource)
-		l.queue = append(l.queue, req)
+		l.queue = append(l.queue, waiter{req, w.Mode})
 	}
 	req.owner.waiting = append(req.owner.waiting, req)
 }
@@ -285,7 +304,7 @@ func (t *Table) enqueue(req *request) {
 func (t *Table) dequeue(req *request) {
 	for _, w := range req.wants {
 		l := t.locks[w.Resource]
-		if i := slices.Index(l.queue, req); i >= 0 {
+		if i := l.place(req); i >= 0 {
 			l.queue = slices.Delete(l.queue, i, i+1)
 		}
 		t.tidy(w.Resource, l)
@@ -323,14 +342,14 @@ func (t *Table) advance(changed []Want) {
 			continue
 		}
 		for i := 0; i < len(l.queue); {
-			req := l.queue[i]
-			if t.free(req) {
-				t.grant(req)
-				t.dequeue(req) // and the next one moves to i
-				req.done <- nil
+			next := l.queue[i]
+			if t.free(next.request) {
+				t.grant(next.request)
+				t.dequeue(next.request) // and the one after it moves to i
+				next.done <- nil
 				continue
 			}
-			if req.mode(w.Resource)&Exclusive != 0 {
+			if next.mode&Exclusive != 0 {
 				break // nothing behind it gets past
 			}
 			i++
