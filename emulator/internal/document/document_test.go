@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/genproto/googleapis/type/latlng"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
 )
 
 const testRoot = "projects/p/databases/(default)/documents"
@@ -174,6 +176,19 @@ func FuzzFieldPath(f *testing.F) {
 		again, err := ParsePath(path.String())
 		if err != nil || !slices.Equal(again, path) {
 			t.Errorf("%q reads as %q, is written as %q and reads as %q (%v)", s, path, path.String(), again, err)
+		}
+	})
+}
+
+// Names are in order id by id, numeric ids first, wherever two begin to differ.
+func TestOrderOfNames(t *testing.T) {
+	t.Parallel()
+	id := rapid.SampledFrom([]string{"", "a", "ab", "a!", "é", "__id7__", "__id10__", "__id-7__", "__id7", "__id07__", "__"})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.SliceOfN(id, 1, 4).Draw(t, "a"), rapid.SliceOfN(id, 1, 4).Draw(t, "b")
+		want := slices.CompareFunc(a, b, CompareIDs)
+		if got := CompareNames(strings.Join(a, "/"), strings.Join(b, "/")); got != want {
+			t.Fatalf("%q and %q compare as %d, want %d", a, b, got, want)
 		}
 	})
 }

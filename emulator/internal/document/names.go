@@ -178,7 +178,12 @@ func CompareIDs(a, b string) int {
 
 // CompareNames orders resource names id by id.
 func CompareNames(a, b string) int {
-	for a != b {
+	same := 0
+	for same < len(a) && same < len(b) && a[same] == b[same] {
+		same++
+	}
+	first := strings.LastIndexByte(a[:same], '/') + 1 // of the first id that may differ
+	for a, b = a[first:], b[first:]; a != b; {
 		x, restA, moreA := strings.Cut(a, "/")
 		y, restB, moreB := strings.Cut(b, "/")
 		if c := CompareIDs(x, y); c != 0 {

@@ -62,17 +62,21 @@ func isExpired(doc *pb.Document, path document.Path, now int64) bool {
 
 // expired are the documents of a collection group that look expired.
 func (db *database) expired(group string, path document.Path) []*versions.Node {
-	db.mu.RLock()
-	var nodes []*versions.Node
-	for _, c := range db.Groups[group] {
-		nodes = append(nodes, c.All()...)
+	db.mu.Lock()
+	var lists [][]*versions.Node
+	for _, part := range db.Group(group).Parts() {
+		for _, c := range part {
+			lists = append(lists, c.Nodes().Parts()...)
+		}
 	}
-	db.mu.RUnlock()
+	db.mu.Unlock()
 	now := db.engine.now()
-	out := nodes[:0]
-	for _, n := range nodes {
-		if isExpired(n.Current(), path, now) {
-			out = append(out, n)
+	var out []*versions.Node
+	for _, nodes := range lists {
+		for _, n := range nodes {
+			if isExpired(n.Current(), path, now) {
+				out = append(out, n)
+			}
 		}
 	}
 	return out

@@ -80,7 +80,11 @@ func (e *Engine) ListDocuments(ctx context.Context, req *pb.ListDocumentsRequest
 		return nil, err
 	}
 	if q.Missing {
-		docs = append(docs, db.missing(q, after, m.at)...)
+		until := ""
+		if len(docs) > size {
+			until = docs[size].Name
+		}
+		docs = append(docs, db.missing(q, after, until, m.at)...)
 		slices.SortFunc(docs, q.Compare)
 	}
 	resp := &pb.ListDocumentsResponse{}
@@ -166,38 +170,72 @@ func (db *database) pageStart(req *pb.ListDocumentsRequest, q *query.Query) (aft
 }
 
 // missing are the documents of the query's collection that don't exist, but have documents below
-// them.
-func (db *database) missing(q *query.Query, after string, at int64) []*pb.Document {
-	db.mu.Lock()
-	below := make(map[string][][]*versions. // name of a document of the collection → what is below it
-						Node)
-	for _, c := range db.Collections {
-		rest, ok := strings.CutPrefix(c.Parent, q.Parent+"/")
-		if !ok {
-			continue
-		}
-		id, rest, _ := strings.Cut(rest, "/")
-		if q.Collection != "" && id != q.Collection {
-			continue
+// them: the first behind a name, as many as the query's limit, and none behind another name, unless
+// that is "".
+func (db *database) missing(q *query.Query, after, until string, at int64) (out []*pb.Document) {
+	within := q.Parent
+	if q.Collection != "" {
+		within += "/" + q.Collection
+	}
+	db.eachAbove(within, after, at, func(below string) (name string) {
+		id, rest, _ := strings.Cut(below[len(q.Parent)+1:], "/")
+		if rest == "" {
+			return "" // a collection right below the parent, in which nothing is missing
 		}
 		doc, _, _ := strings.Cut(rest, "/")
-		name := q.Parent + "/" + id + "/" + doc
-		if after == "" || document.CompareNames(name, after) > 0 {
-			below[name] = append(below[name], c.Nodes())
+		return q.Parent + "/" + id + "/" + doc
+	}, func(name string) bool {
+		if until != "" && document.CompareNames(name, until) > 0 {
+			return false
 		}
-	}
-	db.mu.Unlock()
-	var out []*pb.Document
-	for name, lists := range below {
-		if db.lookup(name, at) == nil && slices.ContainsFunc(lists, func(l []*versions.Node) bool { return anyAt(l, at) }) {
+		if db.lookup(name, at) == nil {
 			out = append(out, &pb.Document{Name: name})
 		}
-	}
+		return len(out) < q.Limit
+	})
 	return out
 }
 
-func anyAt(nodes []*versions.Node, at int64) bool {
-	return slices.ContainsFunc(nodes, func(n *versions.Node) bool { return n.At(at) != nil })
+// eachAbove calls found, until it returns false, with what lies above the collections below a name, as above says it, in
+// the order of names and behind a name: where there are documents as of a time. It costs what is found, and not what is
+// below that.
+func (db *database) eachAbove(name, after string, at int64, above func(collection string) string, found func(name string) bool) {
+	db.mu.Lock()
+	rest := db.below("", name)
+	db.mu.Unlock()
+	behind := func(name string) func(*versions.Collection) bool {
+		return func(c *versions.Collection) bool {
+			return document.CompareNames(c.Name, name) > 0 && !strings.HasPrefix(c.Name, name+"/")
+		}
+	}
+	if after != "" {
+		rest = rest.From(behind(after))
+	}
+	for {
+		c, ok := versions.End(&rest, false)
+		if !ok {
+			return
+		}
+		name := above(c.Name)
+		switch {
+		case name == "" || !db.anyAt(c, at):
+			versions.Cut(&rest, false)
+			continue
+		case !found(name):
+			return
+		}
+		rest = rest.From(behind(name))
+	}
+}
+
+// anyAt reports whether a collection has a document as of a time.
+func (db *database) anyAt(c *versions.Collection, at int64) bool {
+	db.mu.Lock()
+	nodes := c.Nodes()
+	db.mu.Unlock()
+	return slices.ContainsFunc(nodes.Parts(), func(part []*versions.Node) bool {
+		return slices.ContainsFunc(part, func(n *versions.Node) bool { return n.At(at) != nil })
+	})
 }
 
 // ListCollectionIDs lists the ids of the collections under a document, or at the root, that have
@@ -222,11 +260,20 @@ func (e *Engine) ListCollectionIDs(ctx context.Context, req *pb.ListCollectionId
 	if err != nil {
 		return nil, err
 	}
-	ids := db.collectionIDs(req.GetParent(), m.at)
+	if after != "" {
+		after = req.GetParent() + "/" + after
+	}
+	var ids []string
+	db.eachAbove(req.GetParent(), after, m.at, func(below string) string {
+		id, _, _ := strings.Cut(below[len(req.GetParent())+1:], "/")
+		return req.GetParent() + "/" + id
+	}, func(name string) bool {
+		ids = append(ids, name[len(req.GetParent())+1:])
+		return len(ids) <= size
+	})
 	if err := db.checkKept(m.at); err != nil {
 		return nil, err
 	}
-	ids = slices.DeleteFunc(ids, func(id string) bool { return after != "" && document.CompareIDs(id, after) <= 0 })
 	resp := &pb.ListCollectionIdsResponse{CollectionIds: ids}
 	if len(ids) > size {
 		resp.CollectionIds = ids[:size]
@@ -234,24 +281,4 @@ func (e *Engine) ListCollectionIDs(ctx context.Context, req *pb.ListCollectionId
 	}
 	e.stats.reads.Add(1)
 	return resp, nil
-}
-
-func (db *database) collectionIDs(parent string, at int64) []string {
-	db.mu.Lock()
-	below := make(map[string][][]*versions.Node)
-	for _, c := range db.Collections {
-		if rest, ok := strings.CutPrefix(c.Name, parent+"/"); ok {
-			id, _, _ := strings.Cut(rest, "/")
-			below[id] = append(below[id], c.Nodes())
-		}
-	}
-	db.mu.Unlock()
-	var ids []string
-	for id, lists := range below {
-		if slices.ContainsFunc(lists, func(l []*versions.Node) bool { return anyAt(l, at) }) {
-			ids = append(ids, id)
-		}
-	}
-	slices.SortFunc(ids, document.CompareIDs)
-	return ids
 }

@@ -289,9 +289,12 @@ func TestNothingIsLeft(t *testing.T) {
 			t.Fatalf("%d locks and %d transactions are left", db.locks.Len(), len(db.transactions.open))
 		}
 		for name, n := range db.Nodes {
-			if n.Name != name || n.Gone || n.Collection != db.Collections[n.Collection.Name] || db.Groups[n.Collection.ID][n.Collection.Name] != n.Collection {
+			if n.Name != name || n.Gone || n.Collection != db.Collections[n.Collection.Name] {
 				t.Fatalf("%s is not where it should be", name)
 			}
+		}
+		if n := listed(db, ""); n != len(db.Nodes) {
+			t.Fatalf("%d documents are listed of %d", n, len(db.Nodes))
 		}
 	})
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"slices"
-	"sort"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
@@ -138,11 +137,10 @@ func (db *database) results(ctx context.Context, q *query.Query, c consistency) 
 // resultsAt runs a query on the documents as of a time. skipped is how many of them its offset
 // passed over, scanned how many bytes it looked at without an index.
 func (db *database) resultsAt(q *query.Query, at int64) (docs []*pb.Document, skipped, scanned int) {
-	lists := db.candidates(q)
-	if len(lists) == 1 && q.ByNameOnly() {
-		return scan(q, lists[0], at)
+	if q.ByNameOnly() {
+		return db.byName(q, at)
 	}
-	for _, nodes := range lists {
+	for _, nodes := range db.candidates(q) {
 		for _, n := range nodes {
 			doc, size := n.SizeAt(at)
 			scanned += size
@@ -166,44 +164,17 @@ func (db *database) candidates(q *query.Query) [][]*versions.Node {
 	defer db.mu.Unlock()
 	if q.Collection != "" && !q.AllDescendants {
 		if c := db.Collections[q.Parent+"/"+q.Collection]; c != nil {
-			return [][]*versions.Node{c.Nodes()}
+			return c.Nodes().Parts()
 		}
 		return nil
 	}
-	in := db.Collections
-	if q.Collection != "" {
-		in = db.Groups[q.Collection]
-	}
 	var lists [][]*versions.Node
-	for _, c := range in {
-		if q.Covers(c.Parent, c.ID) {
-			lists = append(lists, c.Nodes())
+	for _, part := range db.below(q.Collection, q.Parent).Parts() {
+		for _, c := range part {
+			if q.Covers(c.Parent, c.ID) {
+				lists = append(lists, c.Nodes().Parts()...)
+			}
 		}
 	}
 	return lists
-}
-
-// scan runs a query that orders by name on the nodes of one collection, and stops as soon as its
-// window is full: pages through a large collection cost what they hold.
-func scan(q *query.Query, nodes []*versions.Node, at int64) (docs []*pb.Document, skipped, scanned int) {
-	first, step := 0, 1
-	if q.Orders[0].Desc {
-		first, step = len(nodes)-1, -1
-	} else if q.Start != nil && len(q.Start.Values) > 0 {
-		first = sort.Search(len(nodes), func(i int) bool {
-			return document.CompareNames(nodes[i].Name, q.Start.Values[0].GetReferenceValue()) >= 0
-		})
-	}
-	for i := first; i >= 0 && i < len(nodes) && (q.Limit < 0 || len(docs) < q.Limit); i += step {
-		doc, size := nodes[i].SizeAt(at)
-		scanned += size
-		switch {
-		case doc == nil || !q.Matches(doc):
-		case skipped < q.Offset:
-			skipped++
-		default:
-			docs = append(docs, doc)
-		}
-	}
-	return docs, skipped, scanned
 }

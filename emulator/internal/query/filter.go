@@ -219,6 +219,37 @@ func namesOf(op pb.StructuredQuery_FieldFilter_Operator, operand *pb.Value) (nam
 	return names, nil
 }
 
+// namesBetween are the bounds of names that a filter lets through. "" is no bound.
+func namesBetween(in *pb.StructuredQuery_Filter) (least, most string) {
+	if f := in.GetFieldFilter(); f != nil {
+		if path, err := document.ParsePath(f.GetField().GetFieldPath()); err != nil || !path.IsName() {
+			return "", ""
+		}
+		name := f.GetValue().GetReferenceValue()
+		switch f.GetOp() {
+		case pb.StructuredQuery_FieldFilter_GREATER_THAN, pb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL:
+			return name, ""
+		case pb.StructuredQuery_FieldFilter_LESS_THAN, pb.StructuredQuery_FieldFilter_LESS_THAN_OR_EQUAL:
+			return "", name
+		case pb.StructuredQuery_FieldFilter_EQUAL:
+			return name, name
+		}
+		return "", ""
+	}
+	if c := in.GetCompositeFilter(); c.GetOp() == pb.StructuredQuery_CompositeFilter_AND {
+		for _, part := range c.GetFilters() {
+			low, high := namesBetween(part)
+			if low != "" && (least == "" || document.CompareNames(low, least) > 0) {
+				least = low
+			}
+			if high != "" && (most == "" || document.CompareNames(high, most) < 0) {
+				most = high
+			}
+		}
+	}
+	return least, most
+}
+
 // fieldTest makes the test of a field's value. Ranges match values of the operand's type only. Null
 // and NaN compare with nothing, not even with themselves; filters without operand, which clients
 // send instead, are there to find them.

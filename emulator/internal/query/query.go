@@ -27,6 +27,7 @@ type Query struct {
 	keyFiltered    bool            // a filter names documents
 	below          bool            // all descendants of a document are of interest, not those of the root
 	equal          map[string]bool // fields that are compared for equality, whichever filter else holds
+	least, most    string          // names that a filter asks to lie between; "" is no bound
 	Missing        bool            // documents that don't exist, but have some below them, are of interest too
 }
 
@@ -81,6 +82,7 @@ func Parse(database, parent string, in *pb.StructuredQuery) (*Query, error) {
 		return nil, err
 	}
 	q.keyFiltered, q.equal = shape.key, shape.equal
+	q.least, q.most = namesBetween(in.GetWhere())
 	q.below = q.AllDescendants && parent != database+"/documents"
 	inequalities := inequalityPaths(in.GetWhere(), nil)
 	if err := q.parseOrders(in.GetOrderBy(), inequalities); err != nil {
@@ -278,6 +280,31 @@ func (q *Query) Covers(parent, id string) bool {
 		return true
 	}
 	return q.AllDescendants && strings.HasPrefix(parent, q.Parent) && parent[len(q.Parent)] == '/'
+}
+
+// Names are the bounds that a query that orders by name has: no document before the one or behind the
+// other is among the results. "" is no bound.
+func (q *Query) Names() (least, most string) {
+	least, most = q.least, q.most
+	first, last := q.Start.name(), q.End.name()
+	if q.Orders[0].Desc {
+		first, last = last, first
+	}
+	if first != "" && (least == "" || document.CompareNames(first, least) > 0) {
+		least = first
+	}
+	if last != "" && (most == "" || document.CompareNames(last, most) < 0) {
+		most = last
+	}
+	return least, most
+}
+
+// name is what the cursor of an order by name points at.
+func (c *Cursor) name() string {
+	if c == nil || len(c.Values) == 0 {
+		return ""
+	}
+	return c.Values[0].GetReferenceValue()
 }
 
 // Matches reports whether a document of a collection that the query covers is among the results,

@@ -3,7 +3,6 @@
 package versions
 
 import (
-	"slices"
 	"sync/atomic"
 
 	pb "cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -14,10 +13,11 @@ import (
 // Tree is all documents of a database, with their versions. It is guarded by its owner's lock, for
 // reading or writing; what a reader has found is read without.
 type Tree struct {
-	Nodes       map[string]*Node                  // full resource name → document
-	Collections map[string]*Collection            // full resource name → collection
-	Groups      map[string]map[string]*Collection // collection id → full resource name → collection
-	Horizon     atomic.Int64                      // microseconds; reads before this time can't be answered any more
+	Nodes       map[string]*Node                 // full resource name → document
+	Collections map[string]*Collection           // full resource name → collection
+	groups      map[string]*ordered[*Collection] // collection id → collections
+	all         ordered[*Collection]
+	Horizon     atomic.Int64 // microseconds; reads before this time can't be answered any more
 	history     history
 }
 
@@ -26,7 +26,7 @@ func New() *Tree {
 	return &Tree{
 		Nodes:       make(map[string]*Node),
 		Collections: make(map[string]*Collection),
-		Groups:      make(map[string]map[string]*Collection),
+		groups:      make(map[string]*ordered[*Collection]),
 	}
 }
 
@@ -36,7 +36,7 @@ func (t *Tree) Node(name string) *Node {
 	if n == nil {
 		path, id := document.SplitParent(name)
 		n = &Node{Name: name, id: id, Collection: t.collection(path)}
-		n.Collection.add(n)
+		n.Collection.nodes.add(n)
 		t.Nodes[name] = n
 	}
 	return n
@@ -48,12 +48,11 @@ func (t *Tree) collection(name string) *Collection {
 		parent, id := document.SplitParent(name)
 		c = &Collection{Name: name, Parent: parent, ID: id}
 		t.Collections[name] = c
-		group := t.Groups[id]
-		if group == nil {
-			group = make(map[string]*Collection)
-			t.Groups[id] = group
+		if t.groups[id] == nil {
+			t.groups[id] = &ordered[*Collection]{}
 		}
-		group[name] = c
+		t.groups[id].add(c)
+		t.all.add(c)
 	}
 	return c
 }
@@ -72,16 +71,30 @@ func (t *Tree) Put(n *Node, at int64, doc *pb.Document, size int) {
 // forget removes a deleted document's name.
 func (t *Tree) forget(n *Node) {
 	delete(t.Nodes, n.Name)
+	n.Gone = true
 	c := n.Collection
-	c.drop(n)
-	if c.count == 0 {
-		delete(t.Collections, c.Name)
-		if group := t.Groups[c.ID]; len(group) > 1 {
-			delete(group, c.Name)
-		} else {
-			delete(t.Groups, c.ID)
-		}
+	if c.nodes.drop(); c.nodes.len() > 0 {
+		return
 	}
+	delete(t.Collections, c.Name)
+	c.dropped = true
+	t.all.drop()
+	group := t.groups[c.ID]
+	if group.drop(); group.len() == 0 {
+		delete(t.groups, c.ID)
+	}
+}
+
+// Group are the collections with an id, or all with "", in the order of their names. The caller holds the lock for
+// writing, and may keep the list.
+func (t *Tree) Group(id string) List[*Collection] {
+	if id == "" {
+		return t.all.look()
+	}
+	if group := t.groups[id]; group != nil {
+		return group.look()
+	}
+	return List[*Collection]{}
 }
 
 // version is what a document was from one commit to the next. It never changes, but for losing its
@@ -137,55 +150,20 @@ func (n *Node) Current() *pb.Document {
 	return nil
 }
 
-// Collection holds the nodes of one collection. Nodes come in any order; they are sorted when they
-// are listed.
+// Collection holds the nodes of one collection.
 type Collection struct {
-	Name   string // full resource name
-	Parent string // full resource name of the document above, or of the root
-	ID     string
-	sorted []*Node // by id; replaced, never changed, so that a reader may keep it
-	fresh  []*Node // not sorted in yet
-	gone   int     // nodes of sorted that have been dropped
-	count  int     // nodes
+	Name    string // full resource name
+	Parent  string // full resource name of the document above, or of the root
+	ID      string
+	nodes   ordered[*Node]
+	dropped bool // its last node was
 }
 
-func (c *Collection) add(n *Node) {
-	c.fresh = append(c.fresh, n)
-	c.count++
-}
+// Nodes are the collection's nodes, by id. The caller holds the database's lock for writing, and may
+// keep the list. A node that was dropped stays for a while, as a deleted document.
+func (c *Collection) Nodes() List[*Node] { return c.nodes.look() }
 
-// drop forgets a node whose document is long deleted. Until the next look it stays in the list, as
-// a deleted document.
-func (c *Collection) drop(n *Node) {
-	n.Gone = true
-	c.gone++
-	c.count--
-}
-
-// All are the collection's nodes in any order, as a list of the caller's own.
-func (c *Collection) All() []*Node { return append(slices.Clone(c.sorted), c.fresh...) }
-
-// Nodes is the list of nodes by id. The caller holds the database's lock for writing, and may keep
-// the list.
-func (c *Collection) Nodes() []*Node {
-	if len(c.fresh) == 0 && c.gone == 0 {
-		return c.sorted
-	}
-	byID := func(a, b *Node) int { return document.CompareIDs(a.id, b.id) }
-	slices.SortFunc(c.fresh, byID)
-	merged := make([]*Node, 0, c.count)
-	old, fresh := c.sorted, c.fresh
-	for len(old) > 0 || len(fresh) > 0 {
-		var n *Node
-		if len(fresh) == 0 || len(old) > 0 && byID(old[0], fresh[0]) <= 0 {
-			n, old = old[0], old[1:]
-		} else {
-			n, fresh = fresh[0], fresh[1:]
-		}
-		if !n.Gone {
-			merged = append(merged, n)
-		}
-	}
-	c.sorted, c.fresh, c.gone = merged, nil, 0
-	return merged
-}
+func (n *Node) compare(other *Node) int             { return document.CompareIDs(n.id, other.id) }
+func (n *Node) gone() bool                          { return n.Gone }
+func (c *Collection) compare(other *Collection) int { return document.CompareNames(c.Name, other.Name) }
+func (c *Collection) gone() bool                    { return c.dropped }
