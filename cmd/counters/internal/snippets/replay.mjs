@@ -1,5 +1,5 @@
-// Runs one kind of increments twelve times: node replay.mjs plain|add|join|leave docs|module, by exact.mjs, which docs/sdk.md
-// shows, or by the module for web pages. Before the fifth it prints "cut" and waits for a line, after which the connection
+// Runs one kind of increments four times: node replay.mjs plain|add|join|leave docs|module, by exact.mjs, which docs/sdk.md
+// shows, or by the module for web pages. Before the third it prints "cut" and waits for a line, after which the connection
 // loses the answer. It prints "done" at the end.
 import { createInterface } from "node:readline";
 import * as firestore from "firebase/firestore";
@@ -18,7 +18,7 @@ const cut = async () => {
   await lines.next();
 };
 
-for (let i = 0; i < 12; i++) {
+for (let i = 0; i < 4; i++) {
   const uid = `user-${i}`;
   const { db, close } = await connectWeb({}, { mockUserToken: { sub: uid } });
   const counter = doc(db, "counters", "counted");
@@ -31,8 +31,8 @@ for (let i = 0; i < 12; i++) {
   });
   if (kind === "leave") await join(counter, uid, numShards);
   const membership = kind === "leave" && (await joined);
-  if (i === 4 && by !== "module") await cut();
-  let whole = i !== 4;
+  if (i === 2 && by !== "module") await cut();
+  let whole = i !== 2;
   const sdk = { ...firestore, runTransaction: (db, run) => firestore.runTransaction(db, async (transaction) => {
     const counts = await run(transaction);
     if (counts === true && !whole) {
