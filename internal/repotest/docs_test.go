@@ -62,7 +62,7 @@ func anchor(heading string) string {
 	}, heading)
 }
 
-// Every link of a page leads somewhere, and every file and test that a page names is there.
+// Every link of a page leads somewhere, and every file and test that a page names is there; so is every test that CI names.
 func TestPages(t *testing.T) {
 	atRoot(t)
 	texts := pages(t)
@@ -73,6 +73,15 @@ func TestPages(t *testing.T) {
 		}
 	}
 	tests := declared(t, "_test.go")
+	ci, err := os.ReadFile(".ci/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range named.FindAllString(string(ci), -1) {
+		if !tests[name] {
+			t.Errorf(".ci/run names %s, which is nowhere", name)
+		}
+	}
 	for page, text := range texts {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(m[1], "://") {
