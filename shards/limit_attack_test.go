@@ -189,3 +189,27 @@ func TestLimitsOfTwoFieldsChaos(t *testing.T) {
 		t.Logf("%d commits", checked.Load())
 	})
 }
+
+// The shards of one field with a limit aren't taken for those of another whose name begins alike.
+func TestNamesOfLimitsThatBeginAlike(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{Place: shards.Place{Fields: "seats=limit(3),seats~x=limit(100)"}})
+		c := w.counter(t, client, "a", 1)
+		if _, err := c.AddFields(t.Context(), map[string]int64{"seats": 1, "seats~x": 1}, shards.Key{}); err != nil {
+			t.Fatal(err)
+		}
+		taken := int64(1)
+		for range 10 {
+			_, err := c.AddFields(t.Context(), map[string]int64{"seats": 1}, shards.Key{})
+			if err == nil {
+				taken++
+			} else if !errors.Is(err, shards.ErrLimit) {
+				t.Fatal(err)
+			}
+		}
+		if taken != 3 {
+			t.Errorf("%d seats are taken, of 3", taken)
+		}
+	})
+}

@@ -231,12 +231,8 @@ const LimitSuffix = "_limit"
 // counted in them, and it is counted nowhere else.
 const limitedShard = "~"
 
-// LimitedShard is the id of a shard of a field with a limit, by the field's name in its shards, and LimitedShards is
-// how the ids of all of them begin.
-func LimitedShard(field string, n int) string { return LimitedShards(field) + strconv.Itoa(n) }
-
-// LimitedShards: see [LimitedShard].
-func LimitedShards(field string) string { return field + limitedShard }
+// LimitedShard is the id of a shard of a field with a limit, by the field's name in its shards.
+func LimitedShard(field string, n int) string { return field + limitedShard + strconv.Itoa(n) }
 
 // LimitedField is the field that a shard is of alone. It reports false for other shards.
 func LimitedField(id string) (field string, is bool) {

@@ -116,7 +116,8 @@ func (s Shard) ChangeAt(field string, by escrow.Held) *firestorepb.Write {
 func After(names layout.Layout, counter, field string, commit []*firestorepb.Write, answer *firestorepb.CommitResponse) (shards []Shard) {
 	for i, result := range answer.GetWriteResults() {
 		name, numbers := commit[i].GetUpdate().GetName(), result.GetTransformResults()
-		if !strings.HasPrefix(name, names.Shard(counter, layout.LimitedShards(field))) || len(numbers) != 4 {
+		id, below := strings.CutPrefix(name, names.ShardsOf(counter)+"/")
+		if of, limited := layout.LimitedField(id); !below || !limited || of != field || len(numbers) != 4 {
 			continue
 		}
 		held := escrow.Held{Count: numbers[0].GetIntegerValue(), Members: numbers[1].GetIntegerValue(), Holds: numbers[2].GetIntegerValue(), Share: numbers[3].GetIntegerValue()}
