@@ -213,3 +213,23 @@ func TestNamesOfLimitsThatBeginAlike(t *testing.T) {
 		}
 	})
 }
+
+// A share that something else has broken refuses nothing that other shards have room for.
+func TestBrokenShareRefusesNothingElse(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		cfg := shards.Config{Place: shards.Place{Fields: "seats=limit(10)"}}
+		c := w.counter(t, w.open(t, cfg), "a", 2)
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Add(t.Context(), -1); err != nil {
+			t.Fatal(err)
+		}
+		w.put(t, "counters/a/shards/seats~0", map[string]any{"seats": 0, "members(seats)": 0, "held(seats)": 0, "share(seats)": 5.5})
+		c2 := handle(t, w.open(t, cfg), "a")
+		if err := c2.Add(t.Context(), 1); err != nil {
+			t.Error(err)
+		}
+	})
+}

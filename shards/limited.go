@@ -119,7 +119,8 @@ func (c *Client) shardsOf(ctx context.Context, at place) ([]seats.Shard, time.Ti
 	return seats.Read(docs, field), read, nil
 }
 
-// sumOf is all shards of a place as one, at one time, without what members and holds have of it.
+// sumOf is all shards of a place as one, at one time, without what members and holds have of it. Where something else
+// has written fractions, it reads the shards one by one.
 func (c *Client) sumOf(ctx context.Context, at place) ([]seats.Shard, time.Time, error) {
 	collection := c.db.Layout.ShardsOf(at.counter)
 	share, n, read, err := c.db.SumNumbers(ctx, collection, layout.ShareOf(at.field), time.Time{})
@@ -127,6 +128,9 @@ func (c *Client) sumOf(ctx context.Context, at place) ([]seats.Shard, time.Time,
 		return nil, read, err
 	}
 	count, _, _, err := c.db.SumNumbers(ctx, collection, at.field, read)
+	if err == nil && !(store.IsInteger(count) && store.IsInteger(share)) {
+		return c.shardsOf(ctx, at)
+	}
 	return []seats.Shard{{Held: escrow.Held{Count: count.GetIntegerValue(), Share: share.GetIntegerValue()}}}, read, err
 }
 
