@@ -373,3 +373,19 @@ func TestWhatDoesNotExistTakesNoTransaction(t *testing.T) {
 		}
 	})
 }
+
+// A counter that begins with a total has it in the first field without a limit.
+func TestCreateWithTotalBesideALimit(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{Place: shards.Place{Fields: "seats=limit(3),likes"}})
+		c := handle(t, client, "a")
+		if err := c.Create(t.Context(), shards.CreateOptions{Total: 5}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.Sum(t.Context())
+		if err != nil || s.Totals["seats"] != 0 || s.Totals["likes"] != 5 {
+			t.Errorf("%+v %v", s, err)
+		}
+	})
+}

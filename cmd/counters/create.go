@@ -41,14 +41,19 @@ A counter that only counts documents (--fields 'users=count(/users)') has no sha
 					if err := t.reconcileOne(ctx, c.ID()); err != nil {
 						return fmt.Errorf("%s was made, but its documents were not counted: %w", c.ID(), err)
 					}
-					s, err := c.Get(ctx)
-					if err != nil {
-						return err
-					}
+				}
+				s, err := c.Get(ctx) // its path may have counts
+				if err != nil {
+					return err
+				}
+				if documents {
 					return t.print(cmd, s, "created %s: %s", terminal.Quote(c.ID()), t.totals(s))
 				}
-				return t.print(cmd, map[string]any{"counter": c.ID(), "num_shards": opts.Shards, "total": opts.Total},
-					"created %s: %s, total %d", terminal.Quote(c.ID()), quantity(opts.Shards, "shard"), opts.Total)
+				totals := t.totals(s)
+				if s.Totals == nil {
+					totals = "total " + totals
+				}
+				return t.print(cmd, s, "created %s: %s, %s", terminal.Quote(c.ID()), quantity(s.NumShards, "shard"), totals)
 			})
 		},
 	}

@@ -62,13 +62,14 @@ func (b *Book) begin(ctx context.Context, tx *store.Tx, total int64) (map[string
 	after := b.copy()
 	after.Base.Gone = time.Time{}
 	fields := map[string]*firestorepb.Value{}
-	for i, field := range b.names().Fields {
+	plain := b.names().Plain()
+	for _, field := range b.names().Fields {
 		base := b.Base.Counts[field.Shard]
 		sum, ok := Whole(shards.Add(field))
 		if !ok {
 			return nil, fmt.Errorf("%w: the shards' sum of %s: set right what they hold", store.ErrNotInteger, field.Shard)
 		}
-		if i == 0 && total != 0 {
+		if total != 0 && field.Name == plain[0].Name { // what has a limit begins with nothing
 			base = store.Sub(total, sum)
 		}
 		put(&after.Base.Counts, field.Shard, base)

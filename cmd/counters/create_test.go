@@ -1,0 +1,29 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/firestore-counters/counters/emulator"
+)
+
+// A counter that is made says what it shows, with what its path has counted before.
+func TestCreatePrintsWhatItShows(t *testing.T) {
+	server := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", server.Addr)
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	fs := server.Client(t, "demo-counters")
+	if _, err := fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 30}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, out string }{
+		{"create a --shards 4", "created a: 4 shards, total 30\n"},
+		{"create b --total 5 --json", `{"counter":"b","total":5,"num_shards":10,`},
+		{"create c --total 5 --fields seats=limit(3),likes", "created c: 10 shards, seats 0, likes 5\n"},
+	} {
+		out, stderr, code := counters(t, strings.Fields(c.args)...)
+		if code != 0 || !strings.Contains(out, c.out) {
+			t.Errorf("%s: %d\n%s%s\nwant %s", c.args, code, out, stderr, c.out)
+		}
+	}
+}
