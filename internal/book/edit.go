@@ -163,6 +163,14 @@ func (e *Edit) SetTotal(ctx context.Context, field layout.Field, total int64) er
 	return err
 }
 
+// Overwrite shows a field's total in the place of whatever stands there, such as a list whose ids are members by now.
+// Nothing of that counts any more.
+func (e *Edit) Overwrite(field layout.Field) {
+	delete(e.Doc.Fields, field.Name)
+	e.Keep(field)
+	e.totals = append(e.totals, field)
+}
+
 // Keep returns the number that a total has replaced, or is about to replace, for the caller to count it in another way.
 // The second time it returns 0.
 func (e *Edit) Keep(field layout.Field) int64 {

@@ -150,7 +150,8 @@ func (i importer) document(ctx context.Context, id string) (d Document, err erro
 		switch again, err = t.step(ctx, doc, ids, &d); {
 		case errors.Is(err, shards.ErrNotFound): // it was deleted
 			d.Outcome = Nothing
-			return d, nil
+			_, err = i.db.Commit(ctx, store.Delete(i.db.Layout.ListOf(id, i.field)))
+			return d, err
 		case err != nil:
 			return d, err
 		}
@@ -284,31 +285,23 @@ var patience = store.Patience{Conflicts: 20, Doubts: 12}
 // replace puts the total into the place of a list whose ids are all members. It reports false if the list is another
 // by now.
 func (t *taking) replace(ctx context.Context, taken reading, d *Document) (done bool, err error) {
-	sent := false
-	resp, err := t.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
+	names, id := t.db.Layout, t.counter.ID()
+	field, _ := names.Field(t.field)
+	err = book.Of(t.db).Edit(ctx, id, func(ctx context.Context, e *book.Edit) (bool, error) {
 		doc, err := t.read(ctx)
+		if err != nil || doc.run != t.run || !proto.Equal(e.Doc.GetFields()[t.field], taken.value) {
+			return false, err
+		}
+		sum, err := e.Sum(ctx, field)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
-		done = sent && doc.isNumber() && doc.run == "" // the answer was lost
-		if done || doc.run != t.run || !proto.Equal(doc.value, taken.value) {
-			return nil, nil
-		}
-		sum, err := t.counter.Sum(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if d.Total = sum.Total; sum.Totals != nil {
-			d.Total = sum.Totals[t.field]
-		}
-		sent = true
-		names, id := t.db.Layout, t.counter.ID()
-		return []*firestorepb.Write{
-			store.Update(names.Counter(id), store.UpdatedAtTime(doc.version), map[string]*firestorepb.Value{t.field: store.Int(d.Total)}, nil),
-			store.DeleteIf(names.ListOf(id, t.field), store.Exists(true)),
-		}, nil
+		e.Overwrite(field)
+		e.Beside(store.DeleteIf(names.ListOf(id, t.field), store.Exists(true)))
+		e.Applied = func() { done, d.Total = true, store.Add(sum, e.Base.Counts[field.Shard]) }
+		return true, nil
 	})
-	return done || resp != nil, err
+	return done, err
 }
 
 // reading is a document as it was read.

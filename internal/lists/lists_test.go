@@ -116,6 +116,24 @@ func (p *posts) wants(id string, want ...string) {
 	}
 }
 
+// Where a number that the extension has counted goes on, the number of members that takes a list's place isn't one.
+func TestImportIsNoNumberOfTheExtension(t *testing.T) {
+	t.Parallel()
+	place := place
+	place.Extension = true
+	p := postsOf(t, place)
+	p.set("posts/a", map[string]any{"likes": []any{"alice", "bob"}, "views": 7})
+	p.set("posts/b", map[string]any{"likes": []any{}, "views": 7})
+	if _, err := p.imports(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	p.wants("a", "alice", "bob")
+	p.wants("b")
+	if views := p.get("posts/a")["views"]; views != int64(7) {
+		t.Errorf("%v views, want 7", views)
+	}
+}
+
 // Lists of user ids become members and their number; what else there is stays as it is. A repetition changes nothing.
 func TestImport(t *testing.T) {
 	t.Parallel()
