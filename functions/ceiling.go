@@ -134,7 +134,9 @@ func (s *spending) WriteHeader(status int) {
 			clear(header)
 			header["Date"] = nil
 		}
-		header.Set("Retry-After", "10")
+		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable { // after 504 it may be counted
+			header.Set("Retry-After", "10")
+		}
 		header.Set("Content-Length", "0")
 	}
 	n := headersOf

@@ -290,6 +290,25 @@ func TestUseOfTheCeilingIsLogged(t *testing.T) {
 	})
 }
 
+// An answer without a body asks for a repetition only where nothing was counted.
+func TestBareAnswersSayWhatMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for status, again := range map[int]string{429: "10", 503: "10", 504: "", 404: ""} {
+			budget := ceiling.New(ceiling.Rates{Bytes: 1000})
+			budget.Spend(ceiling.Bytes, 1000)
+			answer := httptest.NewRecorder()
+			newSpender(budget, slog.New(slog.DiscardHandler)).around(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				recognize(w)
+				problem{Status: status, Detail: "why"}.write(w)
+			})).ServeHTTP(answer, httptest.NewRequest("POST", "/a", nil))
+			if got := answer.Header().Get("Retry-After"); answer.Code != status || answer.Body.Len() > 0 || got != again {
+				t.Errorf("%d %q, Retry-After %q; want %d, no body, and %q", answer.Code, answer.Body, got, status, again)
+			}
+		}
+	})
+}
+
 // Requests beyond their rate wait in the order in which they came, and a client that goes away waits no longer.
 func TestRequestsBeginSoManyASecond(t *testing.T) {
 	t.Parallel()
