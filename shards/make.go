@@ -214,7 +214,7 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, b *book.Book, n int, to
 	for i := book.NumShards(c.client.db.Layout, b.Doc); i < n; i++ {
 		missing = append(missing, c.shardName(layout.ShardID(i)))
 	}
-	if b.Doc == nil && !b.HasBase() {
+	if book.NumShards(c.client.db.Layout, b.Doc) == 0 {
 		err = c.endEarlier(ctx, tx)
 	}
 	if err != nil {
@@ -223,9 +223,9 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, b *book.Book, n int, to
 	return missing, b.Make(ctx, tx, n, total)
 }
 
-// endEarlier ends open holds of fields without a limit, in a transaction that makes a counter which has neither
-// document nor base. If it has no shards either, somebody has deleted these one by one: nothing comes back to the
-// counter's next life.
+// endEarlier ends open holds of fields without a limit, in a transaction that makes the first shards since the counter's
+// document is there. If it has none, somebody has deleted these one by one, such as an app its document with all that
+// was below: nothing comes back to the counter's next life.
 func (c Counter) endEarlier(ctx context.Context, tx *store.Tx) error {
 	any := store.Query{Collection: c.client.db.Layout.ShardsOf(c.id), Limit: 1, Names: true}
 	shards, err := tx.Documents(ctx, any)

@@ -1,0 +1,44 @@
+package shards_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
+	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
+)
+
+// An app deletes its document with all that is below it, and makes it again. What was held doesn't come back to it.
+func TestHoldsOfADocumentThatWasDeletedWithAllBelow(t *testing.T) {
+	t.Parallel()
+	for name, rolledUp := range map[string]bool{"an increment": false, "a roll-up before": true} {
+		virtual.Run(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			cfg := shards.Config{Place: shards.Place{Hosted: true}, NumShards: 1}
+			make := func() {
+				if _, err := w.fs.Doc("counters/a").Set(t.Context(), map[string]any{"title": "a post"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			make()
+			reserved(t, handle(t, w.open(t, cfg), "a"), 10, "x")
+			for _, path := range []string{"counters/a/shards/0", "counters/a/counter_rollup/base", "counters/a"} {
+				if _, err := w.fs.Doc(path).Delete(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if make(); rolledUp {
+				w.reconcile(t, rollup.Config{Place: cfg.Place}, "a", rollup.ReconcileOptions{})
+			}
+			c := handle(t, w.open(t, cfg), "a")
+			if err := c.Add(t.Context(), 4); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.GiveBack(t.Context(), "total", named("x")); err != nil {
+				t.Fatal(err)
+			}
+			w.wantSum(t, "a", 4)
+		})
+	}
+}
