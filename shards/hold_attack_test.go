@@ -9,6 +9,28 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
+// A deployment knows its holds again when COUNTERS calls a wildcard otherwise, such as {uid}, whom RESET goes by.
+func TestHoldsWhenAWildcardIsRenamed(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		before, after := withLimit, withLimit
+		after.Counters = "counters/{uid}"
+		c := w.counter(t, w.open(t, before), "a", 1)
+		limit(t, c, 10)
+		reserved(t, c, 4, "x")
+		over, err := c.ReserveBriefly(t.Context(), 6, time.Second, named("y"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		renamed := handle(t, w.open(t, after), "a")
+		settled(t, renamed, 1, "x")
+		time.Sleep(time.Until(over.Until) + time.Millisecond)
+		if err := renamed.Add(t.Context(), 9); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // An app deletes its document with all that is below it, and makes it again. What was held doesn't come back to it.
 func TestHoldsOfADocumentThatWasDeletedWithAllBelow(t *testing.T) {
 	t.Parallel()

@@ -277,9 +277,13 @@ func (l Layout) Request(hash string) string { return l.root() + Requests + "/" +
 func (l Layout) Cursor() string { return l.root() + Rollup + "/" + Reconcile }
 
 // Notes is the resource name of the collection of this deployment's notes: they name counters that must
-// be reconciled. A deployment is identified by where its shards are.
-func (l Layout) Notes() string {
-	return l.root() + Rollup + "/" + hash(l.ShardPattern()) + "/" + Notes
+// be reconciled.
+func (l Layout) Notes() string { return l.own() + Notes }
+
+// own is where documents of this deployment are that belong to no counter. A deployment is identified by where its
+// shards are, whatever it calls its wildcards.
+func (l Layout) own() string {
+	return l.root() + Rollup + "/" + hash(l.Path.Canonical()+"/"+l.Shards) + "/"
 }
 
 // Note is the resource name of a counter's note.
@@ -287,9 +291,7 @@ func (l Layout) Note(counter string) string { return l.Notes() + "/" + hash(coun
 
 // Holds is the resource name of the collection of this deployment's entries of seats that are held. It has
 // the id of that of request markers, whose TTL policy it shares.
-func (l Layout) Holds() string {
-	return l.root() + Rollup + "/" + hash(l.ShardPattern()) + "/" + Requests
-}
+func (l Layout) Holds() string { return l.own() + Requests }
 
 // Hold is the resource name of the entry of a membership's seat.
 func (l Layout) Hold(membership string) string { return l.Holds() + "/" + hash(membership) }
