@@ -187,9 +187,6 @@ func (c *Client) atZero(b *book.Book, shards book.Shards) bool {
 			terms[name] = append(terms[name], value.GetIntegerValue())
 		}
 	}
-	for name, n := range b.Base.Counts {
-		terms[name] = append(terms[name], n)
-	}
 	for _, field := range c.db.Layout.Fields {
 		if field.LimitOf == "" {
 			continue
@@ -198,6 +195,9 @@ func (c *Client) atZero(b *book.Book, shards book.Shards) bool {
 			return false
 		}
 		delete(terms, field.Shard)
+	}
+	for name, n := range b.Base.Counts {
+		terms[name] = append(terms[name], n)
 	}
 	for _, of := range terms {
 		if store.Add(of...) != 0 {

@@ -40,9 +40,10 @@ func TestRemoveIdle(t *testing.T) {
 		do           func(*testing.T, *world, shards.Counter)
 		idle, atZero bool // whether it goes
 	}{
-		"new":       {plain, func(*testing.T, *world, shards.Counter) {}, true, true},
-		"counted":   {plain, add(3), true, false},
-		"back at 0": {plain, func(t *testing.T, w *world, c shards.Counter) { add(3)(t, w, c); add(-3)(t, w, c) }, true, true},
+		"new":              {plain, func(*testing.T, *world, shards.Counter) {}, true, true},
+		"new, and a limit": {limited, func(*testing.T, *world, shards.Counter) {}, true, true},
+		"counted":          {plain, add(3), true, false},
+		"back at 0":        {plain, func(t *testing.T, w *world, c shards.Counter) { add(3)(t, w, c); add(-3)(t, w, c) }, true, true},
 		"reset to 0": {plain, func(t *testing.T, w *world, c shards.Counter) {
 			add(3)(t, w, c)
 			must(t, c.Reset(t.Context(), shards.ResetOptions{}))
