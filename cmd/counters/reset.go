@@ -18,8 +18,9 @@ func newResetCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset ID",
 		Short: "Set a counter to zero",
-		Long: `Set a counter to zero: its base, and all its shards in one commit. The total follows within a second or so. An
-increment at the same time counts either before the reset or after it.
+		Long: `Set a counter to zero, at once: its base changes, and its shards keep what they hold. An increment at the same time
+counts either before the reset or after it. Fields with a limit stay as they are, and what open holds of amounts have
+counts until it comes back.
 
 A counter with members is refused, because they would still be members, but no longer counted. With
 --members=remove they are removed first.`,
