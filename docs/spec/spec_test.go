@@ -24,6 +24,7 @@ type specification struct {
 	always     []string // invariants
 	eventually string   // a property that is checked in one scenario, because that takes long; "" for none
 	in         string   // that scenario
+	compared   bool     // what it decides in each state is compared with the code's decisions
 	rules      []rule
 }
 
@@ -38,7 +39,7 @@ var specifications = []specification{
 	{
 		name:       "limits",
 		always:     []string{"NoOversell", "NoWrongRefusal", "CountedOnce", "Exact", "Kept", "NoGhost"},
-		eventually: "HoldsEnd", in: "crowd",
+		eventually: "HoldsEnd", in: "crowd", compared: true,
 		rules: []rule{
 			{"a condition where it is counted", "takes", "NoOversell"},
 			{"a condition where room is taken away", "change", "NoOversell"},
@@ -59,7 +60,7 @@ var specifications = []specification{
 	{
 		name:       "amounts",
 		always:     []string{"NoOversell", "Exact", "Once", "OneAnswer", "NoWrongRefusal"},
-		eventually: "HoldsEnd", in: "crowd",
+		eventually: "HoldsEnd", in: "crowd", compared: true,
 		rules: []rule{
 			{"a hold is on condition that it has no record", "reserve", "Once"},
 			{"an end is on condition of the record", "settle", "Once"},
@@ -134,6 +135,8 @@ var (
 	rules      = regexp.MustCompile(`Rule\("([^"]+)"\)`)
 	configured = regexp.MustCompile(`(?m)^(  (?:Scenario|Off) = ).*$`)
 	checks     = regexp.MustCompile(`(?m)^(?:INVARIANTS|PROPERTY) .*\n`)
+	next       = regexp.MustCompile(`(?s)\nNext ==\n.*?\n\n`)
+	action     = regexp.MustCompile(`(?:\\/|:) ([A-Z]\w+)`)
 	taken      = regexp.MustCompile(`(?m)^<(\w+) line \d+, .*>: \d+:(\d+)$`)
 )
 
@@ -172,9 +175,12 @@ func run(t *testing.T, module, scenario, off, checked string, more ...string) (s
 		t.Fatal(err)
 	}
 	args := append([]string{
-		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.io.tmpdir=" + dir, "-cp", file, "tlc2.TLC",
+		"-XX:+UseSerialGC", "-Djava.io.tmpdir=" + dir, "-cp", file, "tlc2.TLC",
 		"-workers", "1", "-metadir", dir, "-config", filepath.Join(dir, "made.cfg"),
 	}, more...)
+	if !slices.Contains(more, "-dump") { // which takes three times as long without the better compiler; all else is as quick
+		args = append([]string{"-XX:TieredStopAtLevel=1"}, args...)
+	}
 	out, err := exec.CommandContext(t.Context(), "java", append(args, module+".tla")...).CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -186,6 +192,48 @@ func run(t *testing.T, module, scenario, off, checked string, more ...string) (s
 	return string(out), 0
 }
 
+// explorations are of each scenario of a module: TLC runs once, for all tests. See [explored].
+var (
+	explorations sync.Map // :: module, scenario → func(t) exploration
+	dumps        string
+)
+
+type exploration struct {
+	out  string
+	code int
+	dump string // all states and steps, of the modules whose decisions are compared with the code's
+}
+
+// TestMain takes away what TLC dumps.
+func TestMain(m *testing.M) {
+	var err error
+	if dumps, err = os.MkdirTemp("", "spec"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dumps)
+	os.Exit(code)
+}
+
+// explored is what TLC says of all histories of a scenario.
+func explored(t *testing.T, module, scenario string) exploration {
+	t.Helper()
+	once, _ := explorations.LoadOrStore(module+" "+scenario, sync.OnceValue(func() (e exploration) {
+		s := specifications[slices.IndexFunc(specifications, func(s specification) bool { return s.name == module })]
+		checked, more := "INVARIANTS "+strings.Join(s.always, " ")+"\n", []string{"-coverage", "60"}
+		if scenario == s.in {
+			checked += "PROPERTY " + s.eventually + "\n"
+		}
+		if s.compared { // which says, too, what is taken
+			e.dump = filepath.Join(dumps, module+"-"+scenario) + ".dot"
+			more = []string{"-dump", "dot,actionlabels", strings.TrimSuffix(e.dump, ".dot")}
+		}
+		e.out, e.code = run(t, module, scenario, "none", checked, more...)
+		return e
+	}))
+	return once.(func() exploration)()
+}
+
 // In no history of any scenario is an invariant violated, and each action is taken in some.
 func TestSpecifications(t *testing.T) {
 	for _, s := range specifications {
@@ -193,23 +241,27 @@ func TestSpecifications(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			times := map[string]bool{} // :: action → it is taken
+			if s.compared {
+				for _, m := range action.FindAllStringSubmatch(next.FindString(read(t, s.name+".tla")), -1) {
+					times[strings.Replace(m[1], "Apply", "Next", 1)] = false // as TLC calls it
+				}
+			}
 			t.Run("scenarios", func(t *testing.T) {
 				for _, scenario := range found(scenarios, read(t, s.name+".tla")) {
 					t.Run(scenario, func(t *testing.T) {
 						t.Parallel()
-						checked := "INVARIANTS " + strings.Join(s.always, " ") + "\n"
-						if scenario == s.in {
-							checked += "PROPERTY " + s.eventually + "\n"
+						e := explored(t, s.name, scenario)
+						if e.code != 0 || !strings.Contains(e.out, "No error has been found") {
+							t.Fatalf("TLC ends with %d:\n%s", e.code, e.out)
 						}
-						out, code := run(t, s.name, scenario, "none", checked, "-coverage", "60")
-						if code != 0 || !strings.Contains(out, "No error has been found") {
-							t.Fatalf("TLC ends with %d:\n%s", code, out)
-						}
-						t.Log(regexp.MustCompile(`\d+ states generated, \d+ distinct states found, 0 states`).FindString(out))
+						t.Log(regexp.MustCompile(`\d+ states generated, \d+ distinct states found, 0 states`).FindString(e.out))
 						mu.Lock()
 						defer mu.Unlock()
-						for _, m := range taken.FindAllStringSubmatch(out, -1) {
+						for _, m := range taken.FindAllStringSubmatch(e.out, -1) {
 							times[m[1]] = times[m[1]] || m[2] != "0"
+						}
+						if s.compared {
+							maps.Copy(times, steps(t, e.dump))
 						}
 					})
 				}
