@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"reflect"
 	"strings"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -14,7 +15,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 // Connect makes a connection that calls the server directly, as an administrator, without a socket
@@ -46,8 +48,10 @@ func errUnknownMethod(method string) error {
 
 // received is the context of a call as a server has it.
 func received(ctx context.Context) context.Context {
-	md, _ := metadata.FromOutgoingContext(ctx)
-	md = md.Copy()
+	md, ok := metadata.FromOutgoingContext(ctx) // a copy
+	if !ok {
+		md = metadata.MD{}
+	}
 	md.Set("authorization", ownerToken)
 	return metadata.NewIncomingContext(ctx, md)
 }
@@ -63,30 +67,25 @@ func (s *Server) callUnary(ctx context.Context, method string, req, reply any, _
 		if m.MethodName != methodOf(method) {
 			continue
 		}
-		resp, err := m.Handler(s.service, received(ctx), func(into any) error { return copyInto(into, req) }, nil)
+		resp, err := m.Handler(s.service, received(ctx), func(into any) error { return moveInto(into, document.Copy(req.(proto.Message))) }, nil)
 		switch {
 		case err != nil:
 			return status.Convert(err).Err()
 		case ctx.Err() != nil: // the caller is gone, as it is from a network that has its answer
 			return status.FromContextError(ctx.Err()).Err()
 		}
-		return copyInto(reply, resp)
+		return moveInto(reply, document.Copy(resp.(proto.Message)))
 	}
 	return errUnknownMethod(method)
 }
 
-func copyInto(to, from any) error {
-	proto.Merge(to.(proto.Message), from.(proto.Message))
-	return nil
-}
-
 // moveInto hands on a message that has no other owner: its fields are not copied.
 func moveInto(to any, from proto.Message) error {
-	into := to.(proto.Message).ProtoReflect()
-	from.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		into.Set(field, value)
-		return true
-	})
+	if into := reflect.ValueOf(to); from.ProtoReflect().IsValid() && into.Type() == reflect.TypeOf(from) {
+		into.Elem().Set(reflect.ValueOf(from).Elem())
+		return nil
+	}
+	proto.Merge(to.(proto.Message), from) // of the same message, which the client has another type for
 	return nil
 }
 
@@ -169,7 +168,7 @@ func (c *clientEnd) CloseSend() error {
 
 func (c *clientEnd) SendMsg(m any) error {
 	select {
-	case c.requests <- proto.Clone(m.(proto.Message)):
+	case c.requests <- document.Copy(m.(proto.Message)):
 		return nil
 	case <-c.ended:
 		return io.EOF // and RecvMsg says why
@@ -213,7 +212,7 @@ func (s serverEnd) Context() context.Context     { return s.ctx }
 
 func (s serverEnd) SendMsg(m any) error {
 	select {
-	case s.responses <- proto.Clone(m.(proto.Message)):
+	case s.responses <- document.Copy(m.(proto.Message)):
 		return nil
 	case <-s.ctx.Done():
 		return status.FromContextError(s.ctx.Err()).Err()

@@ -121,11 +121,7 @@ func (c *checker) edited(id string, k *counter, d *deed, before *Document, taken
 	var of []*applied
 	total, first := k.doc.Total, len(k.series)-1
 	fits := func(g guess, from int, a *applied) {
-		window := slices.Clone(k.series[from:])
-		for i := range window {
-			window[i].beyond = holding(g)
-		}
-		if !held(window, total) {
+		if !slices.ContainsFunc(k.series[from:], func(p point) bool { return p.vague || g.open || p.with(g) == total }) {
 			return
 		}
 		if next[g] = true; a != nil && !slices.ContainsFunc(of, func(o *applied) bool { return o.kind == a.kind && o.value == a.value && o.added == a.added }) {

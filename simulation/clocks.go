@@ -43,11 +43,8 @@ func shift(m protoreflect.Message, by time.Duration) {
 		return
 	}
 	if v, is := m.Interface().(*firestorepb.Value); is {
-		if text, is := strings.CutSuffix(v.GetStringValue(), "Z"); is && len(text) > 33 && text[32] == ' ' { // by which holds are found
-			if t, err := time.Parse(inText, text[33:]); err == nil {
-				v.ValueType = &firestorepb.Value_StringValue{StringValue: text[:33] + t.Add(by).Format(inText) + "Z"}
-			}
-		}
+		shiftValue(v, by)
+		return
 	}
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
@@ -65,6 +62,28 @@ func shift(m protoreflect.Message, by time.Duration) {
 		}
 		return true
 	})
+}
+
+// shiftValue moves all times in a value.
+func shiftValue(v *firestorepb.Value, by time.Duration) {
+	switch t := v.GetValueType().(type) {
+	case *firestorepb.Value_MapValue:
+		for _, v := range t.MapValue.GetFields() {
+			shiftValue(v, by)
+		}
+	case *firestorepb.Value_ArrayValue:
+		for _, v := range t.ArrayValue.GetValues() {
+			shiftValue(v, by)
+		}
+	case *firestorepb.Value_TimestampValue:
+		shift(t.TimestampValue.ProtoReflect(), by)
+	case *firestorepb.Value_StringValue: // by which holds are found
+		if text, is := strings.CutSuffix(t.StringValue, "Z"); is && len(text) > 33 && text[32] == ' ' {
+			if at, err := time.Parse(inText, text[33:]); err == nil {
+				t.StringValue = text[:33] + at.Add(by).Format(inText) + "Z"
+			}
+		}
+	}
 }
 
 // inText is how times are written in texts whose order is that of the times.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path"
+	"reflect"
 	"sync"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // MessageFaults are what may become of a call to Firestore, each with its probability.
@@ -299,11 +299,7 @@ func (s *stream) RecvMsg(m any) error {
 	if len(s.messages) == 0 {
 		return s.end
 	}
-	to := m.(proto.Message).ProtoReflect()
-	s.messages[0].ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		to.Set(field, value) // not copied: the message has no other owner
-		return true
-	})
+	reflect.ValueOf(m).Elem().Set(reflect.ValueOf(s.messages[0]).Elem()) // not copied: the message has no other owner
 	s.messages = s.messages[1:]
 	return nil
 }

@@ -117,6 +117,8 @@ func simplePath(s string) bool {
 
 func simpleName(s string) bool { return simplePath(s) && !strings.Contains(s, ".") }
 
+var quoting = strings.NewReplacer("\\", "\\\\", "`", "\\`")
+
 // String writes a path in the form that ParsePath reads.
 func (p Path) String() string {
 	var b strings.Builder
@@ -129,7 +131,7 @@ func (p Path) String() string {
 			continue
 		}
 		b.WriteByte('`')
-		b.WriteString(strings.NewReplacer("\\", "\\\\", "`", "\\`").Replace(name))
+		b.WriteString(quoting.Replace(name))
 		b.WriteByte('`')
 	}
 	return b.String()
