@@ -403,7 +403,11 @@ func simulate(t *testing.T, p Plan) (h History, faults Faults) {
 		}
 	}
 	if !*report { // which says the hash itself
-		t.Logf("seed %d: history %s, %.1f virtual hours, %d entries, in %v", p.Seed, h.Hash(), p.Length().Hours(), len(h), time.Since(began).Round(time.Millisecond))
+		history := ""
+		if seedRuntime != nil { // in any other build each is another
+			history = " history " + h.Hash() + ","
+		}
+		t.Logf("seed %d:%s %.1f virtual hours, %d entries, in %v", p.Seed, history, p.Length().Hours(), len(h), time.Since(began).Round(time.Millisecond))
 	}
 	return h, faults
 }
