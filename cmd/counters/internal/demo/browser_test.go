@@ -29,12 +29,22 @@ type browser struct {
 // chromium are the names that it goes by.
 var chromium = []string{"chromium", "chromium-browser", "google-chrome"}
 
-// startBrowser starts a Chromium of its own.
-func startBrowser(t *testing.T) *browser {
-	t.Helper()
+// shared is the Chromium that all tests share: each has a window with storage of its own.
+var shared struct {
+	once sync.Once
+	ctx  context.Context
+	err  error
+}
+
+// startChromium starts one, which ends after all tests.
+func startChromium(path string) (context.Context, error) {
+	dir, err := os.MkdirTemp("", "chromium")
+	if err != nil {
+		return nil, err
+	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(need(t, chromium...)),
-		chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(path),
+		chromedp.UserDataDir(dir),
 		chromedp.NoSandbox, // It may run as root, in a container.
 		chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true),
@@ -42,15 +52,32 @@ func startBrowser(t *testing.T) *browser {
 		chromedp.Flag("no-proxy-server", true),
 		chromedp.Flag("lang", "en-US"),
 	)
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
+	allocator, release := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	atEnd = func() {
+		_ = chromedp.Cancel(ctx) // Unlike cancel, it waits until the browser has ended.
+		cancel()
+		release()
+		_ = os.RemoveAll(dir)
+	}
+	// The browser lives as long as the context of the first call.
+	return ctx, chromedp.Do(ctx)
+}
+
+// startBrowser opens a window of its own, which knows nothing of the others.
+func startBrowser(t *testing.T) *browser {
+	t.Helper()
+	path := need(t, chromium...)
+	shared.once.Do(func() { shared.ctx, shared.err = startChromium(path) })
+	if shared.err != nil {
+		t.Fatalf("start Chromium: %v", shared.err)
+	}
+	ctx, cancel := chromedp.NewContext(shared.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 
 	b := &browser{t: t, ctx: ctx}
-	// The browser lives as long as the context of the first call.
 	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start Chromium: %v", err)
+		t.Fatalf("open a window: %v", err)
 	}
 	console := chromedp.Console(ctx)
 	var reading sync.WaitGroup
@@ -67,9 +94,8 @@ func startBrowser(t *testing.T) *browser {
 		}
 	})
 	t.Cleanup(func() {
-		// Unlike cancel, it waits until the browser has ended.
 		if err := chromedp.Cancel(ctx); err != nil {
-			t.Logf("end Chromium: %v", err)
+			t.Logf("close the window: %v", err)
 		}
 		reading.Wait()
 	})

@@ -6,6 +6,16 @@ import (
 	"go.uber.org/goleak"
 )
 
+// atEnd ends what the tests share.
+var atEnd = func() {}
+
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
+	defer func() { atEnd() }()
+	return m.M.Run()
+}
+
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(tests{m})
 }
