@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -44,6 +46,12 @@ func startProject(t *testing.T, args ...string) project {
 		}
 	}
 	p := project{dir: t.TempDir()}
+	if slices.Contains(args, "--run") {
+		if err := built(); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--platform", filepath.Join(programs, "platform"))
+	}
 	cmd := exec.CommandContext(t.Context(), "python3", append([]string{"fakegcp/fakegcp.py", "--dir", p.dir}, args...)...)
 	cmd.Stderr = t.Output()
 	stdin, err := cmd.StdinPipe()
@@ -92,12 +100,27 @@ func (p project) command(t *testing.T, name, script string) {
 	}
 }
 
-// TestMain ends the gcloud that the tests share.
+// TestMain ends the gcloud that the tests share, and takes away the programs.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	endGcloud()
+	_ = os.RemoveAll(programs)
 	os.Exit(code)
 }
+
+// programs is where the programs are that the tests share.
+var programs = ""
+
+// built builds the command, and what runs in a project, once.
+var built = sync.OnceValue(func() (err error) {
+	if programs, err = os.MkdirTemp("", "programs"); err != nil {
+		return err
+	}
+	if out, err := exec.Command("go", "build", "-o", programs, "../cmd/counters", "./fakegcp/platform").CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+})
 
 var endGcloud = func() {}
 
@@ -236,11 +259,12 @@ func (p project) run(t *testing.T, script string, args ...string) string {
 // program is the program that carries the scripts, alone in a folder.
 func (p project) program(t *testing.T) string {
 	t.Helper()
+	if err := built(); err != nil {
+		t.Fatal(err)
+	}
 	program := filepath.Join(p.bin, "counters")
-	if _, err := os.Stat(program); err != nil {
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../cmd/counters").CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	if err := os.Link(filepath.Join(programs, "counters"), program); err != nil && !errors.Is(err, fs.ErrExist) {
+		t.Fatal(err)
 	}
 	return program
 }

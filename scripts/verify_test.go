@@ -24,10 +24,7 @@ func verifier(t *testing.T) (p project, command func(args ...string) *exec.Cmd) 
 	t.Helper()
 	p = startProject(t, "--run", "--active=firestore", "--active=cloudresourcemanager", "--database=us-central1")
 	front := startFront(t, p, p.firestore)
-	program := filepath.Join(t.TempDir(), "counters")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../cmd/counters").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	program := p.program(t)
 	// There is nobody to log in as: a token of the platform's is its caller's name.
 	real := readFile(t, filepath.Join(p.bin, "gcloud"))
 	p.command(t, "gcloud", `case "$*" in
