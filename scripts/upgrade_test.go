@@ -22,6 +22,8 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 )
 
 // What is uploaded runs: deployed with the real gcloud and the script of the version before, built
@@ -257,6 +259,7 @@ func post(t *testing.T, url, key string, body ...byte) (int, string) {
 // load are clients that count, each request under a key of its own until it is acknowledged.
 type load struct {
 	t       *testing.T
+	dice    *rand.Rand
 	url     string
 	ending  chan struct{}
 	clients sync.WaitGroup
@@ -270,7 +273,7 @@ type load struct {
 const clients = 8
 
 func startLoad(t *testing.T, url string) *load {
-	l := &load{t: t, url: url, ending: make(chan struct{}), acked: map[string]int64{}, also: map[string]int64{}, posts: map[int]int{}}
+	l := &load{t: t, dice: chance.Of(t), url: url, ending: make(chan struct{}), acked: map[string]int64{}, also: map[string]int64{}, posts: map[int]int{}}
 	for client := range clients {
 		l.clients.Go(func() { l.count(client) })
 	}
@@ -291,7 +294,7 @@ func (l *load) count(client int) {
 			return
 		case <-time.After(20 * time.Millisecond):
 		}
-		id, by := fmt.Sprintf("upgraded-%d", rand.IntN(5)), 1+rand.Int64N(9)
+		id, by := fmt.Sprintf("upgraded-%d", l.dice.IntN(5)), 1+l.dice.Int64N(9)
 		l.mu.Lock()
 		both := l.both
 		l.mu.Unlock()
@@ -299,7 +302,7 @@ func (l *load) count(client int) {
 		if both {
 			body = fmt.Appendf(nil, `{"by":{"total":%d,"likes":2}}`, by)
 		}
-		key := fmt.Sprintf("%d-%d-%016x", client, i, rand.Uint64())
+		key := fmt.Sprintf("%d-%d-%016x", client, i, l.dice.Uint64())
 		for try := 0; ; try++ {
 			status, text := post(l.t, l.url+"/"+id, key, body...)
 			l.mu.Lock()

@@ -29,7 +29,7 @@ func TestCloudRun(t *testing.T) {
 	for round := range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		var turnover, clients sync.WaitGroup
-		turnover.Go(func() { s.replaceInstances(ctx) })
+		turnover.Go(func() { s.replaceInstances(ctx, c.rand) })
 		for n := range 60 {
 			clients.Go(func() { c.incrementWithKeys(100*round+n, 20) })
 		}
@@ -106,13 +106,13 @@ func (s *System) running(function string) (n int) {
 }
 
 // replaceInstances ends an instance every so often, whatever it is doing.
-func (s *System) replaceInstances(ctx context.Context) {
+func (s *System) replaceInstances(ctx context.Context, dice *rand.Rand) {
 	for ctx.Err() == nil {
-		service := s.services[[]string{incrementFunction, rollupFunction}[rand.IntN(2)]]
+		service := s.services[[]string{incrementFunction, rollupFunction}[dice.IntN(2)]]
 		service.mu.Lock()
 		addr := ""
 		if n := len(service.instances); n > 0 {
-			addr = service.instances[rand.IntN(n)].addr
+			addr = service.instances[dice.IntN(n)].addr
 		}
 		service.mu.Unlock()
 		s.supervisor.shrink(addr)

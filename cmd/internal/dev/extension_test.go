@@ -26,6 +26,7 @@ import (
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 )
 
 // visitor is one client of an app whose pages the Distributed Counter extension counts visits of.
@@ -43,6 +44,7 @@ type visitor struct {
 type site struct {
 	*System
 	t        *testing.T
+	dice     *rand.Rand
 	store    *firestore.Client
 	page     *firestore.DocumentRef
 	inbox    *firestore.CollectionRef // the extension's shards
@@ -78,7 +80,7 @@ func (s *site) visit(beside ...func(ctx context.Context) error) {
 
 func (s *site) add(ctx context.Context, v *visitor, n int) error {
 	if v.moved {
-		return s.insistOn(ctx, s.page.ID, "", fmt.Sprintf("%s-%x", v.name, rand.Uint64()))
+		return s.insistOn(ctx, s.page.ID, "", fmt.Sprintf("%s-%x", v.name, s.dice.Uint64()))
 	}
 	_, err := s.inbox.Doc(fmt.Sprintf("%s-%d", v.name, n%v.shards)).Set(ctx, map[string]any{"visits": firestore.Increment(v.one)}, firestore.MergeAll)
 	return err
@@ -131,7 +133,7 @@ func (s *site) work(ctx context.Context, partial bool) error {
 			return tx.Set(s.page, map[string]any{"visits": number(page.Data()["visits"]) + sum}, firestore.MergeAll)
 		}
 		return tx.Set(s.inbox.Doc("\tadm"), map[string]any{"_updates_": firestore.ArrayUnion(map[string]any{
-			"_id_": fmt.Sprint(rand.Uint64()), "_data_": map[string]any{"visits": sum},
+			"_id_": fmt.Sprint(s.dice.Uint64()), "_data_": map[string]any{"visits": sum},
 		})}, firestore.MergeAll)
 	})
 }
@@ -143,7 +145,7 @@ func (s *site) imports(ctx context.Context) (extension.Imported, error) {
 
 // importsBadly begins an import that ends somewhere, and then two at the same time.
 func (s *site) importsBadly(ctx context.Context) error {
-	short, cancel := context.WithTimeout(ctx, rand.N(30*time.Millisecond))
+	short, cancel := context.WithTimeout(ctx, chance.Below(s.dice, 30*time.Millisecond))
 	_, _ = s.imports(short)
 	cancel()
 	var both errgroup.Group
@@ -183,8 +185,7 @@ func (s *site) check(step string) {
 // ones count all the time. No number that a reader sees ever falls, and none is lost.
 func TestFromTheExtension(t *testing.T) {
 	t.Parallel()
-	faults := Faults{Events: eventarc.Faults{Duplicate: 0.3, Reorder: 0.5}, KillEvery: 2 * time.Second, Seed: rand.Uint64()}
-	t.Logf("seed %d", faults.Seed)
+	faults := Faults{Events: eventarc.Faults{Duplicate: 0.3, Reorder: 0.5}, KillEvery: 2 * time.Second, Seed: chance.Seed(t)}
 	system := startSystem(t, Config{Faults: faults, Environ: []string{"COUNTERS=pages/{page}", "HOSTED=true", "FIELDS=visits", "CACHE_TTL=1s"}})
 	client := system.client(t)
 	conn, err := dialEmulator(system.Firestore)
@@ -199,7 +200,7 @@ func TestFromTheExtension(t *testing.T) {
 	page := client.Doc("pages/hello")
 	admin, node := &visitor{name: "admin", one: 1, shards: 2}, &visitor{name: "node", one: 1, shards: 4}
 	web, android, ios := &visitor{name: "web", one: 1, shards: 1}, &visitor{name: "android", one: 1.0, shards: 4}, &visitor{name: "ios", one: 1.0, shards: 4}
-	s := &site{System: system, t: t, store: client, page: page, inbox: page.Collection("_counter_shards_"), db: db, visitors: []*visitor{admin, node, web, android, ios}}
+	s := &site{System: system, t: t, dice: chance.Of(t), store: client, page: page, inbox: page.Collection("_counter_shards_"), db: db, visitors: []*visitor{admin, node, web, android, ios}}
 
 	// What the extension has counted in years.
 	s.visits.Store(1000)
@@ -267,9 +268,8 @@ func TestFromTheExtension(t *testing.T) {
 // number and its own shard's fall together, and the end is exact.
 func TestTheExtensionsClientsGoOn(t *testing.T) {
 	t.Parallel()
-	faults := Faults{Events: eventarc.Faults{Duplicate: 0.3, Reorder: 0.5}, KillEvery: 2 * time.Second, Seed: rand.Uint64()}
+	faults := Faults{Events: eventarc.Faults{Duplicate: 0.3, Reorder: 0.5}, KillEvery: 2 * time.Second, Seed: chance.Seed(t)}
 	faults.Commits.Abort = 0.05
-	t.Logf("seed %d", faults.Seed)
 	system := startSystem(t, Config{Faults: faults, Environ: []string{"COUNTERS=pages/{page}", "HOSTED=true", "EXTENSION=true", "FIELDS=visits"}})
 	client := system.client(t)
 	page := client.Doc("pages/hello")

@@ -3,12 +3,12 @@ package dev
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"testing"
 
 	"cloud.google.com/go/firestore"
 
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -54,8 +54,9 @@ func TestLanguagesOfGooglesPage(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			dice := chance.Of(t)
 			for range increments {
-				if _, err := shard(rand.IntN(numShards)).Update(t.Context(), []firestore.Update{{Path: l.field, Value: firestore.Increment(1)}}); err != nil {
+				if _, err := shard(dice.IntN(numShards)).Update(t.Context(), []firestore.Update{{Path: l.field, Value: firestore.Increment(1)}}); err != nil {
 					t.Fatal(err)
 				}
 			}

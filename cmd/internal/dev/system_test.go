@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator/eventarc"
+	"github.com/firestore-counters/counters/internal/testbed/chance"
 )
 
 // startSystem starts the whole system on free ports.
@@ -146,6 +146,7 @@ func TestTotalIsExact(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			dice := chance.Of(t)
 			var all errgroup.Group
 			for range 50 {
 				all.Go(func() error {
@@ -160,7 +161,7 @@ func TestTotalIsExact(t *testing.T) {
 			for range 10 {
 				all.Go(func() error {
 					for range 50 {
-						shard := counter.Collection("shards").Doc(fmt.Sprint(rand.IntN(10)))
+						shard := counter.Collection("shards").Doc(fmt.Sprint(dice.IntN(10)))
 						if _, err := shard.Update(t.Context(), []firestore.Update{{Path: "count", Value: firestore.Increment(1)}}); err != nil {
 							return err
 						}
