@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Formats, validates and tests the module with terraform itself. Where the providers can't be had,
-# Go tests check syntax, formatting, names of arguments, and the agreement of variables,
-# documentation and settings.
+# Formats, validates and tests the module with terraform itself and the real providers. Where these
+# can't be had, Go tests check syntax and formatting, and what terraform plans with a stand-in for
+# them: names of arguments, and the agreement with settings, documentation and counters deploy.
 set -euo pipefail
 
 if [[ ${1:-} == --help || ${1:-} == -h ]]; then

@@ -59,6 +59,23 @@ type call struct {
 	file  string // what the file that it was given holds
 }
 
+// callOf is a command of these words and flags.
+func callOf(args []string) (c call) {
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "--") {
+			c.flags = append(c.flags, arg)
+		} else if arg != "" {
+			c.words = append(c.words, arg)
+		}
+	}
+	return c
+}
+
+// commandOf is a command as a shell has it.
+func commandOf(line string) call {
+	return callOf(strings.Fields(strings.ReplaceAll(line, "'", ""))[1:])
+}
+
 func (c call) name() string { return strings.Join(c.words, " ") }
 
 // flag is the value of --name=value, and whether it is there.
@@ -103,19 +120,13 @@ func deploy(t *testing.T, args ...string) (calls []call) {
 	}
 	recorded, _ := os.ReadFile(filepath.Join(dir, "calls"))
 	for text := range strings.SplitSeq(strings.TrimSuffix(string(recorded), "--END--\n"), "--END--\n") {
-		var c call
-		for arg := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-			if copied, ok := strings.CutPrefix(arg, "--copy="); ok {
-				content, err := os.ReadFile(copied)
-				if err != nil {
-					t.Fatal(err)
-				}
-				c.file = string(content)
-			} else if strings.HasPrefix(arg, "--") {
-				c.flags = append(c.flags, arg)
-			} else if arg != "" {
-				c.words = append(c.words, arg)
+		c := callOf(strings.Split(strings.TrimSuffix(text, "\n"), "\n"))
+		if copied, ok := c.flag("copy"); ok {
+			content, err := os.ReadFile(copied)
+			if err != nil {
+				t.Fatal(err)
 			}
+			c.file = string(content)
 		}
 		if len(c.words) > 0 && !slices.Contains(c.words, "print-access-token") && !slices.Contains(c.words, "describe") && !slices.Contains(c.words, "list") {
 			calls = append(calls, c)

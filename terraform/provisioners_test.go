@@ -1,13 +1,17 @@
+//go:build all
+
 package terraform
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
 )
 
 // A metric that has another name is another metric: an update in place would leave the old one
@@ -16,7 +20,7 @@ import (
 func TestWhatIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	triggers := map[string]string{}
-	for _, b := range load(t, ".", vars()).resources {
+	for _, b := range parse(t, ".").resources {
 		for _, inner := range b.Body.Blocks {
 			if trigger := inner.Body.Attributes["replace_triggered_by"]; inner.Type == "lifecycle" && trigger != nil {
 				list, ok := trigger.Expr.(*hclsyntax.TupleConsExpr)
@@ -42,9 +46,8 @@ func TestWhatIsMadeAnew(t *testing.T) {
 			t.Errorf("%s is made anew with %q, want %s", resource, triggers[resource], want)
 		}
 	}
-	for _, prefix := range []string{"counters", "likes"} {
-		m := load(t, ".", vars("prefix", cty.StringVal(prefix)))
-		if got := text(m.one("terraform_data", "prefix"), "input"); got != prefix {
+	for prefix, of := range planOf(t, map[string]vars{"counters": nil, "likes": {"prefix": "likes"}}) {
+		if got := of.one("terraform_data", "prefix").text("input"); got != prefix {
 			t.Errorf("terraform_data.prefix is %s with the prefix %s", got, prefix)
 		}
 	}
@@ -53,54 +56,68 @@ func TestWhatIsMadeAnew(t *testing.T) {
 // What the providers can't do gcloud does, where that is asked for, and nowhere else.
 func TestGcloudRunsWhereItIsAskedFor(t *testing.T) {
 	t.Parallel()
-	counted := cty.StringVal("likes,comments=count(comments),stars=sum(ratings.stars)")
-	byInstance := cty.StringVal("instance")
-	for _, c := range []struct {
-		vars  map[string]cty.Value
-		want  int // resources that run gcloud
-		flags string
-	}{
-		{vars("fields", counted, "increment_billing", byInstance, "rollup_billing", byInstance), 0, ""},
-		{vars("fields", counted, "run_gcloud", cty.True), 4, "--invoker-iam-check"},
-		{vars("run_gcloud", cty.True, "invoker_check", cty.False, "auth", cty.StringVal("firebase")), 2, "--no-invoker-iam-check"},
-		{vars("run_gcloud", cty.True, "increment_billing", byInstance), 3, "--invoker-iam-check --no-cpu-throttling"},
-		{vars("run_gcloud", cty.True, "increment_billing", byInstance, "rollup_billing", byInstance), 4, "--invoker-iam-check --no-cpu-throttling"},
-	} {
-		m := load(t, ".", c.vars)
-		n := 0
-		var subscriptions []string
-		for _, i := range m.instances("terraform_data") {
-			command := text(i.args, "provisioner.command")
-			if !strings.HasPrefix(command, "gcloud ") {
-				continue
+	const counted = "likes,comments=count(comments),stars=sum(ratings.stars)"
+	deployments := map[string]vars{
+		"without":   {"fields": counted, "increment_billing": "instance", "rollup_billing": "instance"},
+		"with":      {"fields": counted, "run_gcloud": true},
+		"unchecked": {"run_gcloud": true, "invoker_check": false, "auth": "firebase"},
+		"one":       {"run_gcloud": true, "increment_billing": "instance"},
+		"both":      {"run_gcloud": true, "increment_billing": "instance", "rollup_billing": "instance"},
+	}
+	for name, v := range deployments {
+		v["prefix"] = name
+	}
+	p := configure(t, deployments, nil)
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "gcloud"), []byte("#!/bin/sh\necho \"gcloud $*\" >> \"$GCLOUD_CALLS\"\n"+
+		`case "$*" in "eventarc triggers describe"*) echo "subscription of $4" ;; esac`+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	calls := filepath.Join(bin, "calls")
+	said, ok := p.terraform(t, []string{"GCLOUD_CALLS=" + calls, "PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH")}, "apply", "-auto-approve", "-input=false", "-no-color")
+	if !ok {
+		t.Fatal(said)
+	}
+	var got []string
+	for line := range strings.Lines(mustRead(t, calls)) {
+		if !strings.HasPrefix(line, "gcloud eventarc triggers describe ") {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	of := func(prefix, function, flag string) string {
+		return "gcloud run services update " + prefix + "-" + function + " --project=a-project --region=us-central1 " + flag
+	}
+	rollup := func(prefix string) string {
+		return "gcloud pubsub subscriptions update subscription of projects/a-project/locations/us-central1/triggers/" + prefix + "-rollup-123456 --project=a-project --expiration-period=never"
+	}
+	want := []string{
+		rollup("with"), of("with", "increment", "--invoker-iam-check"),
+		rollup("unchecked"), of("unchecked", "increment", "--no-invoker-iam-check"),
+		rollup("one"), of("one", "increment", "--invoker-iam-check"), of("one", "increment", "--no-cpu-throttling"),
+		rollup("both"), of("both", "increment", "--invoker-iam-check"), of("both", "increment", "--no-cpu-throttling"), of("both", "rollup", "--no-cpu-throttling"),
+	}
+	plans := planOf(t, deployments)
+	for _, r := range plans["with"].of("google_eventarc_trigger") {
+		want = append(want, "gcloud pubsub subscriptions update projects/a-project/subscriptions/of-"+r.text("name")+" --project=a-project --ack-deadline=70 --expiration-period=never")
+	}
+	if len(want) != 13 {
+		t.Fatalf("%d commands are wanted", len(want))
+	}
+	same(t, "commands", "terraform", got, "the test", want)
+
+	// Who runs it by hand is told the same.
+	subscription := regexp.MustCompile(`"\$\(gcloud eventarc triggers describe (\S+) .*\)"`)
+	for _, prefix := range []string{"with", "both"} {
+		var said, ran []string
+		for _, command := range plans[prefix].outputs["ack_deadline_commands"].([]any) {
+			said = append(said, subscription.ReplaceAllString(command.(string), "subscription of $1"))
+		}
+		for _, command := range want {
+			if strings.HasPrefix(command, "gcloud pubsub") && strings.Contains(command, prefix+"-") {
+				ran = append(ran, command)
 			}
-			n++
-			if strings.HasPrefix(command, "gcloud pubsub ") {
-				subscriptions = append(subscriptions, command)
-			}
-			switch {
-			case strings.HasPrefix(command, "gcloud run services update counters-increment --project=a-project --region=us-central1 "),
-				command == "gcloud run services update counters-rollup --project=a-project --region=us-central1 --no-cpu-throttling":
-				if !slices.Contains(strings.Fields(c.flags), command[strings.LastIndexByte(command, ' ')+1:]) {
-					t.Errorf("%s; want %s", command, c.flags)
-				}
-			case command == `gcloud pubsub subscriptions update "$(gcloud eventarc triggers describe projects/a-project/locations/nam5/triggers/counters-rollup-123456`+
-				` --project=a-project --format='value(transport.pubsub.subscription)')" --project=a-project --expiration-period=never`:
-			case !strings.HasPrefix(command, "gcloud pubsub subscriptions update ") || !strings.HasSuffix(command, " --project=a-project --ack-deadline=70 --expiration-period=never"):
-				t.Errorf("runs %s", command)
-			}
 		}
-		if n != c.want {
-			t.Errorf("gcloud is run %d times, want %d", n, c.want)
-		}
-		var said []string // to who runs it by hand
-		for _, command := range m.value(m.outputs["ack_deadline_commands"].Body.Attributes["value"].Expr).AsValueSlice() {
-			said = append(said, command.AsString())
-		}
-		slices.Sort(said)
-		if slices.Sort(subscriptions); c.want > 0 && !slices.Equal(said, subscriptions) {
-			t.Errorf("ack_deadline_commands are %q, and gcloud is run with %q", said, subscriptions)
-		}
+		same(t, "ack_deadline_commands", "the output", said, "what ran", ran)
 	}
 }
 
@@ -108,22 +125,24 @@ func TestGcloudRunsWhereItIsAskedFor(t *testing.T) {
 // Increment would stay open to the internet, and nothing would say so.
 func TestCallersAreCheckedAgain(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		gcloud, check cty.Value
-		want          int
-	}{{cty.True, cty.False, 1}, {cty.True, cty.True, 0}, {cty.False, cty.False, 0}, {cty.False, cty.True, 0}} {
-		m := load(t, ".", vars("run_gcloud", c.gcloud, "invoker_check", c.check, "auth", cty.StringVal("firebase")))
+	deployments := map[string]vars{}
+	for _, gcloud := range []bool{true, false} {
+		for _, check := range []bool{true, false} {
+			deployments[fmt.Sprint(gcloud, check)] = vars{"run_gcloud": gcloud, "invoker_check": check, "auth": "firebase"}
+		}
+	}
+	for name, p := range planOf(t, deployments) {
 		n := 0
-		for _, i := range m.instances("terraform_data") {
-			if text(i.args, "input") == "run services update counters-increment --project=a-project --region=us-central1" {
+		for _, r := range p.of("terraform_data") {
+			if r.text("input") == "run services update counters-increment --project=a-project --region=us-central1" {
 				n++
 			}
 		}
-		if n != c.want {
-			t.Errorf("with run_gcloud %#v and invoker_check %#v, %d resources have callers checked when they end, want %d", c.gcloud, c.check, n, c.want)
+		if want := map[bool]int{true: 1}[name == fmt.Sprint(true, false)]; n != want {
+			t.Errorf("with run_gcloud and invoker_check %s, %d resources have callers checked when they end, want %d", name, n, want)
 		}
 	}
-	for _, b := range load(t, ".", vars()).resources {
+	for _, b := range parse(t, ".").resources {
 		if strings.Join(b.Labels, ".") == "terraform_data.unchecked" {
 			if p := b.Body.Blocks[0]; p.Type != "provisioner" || p.Body.Attributes["when"] == nil {
 				t.Errorf("its end does not run gcloud, but has %s", p.Type)
@@ -134,44 +153,34 @@ func TestCallersAreCheckedAgain(t *testing.T) {
 	t.Error("nothing has callers checked again")
 }
 
-// The build's account reads the sources of functions, and no other bucket.
-func TestTheBuildReadsSourcesAlone(t *testing.T) {
+// The build's account reads the sources of functions, and no other bucket. It writes images of these functions, and no
+// other image of the project, which something else may run.
+func TestWhatTheBuildMay(t *testing.T) {
 	t.Parallel()
-	for _, i := range load(t, ".", vars()).instances("google_project_iam_member") {
-		if text(i.args, "role") == "roles/storage.objectViewer" {
-			if got := text(i.args, "condition.expression"); got != `resource.name.startsWith("projects/_/buckets/gcf-v2-sources-")` {
-				t.Errorf("it reads objects on condition that %s", got)
+	const ours, theirs = "projects/a-project/locations/us-central1/repositories/counters-functions", "projects/a-project/locations/us-central1/repositories/theirs"
+	for want, p := range planOf(t, map[string]vars{ours: nil, theirs: {"docker_repository": theirs}}) {
+		var on []string
+		for _, r := range p.of("google_project_iam_member") {
+			if strings.Contains(r.text("role"), "artifactregistry") {
+				t.Errorf("%s has %s on the project", r.text("member"), r.text("role"))
 			}
-			return
+			if r.text("role") == "roles/storage.objectViewer" {
+				on = append(on, r.text("condition.expression"))
+			}
 		}
-	}
-	t.Error("nobody may read the source")
-}
-
-// The build's account writes images of these functions, and no other image of the project, which
-// something else may run.
-func TestTheBuildWritesItsOwnImagesAlone(t *testing.T) {
-	t.Parallel()
-	const theirs = "projects/a-project/locations/us-central1/repositories/theirs"
-	for want, m := range map[string]*module{
-		"projects/a-project/locations/us-central1/repositories/counters-functions": load(t, ".", vars()),
-		theirs: load(t, ".", vars("docker_repository", cty.StringVal(theirs))),
-	} {
-		for _, i := range m.instances("google_project_iam_member") {
-			if strings.Contains(text(i.args, "role"), "artifactregistry") {
-				t.Errorf("%s has %s on the project", text(i.args, "member"), text(i.args, "role"))
-			}
+		if !slices.Equal(on, []string{`resource.name.startsWith("projects/_/buckets/gcf-v2-sources-")`}) {
+			t.Errorf("it reads objects on condition that %q", on)
 		}
 		var writes []string
-		for _, i := range m.instances("google_artifact_registry_repository_iam_member") {
-			writes = append(writes, fmt.Sprintf("projects/%s/locations/%s/repositories/%s", text(i.args, "project"), text(i.args, "location"), text(i.args, "repository")))
+		for _, r := range p.of("google_artifact_registry_repository_iam_member") {
+			writes = append(writes, fmt.Sprintf("projects/%s/locations/%s/repositories/%s", r.text("project"), r.text("location"), r.text("repository")))
 		}
-		for _, i := range m.instances("google_cloudfunctions2_function") {
-			if got := text(i.args, "build_config.docker_repository"); got != want || !slices.Equal(writes, []string{want}) {
-				t.Errorf("images of %s are in %s, and its build writes %v; want %s", text(i.args, "name"), got, writes, want)
+		for _, r := range p.of("google_cloudfunctions2_function") {
+			if got := r.text("build_config.docker_repository"); got != want || !slices.Equal(writes, []string{want}) {
+				t.Errorf("images of %s are in %s, and its build writes %v; want %s", r.text("name"), got, writes, want)
 			}
 		}
-		if made := len(m.instances("google_artifact_registry_repository")); made == 1 == (want == theirs) {
+		if made := len(p.of("google_artifact_registry_repository")); made == 1 == (want == theirs) {
 			t.Errorf("images are in %s, and %d repositories are made", want, made)
 		}
 	}

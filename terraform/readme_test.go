@@ -26,7 +26,7 @@ func TestREADME(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := load(t, ".", vars())
+	m := parse(t, ".")
 	readme := string(content)
 	for _, made := range []struct{ what, text string }{
 		{"requirements", m.requirementsTable()},
@@ -54,9 +54,9 @@ func TestREADME(t *testing.T) {
 // requirementsTable is of terraform itself and the providers.
 func (m *module) requirementsTable() string {
 	required := m.terraform.Body
-	rows := []string{"| Terraform or OpenTofu | `" + m.value(required.Attributes["required_version"].Expr).AsString() + "` |\n"}
+	rows := []string{"| Terraform or OpenTofu | `" + m.value(required.Attributes["required_version"]).AsString() + "` |\n"}
 	for _, attr := range inOrder(required.Blocks[0].Body.Attributes) {
-		provider := m.value(attr.Expr).AsValueMap()
+		provider := m.value(attr).AsValueMap()
 		rows = append(rows, fmt.Sprintf("| the provider `%s` | `%s` |\n", provider["source"].AsString(), provider["version"].AsString()))
 	}
 	return "| | version |\n| --- | --- |\n" + strings.Join(rows, "")
@@ -74,7 +74,7 @@ func (m *module) variablesTable(file string) string {
 			}
 			def = "`" + strings.Join(strings.Fields(string(attr.Expr.Range().SliceBytes(src))), " ") + "`"
 		}
-		rows += fmt.Sprintf("| `%s` | %s | %s |\n", b.Labels[0], cell(def), cell(m.description(b)))
+		rows += fmt.Sprintf("| `%s` | %s | %s |\n", b.Labels[0], cell(def), cell(m.value(b.Body.Attributes["description"]).AsString()))
 	}
 	return rows
 }
@@ -82,13 +82,9 @@ func (m *module) variablesTable(file string) string {
 func (m *module) outputsTable() string {
 	rows := "| name | |\n| --- | --- |\n"
 	for _, b := range ofFile(m.outputs, "outputs.tf") {
-		rows += fmt.Sprintf("| `%s` | %s |\n", b.Labels[0], cell(m.description(b)))
+		rows += fmt.Sprintf("| `%s` | %s |\n", b.Labels[0], cell(m.value(b.Body.Attributes["description"]).AsString()))
 	}
 	return rows
-}
-
-func (m *module) description(b *hclsyntax.Block) string {
-	return m.value(b.Body.Attributes["description"].Expr).AsString()
 }
 
 // cell is text that stays in its cell.
@@ -113,7 +109,7 @@ func inOrder(attributes hclsyntax.Attributes) []*hclsyntax.Attribute {
 // docs/settings.md.
 func TestEveryVariableAndOutputHasARow(t *testing.T) {
 	t.Parallel()
-	m := load(t, ".", vars())
+	m := parse(t, ".")
 	for name, b := range m.variables {
 		if file := filepath.Base(b.TypeRange.Filename); file != "variables.tf" && file != "settings.tf" {
 			t.Errorf("the variable %s is in %s: README.md has no table for that file", name, file)

@@ -1,16 +1,16 @@
+//go:build all
+
 package terraform
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/zclconf/go-cty/cty"
 )
 
 // The rules file names the default path and the default shards, in matches and in functions.
 func TestRulesFollowThePath(t *testing.T) {
 	t.Parallel()
-	rules := load(t, ".", vars("counters", cty.StringVal("teams/{team}/posts/{post}"), "shards", cty.StringVal("parts"))).local("rules").AsString()
+	rules := planOne(t, vars{"counters": "teams/{team}/posts/{post}", "shards": "parts", "release_rules": true}).one("google_firebaserules_ruleset", "rules").text("source.files.content")
 	for _, want := range []string{
 		"match /teams/{team}/posts/{post} {",
 		"return /databases/$(database)/documents/teams/$(team)/posts/$(post)/parts/$(n);",

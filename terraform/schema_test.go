@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
 // What the module may use of each resource: the arguments and blocks (the latter after a dot,
 // nested ones after another) that it needs, each looked up in the provider's documentation of 6.30,
-// the least version allowed, and of 7.45. A name that isn't here has to be looked up there first;
-// `terraform validate`, which would find a wrong one, needs the provider, and check.sh.
+// the least version allowed, and of 7.45. Terraform refuses a name that isn't here, which has to be
+// looked up there first: see provider_test.go.
 var documented = map[string]string{
 	"archive_file":        "type output_path output_file_mode",
 	"archive_file.source": "filename content",
@@ -99,45 +98,6 @@ var documented = map[string]string{
 	"google_monitoring_dashboard":                                                   "project dashboard_json",
 }
 
-// Arguments and blocks that terraform itself has for every resource.
-var meta = []string{"for_each", "count", "depends_on", "provider", "lifecycle"}
-
-func TestArgumentsAreTheProvidersOwn(t *testing.T) {
-	t.Parallel()
-	used := map[string]bool{}
-	var walk func(path string, body *hclsyntax.Body)
-	walk = func(path string, body *hclsyntax.Body) {
-		names, ok := documented[path]
-		if !ok {
-			t.Errorf("%s: no such resource or block", path)
-			return
-		}
-		used[path] = true
-		for name, attr := range body.Attributes {
-			if !slices.Contains(strings.Fields(names), name) && (strings.Contains(path, ".") || !slices.Contains(meta, name)) {
-				t.Errorf("%v: %s has no argument %s", attr.SrcRange, path, name)
-			}
-		}
-		for _, b := range body.Blocks {
-			switch b.Type {
-			case "dynamic":
-				walk(path+"."+b.Labels[0], b.Body.Blocks[0].Body)
-			case "lifecycle", "provisioner":
-			default:
-				walk(path+"."+b.Type, b.Body)
-			}
-		}
-	}
-	for _, b := range load(t, ".", vars()).resources {
-		walk(b.Labels[0], b.Body)
-	}
-	for path := range documented {
-		if !used[path] {
-			t.Errorf("%s is not used any more", path)
-		}
-	}
-}
-
 // The first apply in a project fails unless Eventarc's identity has its role before the trigger is
 // made. Callers are let in when all else is there.
 func TestWhatWaits(t *testing.T) {
@@ -153,7 +113,7 @@ func TestWhatWaits(t *testing.T) {
 		"google_cloud_run_v2_service_iam_member.increment": everything,
 		"terraform_data.invoker_check":                     everything,
 	}
-	for _, b := range load(t, ".", vars()).resources {
+	for _, b := range parse(t, ".").resources {
 		name := strings.Join(b.Labels, ".")
 		var after []string
 		if depends := b.Body.Attributes["depends_on"]; depends != nil {

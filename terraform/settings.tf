@@ -96,7 +96,7 @@ variable "fields" {
   default     = "total=count"
 
   validation {
-    condition     = can(regex(replace(replace(replace(replace(replace(replace(replace("^ITEM(,ITEM)*$", "ITEM", "NAME(=(NAME|limit[(][0-9]{0,18}[)]|count[(]FROM WHERE[)]|avg[(]FROM[.]PATH WHERE[)]|sum[(]FROM[.]PATH WHERE[)]( +as +double)?))?"), "FROM", "([*][*]/|/)?[A-Za-z0-9_-]+"), " WHERE", "( +where +CONDITION( +and +CONDITION)*)?"), "CONDITION", "PATH *(== *(true|false|[{]NAME[}]|VALUE)|(<|>)=? *VALUE| in *[[]VALUE(, *VALUE)*[]])"), "VALUE", "(-?[0-9]+|'[^'|\\\"\\\\]*')"), "PATH", "NAME([.]NAME)*"), "NAME", "[A-Za-z_][A-Za-z0-9_]*"), var.fields)) && length(regexall("[(/]counter_", var.fields)) == 0
+    condition     = can(regex(replace(replace(replace(replace(replace(replace(replace("^ *ITEM *(, *ITEM *)*$", "ITEM", "NAME(=(NAME|limit[(][0-9]{0,18}[)]|count[(] *FROM WHERE *[)]|avg[(] *FROM[.]PATH WHERE *[)]|sum[(] *FROM[.]PATH WHERE *[)]( +as +double)?))?"), "FROM", "([*][*]/|/)?[A-Za-z0-9_-]+"), " WHERE", "( +where +CONDITION( +and +CONDITION)*)?"), "CONDITION", "PATH *(== *(true|false|[{]NAME[}]|VALUE)|(<|>)=? *VALUE| in *[[]VALUE(, *VALUE)*[]])"), "VALUE", "(-?[0-9]+|'[^'|\\\"\\\\]*')"), "PATH", "NAME([.]NAME)*"), "NAME", "[A-Za-z_][A-Za-z0-9_]*"), var.fields)) && length(regexall("[(/] *counter_", var.fields)) == 0
     error_message = "fields must be names of letters, digits and _, with commas between them, such as likes,views, total=count or seats=limit(500), and counts such as comments=count(comments), rating=avg(ratings.stars), n=count(/comments where post=={post}) or p=count(comments where lang=='de')."
   }
 }

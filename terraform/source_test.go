@@ -1,3 +1,5 @@
+//go:build all
+
 package terraform
 
 import (
@@ -12,12 +14,17 @@ import (
 
 // uploaded are the files that terraform puts into the archive, relative to the root of the
 // repository.
-func uploaded(t *testing.T) []string {
+func uploaded(t *testing.T) (files []string) {
 	t.Helper()
-	var files []string
-	for it := load(t, ".", vars()).local("files").ElementIterator(); it.Next(); {
-		_, f := it.Element()
-		files = append(files, f.AsString())
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if here, err = filepath.Rel(t.TempDir(), here); err != nil { // an absolute path is one of a package, which is copied
+		t.Fatal(err)
+	}
+	for _, f := range objects(planOne(t, vars{"source": filepath.ToSlash(here)}).one("archive_file", "source").Values["source"]) {
+		files = append(files, f["filename"].(string))
 	}
 	return files
 }

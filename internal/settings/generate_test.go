@@ -124,9 +124,9 @@ func (s setting) literal() string {
 // fields is what terraform allows of FIELDS: a regular expression in which each word stands for what follows it here.
 // Terraform itself puts one into the other. Written out it has 7,000 characters, and nobody could read it.
 var fields = func() string {
-	expression := `"^ITEM(,ITEM)*$"`
+	expression := `"^ *ITEM *(, *ITEM *)*$"`
 	for _, part := range [][2]string{
-		{"ITEM", `NAME(=(NAME|limit[(][0-9]{0,18}[)]|count[(]FROM WHERE[)]|avg[(]FROM[.]PATH WHERE[)]|sum[(]FROM[.]PATH WHERE[)]( +as +double)?))?`},
+		{"ITEM", `NAME(=(NAME|limit[(][0-9]{0,18}[)]|count[(] *FROM WHERE *[)]|avg[(] *FROM[.]PATH WHERE *[)]|sum[(] *FROM[.]PATH WHERE *[)]( +as +double)?))?`},
 		{"FROM", `([*][*]/|/)?[A-Za-z0-9_-]+`},
 		{" WHERE", `( +where +CONDITION( +and +CONDITION)*)?`},
 		{"CONDITION", `PATH *(== *(true|false|[{]NAME[}]|VALUE)|(<|>)=? *VALUE| in *[[]VALUE(, *VALUE)*[]])`},
@@ -148,7 +148,7 @@ var patterns = map[string][2]string{
 		"collections and wildcards in turn, such as teams/{team}/posts/{post}, or one document such as stats/site, of letters, digits, _ and -: it is part of the trigger's path pattern"},
 	"SHARDS": {`can(regex("^[A-Za-z0-9_-]+$", V)) && length(regexall("^__|^counter_", V)) == 0`,
 		"the name of a collection, of letters, digits, _ and -: it is part of the trigger's path pattern"},
-	"FIELDS": {`can(regex(` + fields + `, V)) && length(regexall("[(/]counter_", V)) == 0`,
+	"FIELDS": {`can(regex(` + fields + `, V)) && length(regexall("[(/] *counter_", V)) == 0`,
 		"names of letters, digits and _, with commas between them, such as likes,views, total=count or seats=limit(500), and counts such as comments=count(comments), rating=avg(ratings.stars), n=count(/comments where post=={post}) or p=count(comments where lang=='de')"},
 	"AUTO_CREATE": {`can(regex("^(true|false|[1-9][0-9]{0,4}|100000)$", V))`, "true, false, or a whole number of new counters a minute and caller, 1 to 100000"},
 	"CEILING": {`can(regex("^(|(writes|reads|creates|bytes|logs|requests)=[0-9]+([.][0-9]+)?(,(writes|reads|creates|bytes|logs|requests)=[0-9]+([.][0-9]+)?)*)$", V))`,
