@@ -66,24 +66,23 @@ func falseFirst(a, b bool) int {
 }
 
 // cycle finds a cycle of owners that wait for each other, through a request that waits; nil when
-// there is none. Thousands may wait for one resource: the queue is looked through once, not once for
-// each of them.
+// there is none.
 func (t *Table) cycle(req *request) []step {
 	if !slices.Contains(req.owner.waiting, req) {
 		return nil
 	}
-	seen, looked := make(map[*Owner]bool), make(passed)
+	t.searches++
 	var path []step
-	var reaches func(from *request, skip passed) bool
-	reaches = func(from *request, skip passed) bool {
-		for next, ahead := range t.blockers(from, skip) {
+	var reaches func(blockers func(func(*Owner, *request) bool), from *request) bool
+	reaches = func(blockers func(func(*Owner, *request) bool), from *request) bool {
+		for next, ahead := range blockers {
 			path = append(path, step{from, next, ahead})
 			if next == req.owner {
 				return true
 			}
-			if !seen[next] {
-				seen[next] = true
-				if slices.ContainsFunc(next.waiting, func(r *request) bool { return reaches(r, looked) }) {
+			if next.seen != t.searches {
+				next.seen = t.searches
+				if slices.ContainsFunc(next.waiting, func(r *request) bool { return reaches(t.unseen(r), r) }) {
 					return true
 				}
 			}
@@ -91,10 +90,42 @@ func (t *Table) cycle(req *request) []step {
 		}
 		return false
 	}
-	if reaches(req, nil) { // nothing it looks at is skipped later: it leaves out its own owner, who closes a cycle
+	if reaches(t.blockers(req), req) { // of these none is passed over later: it leaves out its own owner, who closes a cycle
 		return path
 	}
 	return nil
+}
+
+// unseen is blockers without those whom the search under way has looked at from another request, which wanted the same.
+// So it goes once through a queue in which thousands wait, and not once for each of them.
+func (t *Table) unseen(req *request) func(yield func(o *Owner, ahead *request) bool) {
+	return func(yield func(*Owner, *request) bool) {
+		for k, w := range req.wants {
+			l := req.locks[k]
+			if l.search != t.searches {
+				l.search, l.passed = t.searches, [len(l.passed)]int{}
+				for i, waits := range l.queue {
+					waits.places[waits.want] = i
+				}
+			}
+			passed := &l.passed[w.Mode]
+			if *passed == 0 {
+				*passed = 1
+				for o, mode := range l.holders {
+					if o != req.owner && conflict(mode, w.Mode) && !yield(o, nil) {
+						return
+					}
+				}
+			}
+			for i := *passed - 1; i < req.places[k]; i = max(i+1, *passed-1) { // yield may have gone further
+				*passed = i + 2
+				other := l.queue[i]
+				if other.owner != req.owner && conflict(other.mode, w.Mode) && !yield(other.owner, other.request) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // overtake moves a request ahead of another one, wherever both wait for the same.

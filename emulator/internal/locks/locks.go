@@ -111,23 +111,34 @@ type Owner struct {
 
 	held    map[Resource]Mode
 	waiting []*request
+	seen    uint64 // by which search for a cycle
 }
 
 type request struct {
 	owner *Owner
 	wants []Want
 	done  chan error // gets one value, when the request is granted or refused
+
+	// While it waits, of each of its wants: the lock, and where it is in the queue, as of the last search that came to it.
+	locks  []*lock
+	places []int
 }
 
 // waiter is a request in the queue of one of the resources that it wants.
 type waiter struct {
 	*request
 	mode Mode
+	want int // which of its wants
 }
 
 type lock struct {
 	holders map[*Owner]Mode
 	queue   []waiter
+
+	search uint64 // for a cycle, the last that came to it
+	// How much of holders and queue that search has looked at, as somebody who wants the resource in each mode: 0 is
+	// nothing, 1 the holders, 2 the first of the queue as well, and so on.
+	passed [Exclusive << 1]int
 }
 
 // place is where a request is in the queue; -1 where it isn't.
@@ -148,7 +159,8 @@ type Config struct {
 // Table holds the locks of a database.
 type Table struct {
 	Config
-	locks map[Resource]*lock
+	locks    map[Resource]*lock
+	searches uint64 // for cycles
 }
 
 // New makes a table without locks.
@@ -183,52 +195,35 @@ func (t *Table) tidy(r Resource, l *lock) {
 // free reports whether a request can be granted now: neither another holder nor a request before it
 // in a queue conflicts with it.
 func (t *Table) free(req *request) bool {
-	for range t.blockers(req, nil) {
+	for range t.blockers(req) {
 		return false
 	}
 	return true
 }
 
-// passed is how much of the holders and the queue of a resource a search for a cycle has looked at, as somebody who
-// wants the resource in one mode: 0 is nothing, 1 the holders, 2 the first of the queue as well, and so on.
-type passed map[Want]int
-
 // blockers are the owners that a request waits for. ahead is their request where they wait
-// themselves, in the same queue further ahead, and nil where they hold what is wanted. What was
-// passed before is left out; passed may be nil.
-func (t *Table) blockers(req *request, passed passed) func(yield func(o *Owner, ahead *request) bool) {
+// themselves, in the same queue further ahead, and nil where they hold what is wanted.
+func (t *Table) blockers(req *request) func(yield func(o *Owner, ahead *request) bool) {
 	return func(yield func(*Owner, *request) bool) {
 		for _, w := range req.wants {
 			l := t.locks[w.Resource]
 			if l == nil {
 				continue
 			}
-			if passed[w] == 0 {
-				passed.to(w, 1)
-				for o, mode := range l.holders {
-					if o != req.owner && conflict(mode, w.Mode) && !yield(o, nil) {
-						return
-					}
+			for o, mode := range l.holders {
+				if o != req.owner && conflict(mode, w.Mode) && !yield(o, nil) {
+					return
 				}
 			}
-			end := l.place(req)
-			if end < 0 {
-				end = len(l.queue)
-			}
-			for i := max(0, passed[w]-1); i < end; i = max(i+1, passed[w]-1) {
-				passed.to(w, i+2)
-				other := l.queue[i]
+			for _, other := range l.queue {
+				if other.request == req {
+					break
+				}
 				if other.owner != req.owner && conflict(other.mode, w.Mode) && !yield(other.owner, other.request) {
 					return
 				}
 			}
 		}
-	}
-}
-
-func (p passed) to(w Want, n int) {
-	if p != nil {
-		p[w] = n
 	}
 }
 
@@ -294,9 +289,11 @@ func (t *Table) grant(req *request) {
 }
 
 func (t *Table) enqueue(req *request) {
-	for _, w := range req.wants {
+	req.places = make([]int, len(req.wants))
+	for i, w := range req.wants {
 		l := t.at(w.Resource)
-		l.queue = append(l.queue, waiter{req, w.Mode})
+		l.queue = append(l.queue, waiter{req, w.Mode, i})
+		req.locks = append(req.locks, l)
 	}
 	req.owner.waiting = append(req.owner.waiting, req)
 }
