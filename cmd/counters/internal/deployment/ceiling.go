@@ -136,7 +136,7 @@ func (w *Wanted) Bound(edition cost.Edition) error {
 // that back by hand, and so does the ceiling that this has.
 func (b *Builder) bounded() (Wanted, error) {
 	w := *b.Wanted
-	letIn := slices.Contains(members(b.Look("callers")), "allUsers") || b.Look("service").Text("invokerIamDisabled") == "true"
+	letIn := slices.Contains(Members(b.Look("callers")), "allUsers") || b.Look("service").Text("invokerIamDisabled") == "true"
 	if letIn && !w.asked && !w.all {
 		w.MostPerDay = UsualCeiling
 	}

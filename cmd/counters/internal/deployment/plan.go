@@ -144,8 +144,8 @@ func (d *Deployer) extension() (names []string) {
 	return names
 }
 
-// members are who may call Increment by a policy.
-func members(policy Object) (all []string) {
+// Members are who may call a function by a policy.
+func Members(policy Object) (all []string) {
 	for _, binding := range Objects(policy["bindings"]) {
 		of, _ := binding["members"].([]any)
 		for _, member := range of {
@@ -197,7 +197,7 @@ func (d *Deployer) done(ctx context.Context, before map[string]Object, failed ma
 	run := func(words ...string) string {
 		return gcloud(slices.Concat([]string{"run", "services"}, words[:1], []string{name, "--project=" + d.Project, "--region=" + d.Region}, words[1:])...).String()
 	}
-	for _, member := range members(before["callers"]) {
+	for _, member := range Members(before["callers"]) {
 		if !slices.Contains(wanted, member) {
 			d.say("%s: %s may call %s too, and was not named. To take that back:\n  %s\n", d.Me, member, name,
 				run("remove-iam-policy-binding", "--member="+member, "--role="+invokerRole))
@@ -206,7 +206,7 @@ func (d *Deployer) done(ctx context.Context, before map[string]Object, failed ma
 	if before["service"].Text("invokerIamDisabled") == "true" && !d.NoCheck && len(d.WebApps) == 0 {
 		d.say("%s: nobody checks who calls %s, and --no-invoker-check was not given. To have Cloud Run check it again:\n  %s\n", d.Me, name, run("update", "--invoker-iam-check"))
 	}
-	fmt.Fprintf(d.Out, "\nDeployed in %s. Increment is at %s\n%s\n%s\n", d.took(), d.lookAt("function "+name).Text("serviceConfig.uri"), d.who(members(d.lookAt("callers")), open), d.tryIt())
+	fmt.Fprintf(d.Out, "\nDeployed in %s. Increment is at %s\n%s\n%s\n", d.took(), d.lookAt("function "+name).Text("serviceConfig.uri"), d.who(Members(d.lookAt("callers")), open), d.tryIt())
 	fmt.Fprintf(d.Out, "Lag, instances and errors, live:  https://console.cloud.google.com/monitoring/dashboards/builder/%s?project=%s\n", path.Base(d.lookAt("dashboard").Text("name")), d.Project)
 	for i := range soft {
 		soft[i] = "all is deployed, but " + soft[i]

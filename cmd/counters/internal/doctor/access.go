@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
 // Roles that are enough, the narrowest first: that one is what doctor proposes.
@@ -30,22 +32,18 @@ var eventarcAgent = regexp.MustCompile(`^serviceAccount:service-[0-9]+@gcp-sa-ev
 var everybody = []string{"allUsers", "allAuthenticatedUsers"}
 
 // has reports whether a policy gives one of the roles to a member for whom is true.
-func (p *Policy) has(roles []string, is func(member string) bool, holds func(condition string) bool) bool {
-	if p == nil {
-		return false
-	}
-	for _, b := range p.Bindings {
-		if slices.Contains(roles, b.Role) && holds(b.Condition) && slices.ContainsFunc(b.Members, is) {
-			return true
-		}
-	}
-	return false
+func (p Policy) has(roles []string, is func(member string) bool, holds func(condition string) bool) bool {
+	return slices.ContainsFunc(p.bindings(), func(b resources.Object) bool {
+		return slices.Contains(roles, b.Text("role")) && holds(b.Text("condition.expression")) && slices.ContainsFunc(texts(b["members"]), is)
+	})
 }
 
+func (p Policy) bindings() []resources.Object { return resources.Objects(p["bindings"]) }
+
 // custom reports whether a policy gives a member a role that only its owner knows.
-func (p *Policy) custom(member string) bool {
-	return p != nil && slices.ContainsFunc(p.Bindings, func(b Binding) bool {
-		return !strings.HasPrefix(b.Role, "roles/") && slices.Contains(b.Members, member)
+func (p Policy) custom(member string) bool {
+	return slices.ContainsFunc(p.bindings(), func(b resources.Object) bool {
+		return !strings.HasPrefix(b.Text("role"), "roles/") && slices.Contains(texts(b["members"]), member)
 	})
 }
 
@@ -77,8 +75,8 @@ func (f *findings) access(d *Deployment) {
 		f.receiver(d, rollup.Trigger.Account)
 		f.invoker(d, rollup, rollup.Trigger.Account)
 	}
-	if job := d.reconcileJob(); job != nil && job.Account != "" {
-		f.invoker(d, d.Functions.Reconcile, job.Account)
+	if account := d.reconcileJob().Text(accountOfJob); account != "" {
+		f.invoker(d, d.Functions.Reconcile, account)
 	}
 	if len(d.Functions.all()) > 0 && d.Access != nil && !d.Access.has(agentRoles, eventarcAgent.MatchString, always) {
 		f.add("agent-role-missing", "Eventarc's service agent", "it does not have "+agentRoles[0],
@@ -116,7 +114,7 @@ func (f *findings) invoker(d *Deployment, function *Function, account string) {
 
 // role looks at whether an account has one of the roles that are enough, in the project or by the policy of what it is
 // about, where that has one.
-func (f *findings) role(d *Deployment, finding, account, seen string, enough []string, on *Policy, holds func(condition string) bool, grant string) {
+func (f *findings) role(d *Deployment, finding, account, seen string, enough []string, on Policy, holds func(condition string) bool, grant string) {
 	member := "serviceAccount:" + account
 	switch {
 	case account == "", d.Gone[account] != "", on == nil && d.Access == nil:
@@ -167,10 +165,10 @@ func (f *findings) open(d *Deployment, function *Function) {
 }
 
 // role is the first role by which a member may call functions.
-func (p *Policy) role(member string) string {
-	for _, b := range p.Bindings {
-		if slices.Contains(invokerRoles, b.Role) && slices.Contains(b.Members, member) {
-			return b.Role
+func (p Policy) role(member string) string {
+	for _, b := range p.bindings() {
+		if slices.Contains(invokerRoles, b.Text("role")) && slices.Contains(texts(b["members"]), member) {
+			return b.Text("role")
 		}
 	}
 	return ""

@@ -25,9 +25,7 @@ func (d *Deployment) accounts() []string {
 	for _, t := range d.triggers() {
 		add(t.Account)
 	}
-	if job := d.reconcileJob(); job != nil {
-		add(job.Account)
-	}
+	add(d.reconcileJob().Text(accountOfJob))
 	slices.Sort(all)
 	return slices.Compact(all)
 }

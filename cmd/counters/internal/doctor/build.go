@@ -35,7 +35,7 @@ func (f *findings) builds(d *Deployment) {
 			f.builder(d, account, "writes the log of", logRoles, "")
 			f.builder(d, account, "reads the source of", sourceRoles, resources.SourcesOnly)
 		}
-		if images := function.Images; images != nil && !slices.Contains(repositories, function.Repository) {
+		if (function.Images != nil || function.NoImages) && !slices.Contains(repositories, function.Repository) {
 			repositories = append(repositories, function.Repository)
 			f.images(d, function)
 		}
@@ -60,7 +60,7 @@ func (f *findings) images(d *Deployment, function *Function) {
 	where := []string{parts[3], "--project=" + parts[1], "--location=" + parts[2]}
 	member := "serviceAccount:" + path.Base(function.BuildAccount)
 	allow := line(slices.Concat([]string{"gcloud", "artifacts", "repositories", "add-iam-policy-binding"}, where, []string{"--member=" + member, "--role=" + imageRoles[0]})...)
-	if function.Images.Missing {
+	if function.NoImages {
 		fix := line(slices.Concat([]string{"gcloud", "artifacts", "repositories", "create"}, where, []string{"--repository-format=docker"})...)
 		if function.BuildAccount != "" {
 			fix = lines(fix, allow)

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -15,9 +16,9 @@ func (f *findings) ceiling(d *Deployment) {
 		return
 	}
 	increment := d.Functions.Increment
-	dollars, bounded := resources.CeilingOfLabel(increment.Labels[resources.LabelOfCeiling])
+	dollars, bounded := resources.CeilingOfLabel(increment.label(resources.LabelOfCeiling))
 	if !bounded {
-		if increment.Labels[resources.LabelOfCeiling] == "" && d.open() && increment.Env["CEILING"] == "" {
+		if increment.label(resources.LabelOfCeiling) == "" && d.open() && increment.Env["CEILING"] == "" {
 			f.add("ceiling-missing", increment.Name, "anybody on the internet can call it, and its CEILING is empty", d.below(resources.UsualCeiling))
 		}
 		return
@@ -38,7 +39,7 @@ func (d *Deployment) bounded() bool {
 	if d.Functions == nil || d.Functions.Increment == nil {
 		return false
 	}
-	_, is := resources.CeilingOfLabel(d.Functions.Increment.Labels[resources.LabelOfCeiling])
+	_, is := resources.CeilingOfLabel(d.Functions.Increment.label(resources.LabelOfCeiling))
 	return is
 }
 
@@ -70,9 +71,7 @@ func (d *Deployment) day() (dollars float64, known bool) {
 		Increment: cost.Instances{Max: int(f.Increment.MaxInstances)}, Rollup: cost.Instances{Max: int(f.Rollup.MaxInstances)},
 		IncrementBilling: f.Increment.Billing, RollupBilling: f.Rollup.Billing, Size: size, Walks: cost.Walks{Schedule: "7 * * * *", Seconds: float64(f.Reconcile.TimeoutSeconds)},
 	}
-	if job := d.reconcileJob(); job != nil && job.Schedule != "" {
-		of.Walks.Schedule = job.Schedule
-	}
+	of.Walks.Schedule = cmp.Or(d.reconcileJob().Text("schedule"), of.Walks.Schedule)
 	edition := cost.Standard
 	if d.enterprise() {
 		edition = cost.Enterprise

@@ -140,7 +140,7 @@ func (d *Deployment) like(env map[string]string, region string) *resources.Wante
 			w.Memory = f.Memory
 		}
 		if i == 0 && region != "" {
-			w.Key = f.Key
+			w.Key = f.Text("kmsKeyName")
 			if parts := repositoryName.FindStringSubmatch(f.Repository); parts != nil && parts[3] != "gcf-artifacts" && parts[3] != d.Target.Prefix+"-functions" {
 				w.Images = f.Repository
 			}
@@ -150,7 +150,7 @@ func (d *Deployment) like(env map[string]string, region string) *resources.Wante
 			if f.Concurrency >= 100 && f.Concurrency <= 1000 {
 				w.Concurrency = int(f.Concurrency)
 			}
-			w.Ingress = cmp.Or(map[string]string{"ALLOW_INTERNAL_ONLY": "internal-only", "ALLOW_INTERNAL_AND_GCLB": "internal-and-gclb"}[f.Ingress], w.Ingress)
+			w.Ingress = cmp.Or(map[string]string{"ALLOW_INTERNAL_ONLY": "internal-only", "ALLOW_INTERNAL_AND_GCLB": "internal-and-gclb"}[f.Text("serviceConfig.ingressSettings")], w.Ingress)
 		case "Rollup":
 			least, most, billing, usual = &w.RollupLeast, &w.RollupMost, &w.RollupBilling, resources.UsualRollupMost
 			if t := f.Trigger; t != nil && region != "" && t.Region != d.location() && slices.Contains(resources.Near(d.location()), t.Region) {
@@ -167,8 +167,8 @@ func (d *Deployment) like(env map[string]string, region string) *resources.Wante
 			*billing = string(f.Billing)
 		}
 	}
-	if job := d.reconcileJob(); job != nil && resources.IsSchedule.MatchString(job.Schedule) {
-		w.Schedule = job.Schedule
+	if schedule := d.reconcileJob().Text("schedule"); resources.IsSchedule.MatchString(schedule) {
+		w.Schedule = schedule
 	}
 	w.Channels, w.NoAlerts = d.channels(), d.noAlerts()
 	for _, s := range settingsOf(env) {
@@ -185,7 +185,7 @@ func (d *Deployment) callers(w *resources.Wanted) {
 		return
 	}
 	increment := d.Functions.Increment
-	if dollars, is := resources.CeilingOfLabel(increment.Labels[resources.LabelOfCeiling]); is {
+	if dollars, is := resources.CeilingOfLabel(increment.label(resources.LabelOfCeiling)); is {
 		w.MostPerDay = fmt.Sprintf("%vUSD", dollars)
 	} else if d.open() {
 		w.MostPerDay = "none"
@@ -193,15 +193,12 @@ func (d *Deployment) callers(w *resources.Wanted) {
 	if w.NoCheck = increment.Open; increment.Invokers == nil {
 		return
 	}
-	for _, b := range increment.Invokers.Bindings {
-		for _, member := range b.Members {
-			switch {
-			case b.Role != invokerRoles[0] || b.Condition != "":
-			case member == "allUsers":
-				w.Public = true
-			case resources.IsMember.MatchString(member): // the others stay, as deploy takes nobody away
-				w.Invokers = append(w.Invokers, member)
-			}
+	for _, member := range resources.Members(resources.Object(increment.Invokers)) {
+		switch {
+		case member == "allUsers":
+			w.Public = true
+		case resources.IsMember.MatchString(member): // the others stay, as deploy takes nobody away
+			w.Invokers = append(w.Invokers, member)
 		}
 	}
 }
@@ -273,6 +270,8 @@ func (d *Deployment) command(verb string, flags ...string) []string {
 	}
 	return args
 }
+
+func (f *Function) label(name string) string { return f.Text("labels." + name) }
 
 // service is the name of a function's Cloud Run service.
 func (f *Function) service() string { return f.Service[strings.LastIndexByte(f.Service, '/')+1:] }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -410,7 +411,7 @@ func (d *Deployment) setFields(functions []*Function, fields string) string {
 		fixes = append(fixes, d.setEnv(function, "FIELDS", fields))
 	}
 	if job := d.reconcileJob(); job != nil {
-		fixes = append(fixes, d.job("run", job.Name))
+		fixes = append(fixes, d.job("run", path.Base(job.Text("name"))))
 	}
 	return lines(fixes...)
 }

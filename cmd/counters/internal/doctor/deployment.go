@@ -5,6 +5,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -40,8 +41,8 @@ type Deployment struct {
 
 	Off       []string // APIs that are turned off, and that a deployment needs
 	Functions *Functions
-	Runtimes  map[string]Runtime // :: runtime's name → its end; nil when it could not be read
-	Access    *Policy            // who may do what in the whole project
+	Runtimes  []resources.Object // that the platform has; nil when they could not be read
+	Access    Policy             // who may do what in the whole project
 	Gone      map[string]string  // :: account of the deployment's that nothing can act as → why
 	Since     time.Time          // when the project was made; zero when it could not be read
 	Number    string             // projects/ and the project's number; empty when it could not be read
@@ -87,17 +88,15 @@ func (f *Functions) all() []*Function {
 
 // Function is one function.
 type Function struct {
+	resources.Object // as the platform says it
+
 	Name, Region string
 	EntryPoint   string
-	State        string   // ACTIVE, FAILED, DEPLOYING, DELETING or UNKNOWN
-	Messages     []string // what the platform says about its state
 	Runtime      string
 	Source       string // gs://bucket/object of its source; may be empty
-	Version      string // of that source, a hash; empty where the deployment was an earlier one's
-	Labels       map[string]string
-	Key          string  // of Cloud KMS; empty for Google's own
-	Repository   string  // resource name of where its images are
-	Images       *Policy // of that; nil when it could not be read
+	Repository   string // resource name of where its images are
+	Images       Policy // of that
+	NoImages     bool   // there is no such repository
 
 	Concurrency, MinInstances, MaxInstances int32
 	TimeoutSeconds                          int32
@@ -106,13 +105,12 @@ type Function struct {
 	Env                                     map[string]string
 	URLs                                    []string // where it answers
 	Updated                                 time.Time
-	Ingress                                 string // ALLOW_ALL, ALLOW_INTERNAL_ONLY or ALLOW_INTERNAL_AND_GCLB
 	Service                                 string // resource name of its Cloud Run service
 
 	Trigger  *Trigger
-	Invokers *Policy // of its Cloud Run service; nil when it could not be read
-	Open     bool    // its Cloud Run service takes calls without a token
-	Pinned   string  // an older revision that its Cloud Run service sends requests to; empty for none
+	Invokers Policy // of its Cloud Run service
+	Open     bool   // its Cloud Run service takes calls without a token
+	Pinned   string // an older revision that its Cloud Run service sends requests to; empty for none
 
 	Billing cost.Billing // empty when it could not be read
 	Week    *Week        // nil when it could not be read
@@ -137,19 +135,9 @@ type Trigger struct {
 	Retry     bool
 	Account   string
 
-	// Of the subscription that the events wait in. A deadline of 0 could not be read. Expires is
-	// after how long without an event it is deleted; 0 is never, or not known.
-	Subscription string
-	AckDeadline  time.Duration
-	Expires      time.Duration
-	// Lost is why events never come out of it; empty where they do. Keeps is for how long it keeps an
-	// event, and Backoff how long it waits at least after a failure; 0 is not known.
-	Lost           string
-	Keeps, Backoff time.Duration
-	// DeadLetters is where an event goes that has failed so often; empty where it comes again until its
-	// time is over.
-	DeadLetters string
-	Attempts    int64
+	Subscription string           // that the events wait in; empty where none is known
+	Waits        resources.Object // that, as Pub/Sub says it; nil when it could not be read, or is Gone
+	Gone         bool
 	// Waiting are the events in it, and Oldest is for how long the first of them has been; 0 is also
 	// what could not be read.
 	Waiting int64
@@ -168,51 +156,16 @@ func (t *Trigger) filter(attribute string) Filter {
 	return Filter{}
 }
 
-// Runtime says when a runtime ends. A zero time is a day that isn't known yet.
-type Runtime struct {
-	Stable         bool      // and not an alpha or a beta
-	Deprecated     time.Time // from then on it gets no support
-	Decommissioned time.Time // from then on it can't be deployed
-}
+// Policy says who has which role on a resource, as its API does; nil when it could not be read.
+type Policy resources.Object
 
-// Policy says who has which role on a resource.
-type Policy struct {
-	Missing  bool // there is no such resource
-	Bindings []Binding
-}
-
-// Binding gives a role to members, under a condition unless that is empty.
-type Binding struct {
-	Role      string
-	Members   []string
-	Condition string // an expression of the Common Expression Language
-}
-
-// Database is the Firestore database.
-type Database struct {
-	Missing    bool
-	Created    time.Time
-	Backup     string // the backup that it was restored from; empty where it was not
-	Location   string // a region, or a multi-region such as nam5
-	Enterprise bool   // of the Enterprise edition
-}
+// Database is the Firestore database; nil where there is none.
+type Database struct{ resources.Object }
 
 // Scheduler are the Cloud Scheduler jobs of one region.
 type Scheduler struct {
 	Region string
-	Jobs   []Job
-}
-
-// Job is one of them. URI is empty for one that calls no HTTP target.
-type Job struct {
-	Name     string
-	Schedule string
-	State    string // ENABLED, PAUSED, DISABLED or UPDATE_FAILED
-	URI      string
-	Method   string // empty is POST
-	Account  string // whose OIDC token it sends; empty when it sends none
-	Audience string // of the token; the URI when empty
-	Failure  string // how its last attempt failed; empty when it didn't
+	Jobs   []resources.Object
 }
 
 // Counters are the counters that were read.

@@ -80,7 +80,7 @@ func (p *Part) right() (right, building bool) {
 
 // differences looks at what isn't as the list of resources wants it.
 func (f *findings) differences(d *Deployment) {
-	if d.Database != nil && d.Database.Missing {
+	if d.Database != nil && d.Database.Object == nil {
 		f.add("database-missing", d.Target.Database, "there is no such database", d.made("database"))
 		return
 	}
@@ -125,7 +125,9 @@ func (p *Part) mend() string {
 }
 
 // enterprise reports whether the database is of the Enterprise edition, where no field has an index by itself.
-func (d *Deployment) enterprise() bool { return d.Database != nil && d.Database.Enterprise }
+func (d *Deployment) enterprise() bool {
+	return d.Database != nil && d.Database.Text("databaseEdition") == "ENTERPRISE"
+}
 
 // indexOf is the part that is the index of an aggregation; nil where it needs none, or none was read.
 func (d *Deployment) indexOf(a *layout.Aggregation) *Part {

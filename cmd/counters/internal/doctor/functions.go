@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,8 +79,12 @@ func (d *Deployment) where() string {
 }
 
 func (f *findings) state(d *Deployment, function *Function) {
-	seen := strings.Join(append([]string{"it is " + function.State}, function.Messages...), "; ")
-	switch function.State {
+	state := function.Text("state")
+	seen := "it is " + state
+	for _, message := range resources.Objects(function.Object["stateMessages"]) {
+		seen += "; " + message.Text("message")
+	}
+	switch state {
 	case "ACTIVE":
 	case "DEPLOYING":
 		f.add("function-deploying", function.Name, seen,
@@ -94,29 +99,36 @@ var goRuntime = regexp.MustCompile(`^go[0-9]{3}$`)
 
 // newest is the newest of Go's runtimes that the platform supports; empty when it has none.
 func (d *Deployment) newest(now time.Time) (name string) {
-	for runtime, end := range d.Runtimes {
-		if goRuntime.MatchString(runtime) && end.Stable && !past(end.Deprecated, now) {
-			name = max(name, runtime)
+	for _, runtime := range d.Runtimes {
+		if of := runtime.Text("name"); goRuntime.MatchString(of) && runtime.Text("environment") != "GEN_1" && runtime.Text("stage") == "GA" && past(runtime, "deprecationDate", now) == "" {
+			name = max(name, of)
 		}
 	}
 	return name
 }
 
-// past reports whether a day has come. One that isn't known yet has not.
-func past(day, now time.Time) bool { return !day.IsZero() && !now.Before(day) }
+// past is the day that a runtime says in a path, once it has come; empty before, and where the day isn't known yet.
+func past(runtime resources.Object, path string, now time.Time) string {
+	day := time.Date(int(number(runtime, path+".year")), time.Month(number(runtime, path+".month")), int(number(runtime, path+".day")), 0, 0, 0, 0, time.UTC)
+	if number(runtime, path+".year") == 0 || now.Before(day) {
+		return ""
+	}
+	return day.Format(time.DateOnly)
+}
 
 func (f *findings) runtime(d *Deployment, function *Function, now time.Time) {
-	end, ok := d.Runtimes[function.Runtime]
 	newest := d.newest(now)
-	if !ok || newest == "" {
+	i := slices.IndexFunc(d.Runtimes, func(runtime resources.Object) bool {
+		return runtime.Text("name") == function.Runtime && runtime.Text("environment") != "GEN_1"
+	})
+	if i < 0 || newest == "" {
 		return
 	}
 	fix := d.redeploy(function, "--runtime="+newest)
-	switch {
-	case past(end.Decommissioned, now):
-		f.add("runtime-ended", function.Name, fmt.Sprintf("%s was decommissioned on %s", function.Runtime, end.Decommissioned.Format(time.DateOnly)), fix)
-	case past(end.Deprecated, now):
-		f.add("runtime-deprecated", function.Name, fmt.Sprintf("%s has been deprecated since %s", function.Runtime, end.Deprecated.Format(time.DateOnly)), fix)
+	if day := past(d.Runtimes[i], "decommissionDate", now); day != "" {
+		f.add("runtime-ended", function.Name, function.Runtime+" was decommissioned on "+day, fix)
+	} else if day := past(d.Runtimes[i], "deprecationDate", now); day != "" {
+		f.add("runtime-deprecated", function.Name, function.Runtime+" has been deprecated since "+day, fix)
 	}
 }
 
@@ -159,10 +171,11 @@ func (f *findings) timeout(d *Deployment, function *Function, entryPoint string)
 // ingress looks at where a function can be reached from. Eventarc's and Scheduler's calls within
 // the project are internal.
 func (f *findings) ingress(d *Deployment, function *Function, entryPoint string) {
-	if entryPoint != "Increment" && function.Ingress == "ALLOW_ALL" {
+	from := function.Text("serviceConfig.ingressSettings")
+	if entryPoint != "Increment" && from == "ALLOW_ALL" {
 		f.add("function-reachable", function.Name, "it takes traffic from the internet", d.redeploy(function, "--ingress-settings=internal-only"))
 	}
-	if origins := function.Env["ALLOWED_ORIGINS"]; entryPoint == "Increment" && function.Ingress == "ALLOW_INTERNAL_ONLY" && origins != "" {
+	if origins := function.Env["ALLOWED_ORIGINS"]; entryPoint == "Increment" && from == "ALLOW_INTERNAL_ONLY" && origins != "" {
 		f.add("increment-hidden", function.Name, "it takes internal traffic alone, and ALLOWED_ORIGINS is "+origins, d.redeploy(function, "--ingress-settings=all"))
 	}
 }

@@ -27,7 +27,11 @@ func (f *findings) apis(d *Deployment) {
 const restoredLately = 7 * 24 * time.Hour
 
 func (f *findings) restored(d *Deployment, now time.Time) {
-	if db := d.Database; db != nil && db.Backup != "" && now.Sub(db.Created) < restoredLately {
-		f.add("database-restored", d.Target.Database, fmt.Sprintf("it was restored on %s from %s", db.Created.Format(time.DateOnly), db.Backup), d.reconcileAll())
+	if d.Database == nil {
+		return
+	}
+	backup, created := d.Database.Text("sourceInfo.backup.backup"), moment(d.Database.Object, "createTime")
+	if backup != "" && now.Sub(created) < restoredLately {
+		f.add("database-restored", d.Target.Database, fmt.Sprintf("it was restored on %s from %s", created.Format(time.DateOnly), backup), d.reconcileAll())
 	}
 }

@@ -29,7 +29,7 @@ const parallel = 8
 
 // counters reads the first counters, with their shards and bases.
 func (r *Reader) counters(ctx context.Context, d *Deployment) error {
-	if d.Database != nil && d.Database.Missing || d.Target.Most <= 0 {
+	if d.Database != nil && d.Database.Object == nil || d.Target.Most <= 0 {
 		return nil
 	}
 	db, err := store.Open(ctx, d.Target.Place, r.Firestore...)

@@ -83,11 +83,10 @@ func lasting(o resources.Object, path string) time.Duration {
 func decode(o resources.Object) *Function {
 	name := strings.Split(o.Text("name"), "/") // projects/p/locations/r/functions/f
 	f := &Function{
+		Object:         o,
 		Name:           name[len(name)-1],
 		EntryPoint:     o.Text("buildConfig.entryPoint"),
-		State:          o.Text("state"),
 		Runtime:        o.Text("buildConfig.runtime"),
-		Version:        o.Text("labels.counters-source"),
 		Concurrency:    int32(number(o, "serviceConfig.maxInstanceRequestConcurrency")),
 		MinInstances:   int32(number(o, "serviceConfig.minInstanceCount")),
 		MaxInstances:   int32(number(o, "serviceConfig.maxInstanceCount")),
@@ -98,17 +97,11 @@ func decode(o resources.Object) *Function {
 		BuildAccount:   o.Text("buildConfig.serviceAccount"),
 		Env:            textsBy(o.At("serviceConfig.environmentVariables")),
 		Service:        o.Text("serviceConfig.service"),
-		Ingress:        o.Text("serviceConfig.ingressSettings"),
 		Updated:        moment(o, "updateTime"),
-		Labels:         textsBy(o["labels"]),
-		Key:            o.Text("kmsKeyName"),
 		Repository:     o.Text("buildConfig.dockerRepository"),
 	}
 	if len(name) > 3 {
 		f.Region = name[3]
-	}
-	for _, message := range resources.Objects(o["stateMessages"]) {
-		f.Messages = append(f.Messages, message.Text("message"))
 	}
 	if object := o.Text("buildConfig.source.storageSource.object"); object != "" {
 		f.Source = "gs://" + o.Text("buildConfig.source.storageSource.bucket") + "/" + object
@@ -148,20 +141,7 @@ func (r *Reader) runtimes(ctx context.Context, d *Deployment) error {
 	if err != nil {
 		return err
 	}
-	day := func(o resources.Object, path string) time.Time {
-		if number(o, path+".year") == 0 {
-			return time.Time{}
-		}
-		return time.Date(int(number(o, path+".year")), time.Month(number(o, path+".month")), int(number(o, path+".day")), 0, 0, 0, 0, time.UTC)
-	}
-	d.Runtimes = map[string]Runtime{}
-	for _, runtime := range resources.Objects(list["runtimes"]) {
-		if runtime.Text("environment") != "GEN_1" {
-			d.Runtimes[runtime.Text("name")] = Runtime{
-				Stable: runtime.Text("stage") == "GA", Deprecated: day(runtime, "deprecationDate"), Decommissioned: day(runtime, "decommissionDate"),
-			}
-		}
-	}
+	d.Runtimes = resources.Objects(list["runtimes"])
 	return nil
 }
 
@@ -191,17 +171,9 @@ func (r *Reader) invokers(ctx context.Context, d *Deployment) error {
 				f.Pinned = path.Base(to.Text("revision"))
 			}
 		}
-		f.Invokers = policyOf(policy)
+		f.Invokers = Policy(policy)
 	}
 	return nil
-}
-
-func policyOf(o resources.Object) *Policy {
-	p := &Policy{}
-	for _, b := range resources.Objects(o["bindings"]) {
-		p.Bindings = append(p.Bindings, Binding{Role: b.Text("role"), Members: texts(b["members"]), Condition: b.Text("condition.expression")})
-	}
-	return p
 }
 
 // images reads who may write the functions' images.
@@ -214,8 +186,7 @@ func (r *Reader) images(ctx context.Context, d *Deployment) error {
 		if err != nil {
 			return err
 		}
-		f.Images = policyOf(policy)
-		f.Images.Missing = policy == nil
+		f.Images, f.NoImages = Policy(policy), policy == nil
 	}
 	return nil
 }

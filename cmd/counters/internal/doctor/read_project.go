@@ -3,14 +3,10 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
-	"path"
 	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc/codes"
 
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
@@ -19,7 +15,7 @@ import (
 func (r *Reader) access(ctx context.Context, d *Deployment) error {
 	policy, err := r.must(ctx, "cloudresourcemanager/v1/projects/"+d.Target.Project+":getIamPolicy")
 	if err == nil {
-		d.Access = policyOf(policy)
+		d.Access = Policy(policy)
 	}
 	return err
 }
@@ -61,10 +57,7 @@ func (r *Reader) accounts(ctx context.Context, d *Deployment) error {
 func (r *Reader) database(ctx context.Context, d *Deployment) error {
 	there, err := r.get(ctx, "firestore/v1/"+d.layout().Database)
 	if err == nil {
-		d.Database = &Database{
-			Missing: there == nil, Location: there.Text("locationId"), Enterprise: there.Text("databaseEdition") == "ENTERPRISE",
-			Created: moment(there, "createTime"), Backup: there.Text("sourceInfo.backup.backup"),
-		}
+		d.Database = &Database{there}
 	}
 	return err
 }
@@ -111,17 +104,14 @@ func (r *Reader) rules(ctx context.Context, d *Deployment) error {
 	case err != nil && !disabled(err):
 		return err
 	case release == nil: // without the API none can have been released
-		d.Rules = &Rules{Missing: true}
+		d.Rules = &Rules{}
 		return nil
 	}
 	set, err := r.must(ctx, "firebaserules/v1/"+release.Text("rulesetName"))
 	if err != nil {
 		return err
 	}
-	d.Rules = &Rules{Name: release.Text("rulesetName"), Released: moment(release, "updateTime"), File: set.Text("source.files.0.name")}
-	for _, file := range resources.Objects(set.At("source.files")) {
-		d.Rules.Text += file.Text("content")
-	}
+	d.Rules = &Rules{release, set}
 	return nil
 }
 
@@ -135,17 +125,7 @@ func (r *Reader) jobs(ctx context.Context, d *Deployment) error {
 	if err != nil {
 		return err
 	}
-	d.Scheduler = &Scheduler{Region: region}
-	for _, o := range resources.Objects(list["jobs"]) {
-		job := Job{
-			Name: path.Base(o.Text("name")), State: o.Text("state"), Schedule: o.Text("schedule"), URI: o.Text("httpTarget.uri"), Method: o.Text("httpTarget.httpMethod"),
-			Account: o.Text("httpTarget.oidcToken.serviceAccountEmail"), Audience: o.Text("httpTarget.oidcToken.audience"),
-		}
-		if code := number(o, "status.code"); code != 0 {
-			job.Failure = strings.TrimSuffix(fmt.Sprintf("%s: %s", codes.Code(code), o.Text("status.message")), ": ")
-		}
-		d.Scheduler.Jobs = append(d.Scheduler.Jobs, job)
-	}
+	d.Scheduler = &Scheduler{Region: region, Jobs: resources.Objects(list["jobs"])}
 	return nil
 }
 

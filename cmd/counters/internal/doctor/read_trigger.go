@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -62,9 +61,6 @@ func (d *Deployment) triggers() []*Trigger {
 	return all
 }
 
-// deletedTopic is what Pub/Sub names in the place of a topic that was deleted.
-const deletedTopic = "_deleted-topic_"
-
 // subscriptions reads how long events of all triggers may wait for their answer, and how long the
 // subscriptions outlive a quiet time.
 func (r *Reader) subscriptions(ctx context.Context, d *Deployment) error {
@@ -76,23 +72,7 @@ func (r *Reader) subscriptions(ctx context.Context, d *Deployment) error {
 		if err != nil {
 			return err
 		}
-		switch {
-		case there == nil:
-			t.Lost = "its subscription is gone"
-			continue
-		case there.Text("topic") == deletedTopic:
-			t.Lost = "the topic of its subscription is gone"
-		case there.Text("detached") == "true":
-			t.Lost = "its subscription was detached from its topic"
-		case there.Text("pushConfig.pushEndpoint") == "":
-			t.Lost = "its subscription pushes to nobody"
-		}
-		t.Keeps, t.Backoff = lasting(there, "messageRetentionDuration"), lasting(there, "retryPolicy.minimumBackoff")
-		t.AckDeadline = time.Duration(number(there, "ackDeadlineSeconds")) * time.Second
-		if t.DeadLetters = there.Text("deadLetterPolicy.deadLetterTopic"); there["deadLetterPolicy"] != nil {
-			t.Attempts = cmp.Or(int64(number(there, "deadLetterPolicy.maxDeliveryAttempts")), 5)
-		}
-		t.Expires = lasting(there, "expirationPolicy.ttl") // empty for one that never expires
+		t.Waits, t.Gone = there, there == nil
 	}
 	return nil
 }

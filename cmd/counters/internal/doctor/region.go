@@ -10,8 +10,8 @@ import (
 
 // location is the database's, or what comes nearest to it of what is known.
 func (d *Deployment) location() string {
-	if d.Database != nil && d.Database.Location != "" {
-		return d.Database.Location
+	if location := d.Database.location(); location != "" {
+		return location
 	}
 	if d.Target.Location != "" {
 		return d.Target.Location
@@ -23,6 +23,14 @@ func (d *Deployment) location() string {
 		return there[0].Region
 	}
 	return "LOCATION" // to be filled in
+}
+
+// location is a region, or a multi-region such as nam5; empty where it isn't known.
+func (db *Database) location() string {
+	if db == nil {
+		return ""
+	}
+	return db.Text("locationId")
 }
 
 // region is where the functions are, as far as that is known; empty when it isn't.
@@ -37,10 +45,10 @@ func (d *Deployment) region() string {
 }
 
 func (f *findings) regions(d *Deployment) {
-	if d.Database == nil || d.Database.Location == "" {
+	location := d.Database.location()
+	if location == "" {
 		return
 	}
-	location := d.Database.Location
 	near := resources.Near(location)
 	for _, function := range d.Functions.all() {
 		// For a multi-region some of Google's pages name the multi-region and some a region inside

@@ -1,24 +1,19 @@
 package doctor
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/firestore"
 	"github.com/firestore-counters/counters/internal/layout"
 )
 
-// Rules are the security rules that hold for the database.
-type Rules struct {
-	Missing  bool   // none were ever released
-	Name     string // of what was released, projects/p/rulesets/r
-	Released time.Time
-	File     string // of the first of its files
-	Text     string
-}
+// Rules are the security rules that hold for the database: a release, and the ruleset that it released; both are nil
+// where none ever was.
+type Rules struct{ Release, Set resources.Object }
 
 // comment matches a comment of rules.
 var comment = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/`)
@@ -51,18 +46,22 @@ var forClients = regexp.MustCompile(`(?m)^(\s*)//\+ `)
 
 func (f *findings) rules(d *Deployment) {
 	r := d.Rules
-	if r == nil || r.Missing {
+	if r == nil || r.Release == nil {
 		return // then clients that go by rules may do nothing
 	}
-	look := d.curl() + line("https://firebaserules.googleapis.com/v1/"+r.Name)
-	text := comment.ReplaceAllString(r.Text, "")
+	written := ""
+	for _, file := range resources.Objects(r.Set.At("source.files")) {
+		written += file.Text("content")
+	}
+	look := d.curl() + line("https://firebaserules.googleapis.com/v1/"+r.Release.Text("rulesetName"))
+	text, seen := comment.ReplaceAllString(written, ""), "the rules that were released on "+moment(r.Release, "updateTime").Format(time.DateOnly)
 	switch {
 	case letsAnybody.MatchString(text):
-		f.add("rules-open", d.Target.Database, fmt.Sprintf("the rules that were released on %s let anybody write every document", r.Released.Format(time.DateOnly)), look)
+		f.add("rules-open", d.Target.Database, seen+" let anybody write every document", look)
 	case d.Target.Extension && (strings.Contains(text, layout.ExtensionShards) || letsSome(text)): // they are the app's own
 	case d.Target.Extension:
-		f.add("rules-extension", d.Target.Database, fmt.Sprintf("the rules that were released on %s don't name %s", r.Released.Format(time.DateOnly), layout.ExtensionShards), look)
-	case !ours(r.Text) && !released.MatchString(r.File):
-		f.add("rules-others", d.Target.Database, fmt.Sprintf("the rules that were released on %s are not firestore.rules of this version", r.Released.Format(time.DateOnly)), look)
+		f.add("rules-extension", d.Target.Database, seen+" don't name "+layout.ExtensionShards, look)
+	case !ours(written) && !released.MatchString(r.Set.Text("source.files.0.name")):
+		f.add("rules-others", d.Target.Database, seen+" are not firestore.rules of this version", look)
 	}
 }

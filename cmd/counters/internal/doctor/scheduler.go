@@ -3,25 +3,36 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
+
+	"google.golang.org/grpc/codes"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
+)
+
+// What a job calls, and whose token it sends; empty for one that calls no HTTP target, or sends none.
+const (
+	uriOfJob     = "httpTarget.uri"
+	accountOfJob = "httpTarget.oidcToken.serviceAccountEmail"
 )
 
 // reconcileJob is the job that calls Reconcile, or is meant to: the one with its address, or else
 // with its name. It is nil when there is none, or none could be read.
-func (d *Deployment) reconcileJob() *Job {
+func (d *Deployment) reconcileJob() resources.Object {
 	if d.Scheduler == nil || d.Functions == nil || d.Functions.Reconcile == nil {
 		return nil
 	}
 	reconcile := d.Functions.Reconcile
-	for i, job := range d.Scheduler.Jobs {
-		if reconcile.answersAt(job.URI) {
-			return &d.Scheduler.Jobs[i]
+	for _, job := range d.Scheduler.Jobs {
+		if reconcile.answersAt(job.Text(uriOfJob)) {
+			return job
 		}
 	}
-	for i, job := range d.Scheduler.Jobs {
-		if job.Name == reconcile.Name || job.Name == d.Target.nameOf("Reconcile") {
-			return &d.Scheduler.Jobs[i]
+	for _, job := range d.Scheduler.Jobs {
+		if name := path.Base(job.Text("name")); name == reconcile.Name || name == d.Target.nameOf("Reconcile") {
+			return job
 		}
 	}
 	return nil
@@ -44,22 +55,24 @@ func (f *findings) scheduler(d *Deployment) {
 		f.add("scheduler-job-missing", reconcile.Name, "no job in "+d.Scheduler.Region+" calls it", d.schedule("create", d.Target.nameOf("Reconcile"), ""))
 		return
 	}
-	if job.State != "ENABLED" {
-		f.add("scheduler-job-paused", job.Name, "it is "+job.State, d.job("resume", job.Name))
+	name, uri, account, method := path.Base(job.Text("name")), job.Text(uriOfJob), job.Text(accountOfJob), job.Text("httpTarget.httpMethod")
+	update := d.schedule("update", name, account)
+	if state := job.Text("state"); state != "ENABLED" {
+		f.add("scheduler-job-paused", name, "it is "+state, d.job("resume", name))
 	}
-	if !reconcile.answersAt(job.URI) {
-		f.add("scheduler-job-target", job.Name, fmt.Sprintf("it calls %q", job.URI), d.schedule("update", job.Name, job.Account))
-	} else if audience := cmp.Or(job.Audience, job.URI); job.Account == "" {
-		f.add("scheduler-job-token", job.Name, "it sends no OIDC token", d.schedule("update", job.Name, ""))
+	if !reconcile.answersAt(uri) {
+		f.add("scheduler-job-target", name, fmt.Sprintf("it calls %q", uri), update)
+	} else if audience := cmp.Or(job.Text("httpTarget.oidcToken.audience"), uri); account == "" {
+		f.add("scheduler-job-token", name, "it sends no OIDC token", update)
 	} else if !reconcile.answersAt(audience) {
-		f.add("scheduler-job-token", job.Name, "its token is for "+audience, d.schedule("update", job.Name, job.Account))
+		f.add("scheduler-job-token", name, "its token is for "+audience, update)
 	}
-	if job.URI != "" && job.Method != "" && job.Method != "POST" {
-		f.add("scheduler-job-method", job.Name, "it sends "+job.Method, d.schedule("update", job.Name, job.Account))
+	if uri != "" && method != "" && method != "POST" {
+		f.add("scheduler-job-method", name, "it sends "+method, update)
 	}
-	if job.Failure != "" {
-		f.add("scheduler-job-failed", job.Name, "its last attempt: "+job.Failure, lines(
-			d.job("run", job.Name),
+	if code := number(job, "status.code"); code != 0 {
+		f.add("scheduler-job-failed", name, "its last attempt: "+strings.TrimSuffix(fmt.Sprintf("%s: %s", codes.Code(code), job.Text("status.message")), ": "), lines(
+			d.job("run", name),
 			line("gcloud", "functions", "logs", "read", reconcile.Name, "--gen2", "--project="+d.Target.Project, "--region="+reconcile.Region, "--limit=50")))
 	}
 }

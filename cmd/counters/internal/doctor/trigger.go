@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -55,8 +56,10 @@ func (f *findings) trigger(d *Deployment) {
 // events looks at what every trigger is to say, whatever documents it is for. One command mends it, and another makes
 // it anew, which a trigger that is older than its database takes.
 func (f *findings) events(d *Deployment, t *Trigger, name, mend, anew string) {
-	if db := d.Database; db != nil && !t.Created.IsZero() && t.Created.Before(db.Created) {
-		f.add("trigger-older", name, fmt.Sprintf("it was made on %s, and the database on %s", t.Created.Format(time.RFC3339), db.Created.Format(time.RFC3339)), anew)
+	if d.Database != nil && !t.Created.IsZero() {
+		if since := moment(d.Database.Object, "createTime"); t.Created.Before(since) {
+			f.add("trigger-older", name, fmt.Sprintf("it was made on %s, and the database on %s", t.Created.Format(time.RFC3339), since.Format(time.RFC3339)), anew)
+		}
 	}
 	// With authentication context the same writes arrive, and Rollup takes them.
 	if t.EventType != eventType && t.EventType != eventType+".withAuthContext" {
@@ -76,34 +79,54 @@ func (f *findings) events(d *Deployment, t *Trigger, name, mend, anew string) {
 // subscription looks at where a trigger's events wait: it is not to go away, and is to wait for an
 // answer for as long as one may take. A command makes the trigger anew, and with it its subscription.
 func (f *findings) subscription(d *Deployment, t *Trigger, name, slow string, least time.Duration, anew string) {
-	if t.Lost != "" {
-		f.add("subscription-broken", name, t.Lost, anew)
+	if lost := t.lost(); lost != "" {
+		f.add("subscription-broken", name, lost, anew)
 		return
 	}
-	if t.DeadLetters != "" {
-		f.add("subscription-dead-letters", name, fmt.Sprintf("after %d failures an event goes to %s", t.Attempts, t.DeadLetters),
-			line("gcloud", "pubsub", "subscriptions", "update", t.Subscription, "--project="+d.Target.Project, "--clear-dead-letter-policy"))
+	update := func(flags ...string) string {
+		return line(append([]string{"gcloud", "pubsub", "subscriptions", "update", t.Subscription, "--project=" + d.Target.Project}, flags...)...)
+	}
+	if topic := t.Waits.Text("deadLetterPolicy.deadLetterTopic"); topic != "" {
+		failures := cmp.Or(number(t.Waits, "deadLetterPolicy.maxDeliveryAttempts"), 5)
+		f.add("subscription-dead-letters", name, fmt.Sprintf("after %.0f failures an event goes to %s", failures, topic), update("--clear-dead-letter-policy"))
 	}
 	if t.Oldest > backlog {
 		rollup := d.Functions.Rollup
 		f.add("events-waiting", name, fmt.Sprintf("%s wait, the oldest for %s", count(int(t.Waiting), "event"), t.Oldest.Round(time.Second)),
 			line("gcloud", "functions", "logs", "read", rollup.Name, "--gen2", "--project="+d.Target.Project, "--region="+rollup.Region, "--limit=50"))
 	}
-	update := func(flags ...string) string {
-		return line(append([]string{"gcloud", "pubsub", "subscriptions", "update", t.Subscription, "--project=" + d.Target.Project}, flags...)...)
+	if deadline := time.Duration(number(t.Waits, "ackDeadlineSeconds")) * time.Second; deadline > 0 && deadline < least {
+		f.add(slow, name, fmt.Sprintf("its events may wait for %s, and an answer may take %s", deadline, least), update(fmt.Sprintf("--ack-deadline=%.0f", watchDeadline.Seconds())))
 	}
-	if t.AckDeadline > 0 && t.AckDeadline < least {
-		f.add(slow, name, fmt.Sprintf("its events may wait for %s, and an answer may take %s", t.AckDeadline, least), update(fmt.Sprintf("--ack-deadline=%.0f", watchDeadline.Seconds())))
+	if keeps := lasting(t.Waits, "messageRetentionDuration"); keeps > 0 && keeps < 24*time.Hour {
+		f.add("subscription-forgets", name, "its subscription keeps an event for "+keeps.String(), update("--message-retention-duration=1d"))
 	}
-	if t.Keeps > 0 && t.Keeps < 24*time.Hour {
-		f.add("subscription-forgets", name, "its subscription keeps an event for "+t.Keeps.String(), update("--message-retention-duration=1d"))
+	if backoff := lasting(t.Waits, "retryPolicy.minimumBackoff"); backoff > time.Minute {
+		f.add("subscription-slow", name, "an event that failed comes again after "+backoff.String()+" at the earliest", update("--min-retry-delay=10s", "--max-retry-delay=600s"))
 	}
-	if t.Backoff > time.Minute {
-		f.add("subscription-slow", name, "an event that failed comes again after "+t.Backoff.String()+" at the earliest", update("--min-retry-delay=10s", "--max-retry-delay=600s"))
+	if expires := lasting(t.Waits, "expirationPolicy.ttl"); expires > 0 { // empty for one that never expires
+		f.add("subscription-expires", name, fmt.Sprintf("its subscription is deleted when nothing has come through it for %d days", expires/(24*time.Hour)), update("--expiration-period=never"))
 	}
-	if t.Expires > 0 {
-		f.add("subscription-expires", name, fmt.Sprintf("its subscription is deleted when nothing has come through it for %d days", t.Expires/(24*time.Hour)), update("--expiration-period=never"))
+}
+
+// deletedTopic is what Pub/Sub names in the place of a topic that was deleted.
+const deletedTopic = "_deleted-topic_"
+
+// lost is why events never come out of a trigger's subscription; empty where they do, or that could not be read.
+func (t *Trigger) lost() string {
+	switch {
+	case t.Gone:
+		return "its subscription is gone"
+	case t.Waits == nil:
+		return ""
+	case t.Waits.Text("topic") == deletedTopic:
+		return "the topic of its subscription is gone"
+	case t.Waits.Text("detached") == "true":
+		return "its subscription was detached from its topic"
+	case t.Waits.Text("pushConfig.pushEndpoint") == "":
+		return "its subscription pushes to nobody"
 	}
+	return ""
 }
 
 // backlog is for how long an event waits before doctor says so: one may wait for a minute until

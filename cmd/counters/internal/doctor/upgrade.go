@@ -29,8 +29,9 @@ func (f *findings) upgrade(d *Deployment) bool {
 			differ = append(differ, fmt.Sprintf("%s=%s after %s", s.name, s.raw, before[i].raw))
 		}
 	}
-	if newest.Version != "" && rollup.Version != "" && newest.Version != rollup.Version {
-		differ = append(differ, fmt.Sprintf("source %s after %s", newest.Version, rollup.Version))
+	// An earlier version's deployment has no such label.
+	if after, before := newest.label("counters-source"), rollup.label("counters-source"); after != "" && before != "" && after != before {
+		differ = append(differ, fmt.Sprintf("source %s after %s", after, before))
 	}
 	if len(differ) == 0 {
 		return false
