@@ -35,12 +35,8 @@ type planned struct {
 // A resource is one that is made, or read, with its arguments as terraform's JSON has them.
 type resource struct {
 	Address, Mode, Type, Name string
-	Index                     any
 	Values                    map[string]any
 }
-
-// key is what tells it from others of for_each.
-func (r resource) key() string { return fmt.Sprint(r.Index) }
 
 // text is an argument as a text, found by a path such as "service_config.timeout_seconds"; "" where there is none.
 func (r resource) text(path string) string { return text(r.Values, path) }
@@ -89,13 +85,9 @@ func (p *plan) terraform(t *testing.T, environ []string, args ...string) (out st
 	return stdout.String(), true
 }
 
-// configure writes a configuration of deployments, by their names, and of further outputs. It skips the test where
-// terraform isn't installed.
+// configure writes a configuration of deployments, by their names, and of further outputs.
 func configure(t *testing.T, deployments map[string]vars, outputs map[string]string) *plan {
 	t.Helper()
-	if _, err := exec.LookPath("terraform"); err != nil {
-		t.Skip("terraform is not on the PATH: what the module plans is not looked at")
-	}
 	p := &plan{dir: t.TempDir()}
 	release(t, filepath.Join(p.dir, "release"))
 	root := map[string]map[string]any{"output": {}}
@@ -124,9 +116,13 @@ func configure(t *testing.T, deployments map[string]vars, outputs map[string]str
 	return p
 }
 
-// release copies the module, as a release has it: to list the files of a checkout takes most of a plan's time.
+// release copies the module, as a release has it: to list the files of a checkout takes most of a plan's time. It skips
+// the test where terraform isn't installed.
 func release(t *testing.T, dir string) {
 	t.Helper()
+	if _, err := exec.LookPath("terraform"); err != nil {
+		t.Skip("terraform is not on the PATH: what the module plans is not looked at")
+	}
 	err := os.CopyFS(dir, os.DirFS("."))
 	for from, to := range map[string]string{"release/archive.tf": "archive.tf", "../firestore/firestore.rules": "firestore/firestore.rules", "../.gcloudignore": "functions.zip"} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, filepath.Dir(to)), 0o700), os.WriteFile(filepath.Join(dir, to), []byte(mustRead(t, from)), 0o600))
@@ -237,6 +233,16 @@ func planWith(t *testing.T, deployments map[string]vars, known bool, outputs map
 		values[name] = of.Planned.Outputs[name].Value
 	}
 	return all, values
+}
+
+// The module's own tests, which check.sh runs with the real providers.
+func TestItsOwnTests(t *testing.T) {
+	t.Parallel()
+	p := &plan{dir: t.TempDir()}
+	release(t, p.dir)
+	if out, ok := p.terraform(t, nil, "test", "-no-color"); !ok {
+		t.Error(out)
+	}
 }
 
 // of are the resources of a type.

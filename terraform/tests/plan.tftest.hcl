@@ -169,12 +169,12 @@ run "monitoring" {
   }
 
   assert {
-    condition     = toset([for m in google_logging_metric.metric : m.name]) == toset([for n in ["rollup_lag", "rollup_events", "rollup_delta", "drift", "poison_events", "contention", "ambiguous_commits"] : "my-likes_${n}"])
-    error_message = "Seven metrics, prefixed."
+    condition     = toset([for m in google_logging_metric.metric : m.name]) == toset([for n in ["rollup_lag", "rollup_events", "rollup_delta", "drift", "poison_events", "contention", "ambiguous_commits", "ceiling_held", "ceiling_used"] : "my-likes_${n}"])
+    error_message = "Nine metrics, prefixed."
   }
   assert {
-    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["lag", "drift", "poison", "rollup_errors", "reconcile_missing", "noted"])
-    error_message = "Six alerts."
+    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["lag", "drift", "poison", "rollup_errors", "reconcile_missing", "noted", "ceiling_half", "ceiling_held"])
+    error_message = "Eight alerts."
   }
   assert {
     condition     = strcontains(google_monitoring_alert_policy.alert["lag"].conditions[0].condition_prometheus_query_language[0].query, "user_my_likes_rollup_lag_bucket") && endswith(google_monitoring_alert_policy.alert["lag"].conditions[0].condition_prometheus_query_language[0].query, "> 60000")
@@ -202,7 +202,7 @@ run "no_alerts" {
   }
 
   assert {
-    condition     = length(google_monitoring_alert_policy.alert) == 0 && length(google_logging_metric.metric) == 7
+    condition     = length(google_monitoring_alert_policy.alert) == 0 && length(google_logging_metric.metric) == 9
     error_message = "alerts = false leaves the metrics."
   }
 }
@@ -249,6 +249,7 @@ run "more_warm_than_there_may_be" {
 
   variables {
     increment_min_instances = 11
+    increment_max_instances = 10
   }
 
   expect_failures = [google_cloudfunctions2_function.http]
@@ -259,6 +260,7 @@ run "more_of_rollup_warm_than_there_may_be" {
 
   variables {
     rollup_min_instances = 3
+    rollup_max_instances = 2
   }
 
   expect_failures = [google_cloudfunctions2_function.rollup]
@@ -307,7 +309,7 @@ run "enterprise_edition" {
   }
 
   assert {
-    condition     = toset(keys(google_firestore_index.query)) == toset(["/notes post", "**/likes_members member", "likes_members until", "counter_requests until"])
+    condition     = toset(keys(google_firestore_index.query)) == toset(["/notes post", "**/likes_members member", "likes_members until", "counter_requests until", "counter_requests due"])
     error_message = "Queries must have their indexes."
   }
 }
