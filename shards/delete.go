@@ -99,8 +99,12 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 	if c.client.db.Layout.Hosted || len(c.client.db.Layout.Counted) > 0 {
 		return false, errBack
 	}
-	// Not in the transaction: whoever holds something later writes a shard, and whoever settles what is held does, too.
-	if held, err := c.held(ctx); err != nil || held {
+	// Not in the transaction: whoever holds something later writes a shard.
+	confirmed := since
+	if atZero { // whoever is a member spares the counter anyway
+		confirmed = time.Time{}
+	}
+	if held, err := c.held(ctx, confirmed); err != nil || held {
 		return false, cmp.Or(err, errBack)
 	}
 	defer c.client.known.Remove(c.id)
@@ -152,8 +156,9 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 	return marked, err
 }
 
-// held reports whether anybody holds an amount or a seat of the counter, or held it until a time that is over.
-func (c Counter) held(ctx context.Context) (bool, error) {
+// held reports whether anybody holds an amount or a seat of the counter, or held it until a time that is over; or has
+// confirmed a seat since, unless that is zero: who does writes no shard.
+func (c Counter) held(ctx context.Context, since time.Time) (bool, error) {
 	books, _, err := c.client.books.Get(ctx, c.client.db, []string{c.id})
 	if err != nil {
 		return false, err
@@ -167,9 +172,21 @@ func (c Counter) held(ctx context.Context) (bool, error) {
 		if err != nil || len(amounts) > 0 {
 			return true, err
 		}
-		seats, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), By: hold.Until, At: books[0].At, Limit: 1, Names: true})
-		if err != nil || len(seats) > 0 {
+		members := store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), At: books[0].At, Names: true}
+		seats := members
+		seats.By, seats.Limit = hold.Until, 1
+		docs, err := c.client.db.Documents(ctx, seats)
+		if err != nil || len(docs) > 0 {
 			return true, err
+		}
+		for more := !since.IsZero(); more; more = len(docs) == membersPage {
+			members.Limit = membersPage
+			if docs, err = c.client.db.Documents(ctx, members); err != nil || newer(docs, since) {
+				return true, err
+			}
+			if len(docs) > 0 {
+				members.After = docs[len(docs)-1].GetName()
+			}
 		}
 	}
 	return false, nil

@@ -271,3 +271,30 @@ func TestRemoveIdleBesideAWrite(t *testing.T) {
 		}
 	}
 }
+
+// Who confirms a seat writes no shard: the counter isn't idle all the same.
+func TestAConfirmedSeatIsNotIdle(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{Place: shards.Place{Fields: "total=limit(9)"}, NumShards: 2})
+		c := w.counter(t, client, "a", 2)
+		_, _, err := c.Hold(t.Context(), "total", "m", 48*time.Hour)
+		must(t, err)
+		time.Sleep(time.Second)
+		w.reconcile(t, rollup.Config{Place: shards.Place{Fields: "total=limit(9)"}}, "a", rollup.ReconcileOptions{})
+		time.Sleep(24 * time.Hour)
+		since := time.Now()
+		time.Sleep(time.Minute)
+		must(t, c.Confirm(t.Context(), "total", "m"))
+		time.Sleep(time.Second)
+		for _, s := range []struct {
+			since time.Time
+			want  bool
+		}{{since, false}, {time.Now(), true}} {
+			removed, err := client.RemoveIdle(t.Context(), "a", s.since, false)
+			if err != nil || removed != s.want {
+				t.Errorf("removed %t, %v; want %t", removed, err, s.want)
+			}
+		}
+	})
+}
