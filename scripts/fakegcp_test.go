@@ -50,7 +50,7 @@ func startProject(t *testing.T, args ...string) project {
 		if err := built(); err != nil {
 			t.Fatal(err)
 		}
-		args = append(args, "--platform", filepath.Join(programs, "platform"))
+		args = append(args, "--platform", filepath.Join(programs, "platform"), "--builds", programs)
 	}
 	cmd := exec.CommandContext(t.Context(), "python3", append([]string{"fakegcp/fakegcp.py", "--dir", p.dir}, args...)...)
 	cmd.Stderr = t.Output()

@@ -190,11 +190,11 @@ class Call:
 class Platform:
     """What runs, with --run: a process of its own, which is told what the project is told."""
 
-    def __init__(self, folder, program):
+    def __init__(self, folder, program, builds):
         if not program:
             program, root = pathlib.Path(folder, "platform"), pathlib.Path(__file__).parent.parent.parent
             subprocess.check_call(["go", "build", "-o", program, "./scripts/fakegcp/platform"], cwd=root)
-        self.process = subprocess.Popen([program, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen([program, folder, builds or folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         ready = json.loads(self.process.stdout.readline())
         self.address, self.firestore = ready["address"], ready["firestore"]
         self.direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -1147,6 +1147,7 @@ def main():
     parser.add_argument("--own-domain", action="store_true", help="the organisation shares with its own domain only, as those that are made today do: allUsers is refused")
     parser.add_argument("--run", action="store_true", help="build and run what is deployed")
     parser.add_argument("--platform", default="", metavar="PROGRAM", help="scripts/fakegcp/platform, where it was built before")
+    parser.add_argument("--builds", default="", metavar="DIR", help="where what is deployed is built, once for all projects (default: the folder)")
     parser.add_argument("--database", default="", metavar="LOCATION", help="a (default) database is there already")
     parser.add_argument("command", nargs="*", metavar="COMMAND")
     args = parser.parse_args()
@@ -1158,7 +1159,7 @@ def main():
     Handler.project = Project(folder, address, {"api": args.api_delay, "account": args.account_delay, "agent": args.agent_delay}, args.database, args.active, args.own_domain)
     Handler.methods, Handler.lock = discover(), threading.RLock()
     Handler.requests, Handler.violations = open(folder / "requests.jsonl", "a"), open(folder / "violations.txt", "a")
-    platform = Handler.project.platform = Platform(folder, args.platform) if args.run else None
+    platform = Handler.project.platform = Platform(folder, args.platform, args.builds) if args.run else None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     env = environment(address, folder)
     try:

@@ -16,11 +16,11 @@ import (
 )
 
 // builds builds each source once: the functions of a deployment are uploaded one by one, and all
-// the same.
+// the same. Programs are kept in a folder that other projects may share.
 type builds struct {
 	dir  string
+	kept string
 	mu   sync.Mutex
-	done map[string]string // :: hash of the files → program
 }
 
 // program builds an archive.
@@ -53,10 +53,10 @@ func (b *builds) program(ctx context.Context, archive string) (string, error) {
 		fmt.Fprintf(hash, "%q %x\n", name, sha256.Sum256(files[name]))
 	}
 	id := fmt.Sprintf("%x", hash.Sum(nil))[:12]
-	if program := b.done[id]; program != "" {
+	source, built, program := filepath.Join(b.dir, "source-"+id), filepath.Join(b.dir, "program"), filepath.Join(b.kept, "program-"+id)
+	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
-	source, program := filepath.Join(b.dir, "source-"+id), filepath.Join(b.dir, "program-"+id)
 	for _, name := range names {
 		if !filepath.IsLocal(name) {
 			return "", fmt.Errorf("%s is no file of an archive", name)
@@ -69,12 +69,11 @@ func (b *builds) program(ctx context.Context, archive string) (string, error) {
 			return "", err
 		}
 	}
-	if err := buildpack.Build(ctx, source, program); err != nil {
+	if err := buildpack.Build(ctx, source, built); err != nil {
 		return "", fmt.Errorf("%s: %w", strings.Join(names, " "), err)
 	}
-	if b.done == nil {
-		b.done = map[string]string{}
+	if err := os.Rename(built, program); err != nil { // whole, whoever else builds it
+		return "", err
 	}
-	b.done[id] = program
 	return program, nil
 }

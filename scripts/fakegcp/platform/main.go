@@ -25,8 +25,8 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: platform DIR")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: platform DIR BUILDS")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -36,7 +36,7 @@ func main() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	if err := run(ctx, os.Args[1], os.Stdout); err != nil {
+	if err := run(ctx, os.Args[1], os.Args[2], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "platform:", err)
 		os.Exit(1)
 	}
@@ -44,7 +44,7 @@ func main() {
 
 // run plays the platform until the context ends. It prints where it is told what there is, and
 // where Firestore is.
-func run(ctx context.Context, dir string, out io.Writer) error {
+func run(ctx context.Context, dir, kept string, out io.Writer) error {
 	data, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func run(ctx context.Context, dir string, out io.Writer) error {
 	}
 	firestore := emulator.New(emulator.Options{TTL: map[string]string{layout.Requests: layout.ExpireAt}})
 	go func() { _ = firestore.Serve(data) }()
-	p := newPlatform(ctx, dir, data.Addr().String(), slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	p := newPlatform(ctx, dir, kept, data.Addr().String(), slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	firestore.OnChange(p.change)
 	secret := "/" + rand.Text() // no web page knows it
 	server := &http.Server{Handler: http.StripPrefix(secret, p.control())}

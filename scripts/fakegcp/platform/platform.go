@@ -24,9 +24,9 @@ type platform struct {
 	triggers map[string]*trigger
 }
 
-func newPlatform(ctx context.Context, dir, firestore string, logger *slog.Logger) *platform {
+func newPlatform(ctx context.Context, dir, kept, firestore string, logger *slog.Logger) *platform {
 	return &platform{
-		ctx: ctx, builds: builds{dir: dir}, firestore: firestore, dir: dir, logger: logger,
+		ctx: ctx, builds: builds{dir: dir, kept: kept}, firestore: firestore, dir: dir, logger: logger,
 		services: map[string]*service{}, triggers: map[string]*trigger{},
 	}
 }
