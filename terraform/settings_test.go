@@ -97,43 +97,6 @@ func TestSettingsReachTheFunctions(t *testing.T) {
 	}
 }
 
-// A number reaches them as one, too, and whoever lets everybody in without a bound is warned.
-func TestAutoCreateOfAPublicFunction(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		autoCreate any
-		auth       string
-		want       string
-		warned     bool
-	}{
-		{true, "none", "true", true},
-		{"true", "none", "true", true},
-		{60, "none", "60", false},
-		{"60", "none", "60", false},
-		{true, "firebase", "true", false},
-		{false, "none", "false", false},
-	}
-	deployments := map[string]vars{}
-	for i, tt := range tests {
-		deployments[fmt.Sprint(i, " public")] = vars{"auto_create": tt.autoCreate, "public": true, "auth": tt.auth}
-		deployments[fmt.Sprint(i, " unchecked")] = vars{"auto_create": tt.autoCreate, "invoker_check": false, "auth": tt.auth}
-	}
-	plans := planOf(t, deployments)
-	for i, tt := range tests {
-		for _, way := range []string{" public", " unchecked"} {
-			p := plans[fmt.Sprint(i, way)]
-			for _, fn := range p.of("google_cloudfunctions2_function") {
-				if got := fn.environment()["AUTO_CREATE"]; got != tt.want {
-					t.Errorf("%#v: AUTO_CREATE=%s, want %s", tt.autoCreate, got, tt.want)
-				}
-			}
-			if warned := len(p.failed["public_makes_few_counters"]) > 0; warned != tt.warned {
-				t.Errorf("%#v with auth %s,%s: warned %v, want %v", tt.autoCreate, tt.auth, way, warned, tt.warned)
-			}
-		}
-	}
-}
-
 // The module's validations and the functions' own agree on what is allowed: an apply doesn't deploy
 // what won't start. Terraform says what the condition of each comes to.
 func TestValidationsAreTheFunctionsOwn(t *testing.T) {

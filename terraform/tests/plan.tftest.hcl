@@ -115,6 +115,11 @@ run "public_makes_few_counters" {
     auto_create = 60
   }
 
+  assert {
+    condition     = alltrue([for f in google_cloudfunctions2_function.http : f.service_config[0].environment_variables["AUTO_CREATE"] == "60"])
+    error_message = "The functions must be told the number."
+  }
+
   expect_failures = [check.public_has_auth]
 }
 
@@ -152,6 +157,10 @@ run "database_and_rules" {
   assert {
     condition     = strcontains(google_firebaserules_ruleset.rules[0].source[0].files[0].content, "return /databases/$(database)/documents/teams/$(team)/posts/$(post)/parts/$(n);") && strcontains(google_firebaserules_ruleset.rules[0].source[0].files[0].content, "match /parts/{n}")
     error_message = "So must the paths in them be."
+  }
+  assert {
+    condition     = strcontains(google_firebaserules_ruleset.rules[0].source[0].files[0].content, "return /databases/$(database)/documents/teams/$(team)/posts/$(post)/$(field + '_members')/$(request.auth.uid);") && length(regexall("/counters/|/shards/|[$][(]counter[)]", google_firebaserules_ruleset.rules[0].source[0].files[0].content)) == 0
+    error_message = "And those of members; nothing of the defaults is left."
   }
   assert {
     condition     = contains(keys(google_project_service.service), "firebaserules.googleapis.com")
@@ -353,6 +362,7 @@ run "no_invoker_check" {
     invoker_check = false
     run_gcloud    = true
     auth          = "firebase"
+    auto_create   = true
   }
 
   assert {
