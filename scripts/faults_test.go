@@ -3,7 +3,6 @@
 package scripts
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"cloud.google.com/go/firestore"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 var allFaults = flag.Bool("faults.all", false, "put all faults into a deployment, and mend them: a quarter of an hour")
@@ -367,8 +367,11 @@ var faults = []fault{
 		d.set(t, "counters/visits/counter_rollup/base", map[string]any{"format": 99})
 	}},
 	{how: "a counter is noted for a reconcile", finding: "counter-noted", put: func(t *testing.T, d *damage) {
-		hash := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
-		d.set(t, "counter_rollup/"+hash("counters/{counter}/shards/{shard}")+"/counter_notes/"+hash("visits"),
+		names, err := layout.Place{Project: "a-project"}.Layout()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.set(t, strings.TrimPrefix(names.Note("visits"), names.Document("")),
 			map[string]any{"counter": "visits", "why": "it refused every commit", "since": time.Now(), "due": time.Now(), "tries": 3})
 	}},
 	{how: "a shard holds a word", finding: "shard-count-not-number", put: func(t *testing.T, d *damage) {
