@@ -3,6 +3,7 @@ package rollup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,30 +14,32 @@ import (
 )
 
 // Each write of a shard leaves a deleted entry in the index that sum() reads, for about an hour: 92 writes a second
-// leave 331,000 among 100 live ones, and a query scans over them. So a busy counter's sums are bounded: its shards are
-// listed by name now and then, and their least number is kept. Until the next listing one query asks for the sum and
-// the count of shards that hold at least that, and another counts all. If the counts differ, the shards are listed.
+// leave 331,000 among 100 live ones, and a query scans over them. Nobody has published how long that takes. So
+// questions are timed, and once entries slow them the counter's sums are bounded: its shards are listed by name, and
+// their least number is kept. From then on one query asks for the sum and the count of shards that hold at least that,
+// and another counts all. If the counts differ, or the questions are slow again, the shards are listed again.
 
 const (
-	// After busyAfter events a counter is busy, if each refresh began within two intervals of the one before. A plain
-	// question scans about that many deleted entries.
-	busyAfter = 1000
-	// A question that takes longer than slowQuestion makes it busy at once: others may have written its shards for an
-	// hour. A lone query takes 20 to 40 ms.
-	slowQuestion = 250 * time.Millisecond
-	// After listEvery events the shards are listed again: the next questions scan no more entries. At 100 writes a
-	// second 100 shards are 3 reads a second.
-	listEvery = 3000
+	// A question is slow that takes longer than two lone queries, which a bounded one takes, by more than slower.
+	slower = 100 * time.Millisecond
+	// deadFor is how long a deleted entry stays in an index. A bound that is as old has nothing to skip any more.
+	deadFor = time.Hour
+	// A listing is a read for each shard. The first one waits for a quarter as many events as there are shards, and
+	// others for four times as many: then it takes at most a quarter of a read an event.
+	dear = 4
+	// A counter with fewer events within deadFor is quiet. It is asked plainly, also if chance makes a query slow.
+	quiet = 100
 	// below is by how much a shard may fall below the least number before it is listed again.
 	below = 16
 )
 
 // bound is what is known of a counter's shards, so that their sums are asked for quickly. It is pure.
 type bound struct {
-	last  time.Time        // when it was asked last
-	busy  int64            // events since it was quiet
-	since int64            // events since the last listing
-	least map[string]int64 // :: field of the shards → the least that one of them held; nil before the first listing
+	since  time.Time        // when the shards were listed, or the counter was first asked
+	events int64            // since then
+	shards int64            // how many there were
+	slow   bool             // dead entries make its questions slow
+	least  map[string]int64 // :: field of the shards → the least that one of them held; nil before the first listing
 }
 
 // way is how a counter's sums are asked for.
@@ -50,17 +53,15 @@ const (
 
 // next says how a flight asks for the sums of some fields.
 func (b *bound) next(f flight, fields layout.Fields) way {
-	if f.started.Sub(b.last) > 2*f.interval {
-		*b = bound{}
+	if f.started.Sub(b.since) > deadFor {
+		*b = bound{since: f.started, shards: b.shards}
 	}
-	b.last = f.started
-	b.busy += f.events
-	b.since += f.events
+	b.events += f.events
 	switch {
-	case b.busy <= busyAfter:
-		return plain
-	case b.least == nil || b.since > listEvery:
+	case b.slow && (b.least == nil && b.events >= max(quiet, b.shards/dear) || b.least != nil && b.events >= b.shards*dear):
 		return listed
+	case b.least == nil:
+		return plain
 	}
 	for _, field := range fields {
 		if _, known := b.least[field.Shard]; !known { // a shard lacks the field, so the two counts would always differ
@@ -70,16 +71,23 @@ func (b *bound) next(f flight, fields layout.Fields) way {
 	return bounded
 }
 
-// took notes how long a plain question took.
-func (b *bound) took(d time.Duration) {
-	if d > slowQuestion {
-		b.busy = max(b.busy, busyAfter)
+// took notes how long the longest of a question's queries took, beside a lone one. Without an answer it is asked in
+// another way next.
+func (b *bound) took(longest, lone time.Duration, answers map[string]book.Answer, err error) {
+	b.slow = longest > 2*lone+slower
+	switch {
+	case b.slow && err != nil:
+		b.shards, b.events = 0, b.events+quiet
+	case b.least == nil:
+		for _, a := range answers {
+			b.shards = max(b.shards, a.Numbers)
+		}
 	}
 }
 
 // see notes what all shards hold.
-func (b *bound) see(fields layout.Fields, docs book.Shards) {
-	b.since, b.least = 0, map[string]int64{}
+func (b *bound) see(now time.Time, fields layout.Fields, docs book.Shards) {
+	*b = bound{since: now, shards: int64(len(docs)), least: map[string]int64{}}
 	for _, field := range fields {
 		least, shards, numbers := int64(0), 0, 0
 		for _, doc := range docs {
@@ -106,38 +114,59 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 	if len(fields) == 0 {
 		return nil, 0, nil
 	}
-	way, began := b.next(f, fields), time.Now()
-	if way != listed {
-		answers, err = c.atOnce(fields, func(field layout.Field, at time.Time) (book.Answer, error) {
+	if way := b.next(f, fields); way != listed {
+		var longest time.Duration
+		answers, longest, err = c.atOnce(fields, func(field layout.Field, at time.Time) (book.Answer, error) {
 			if way == bounded {
 				return c.books.SumFrom(ctx, f.counter, field, store.Int(b.least[field.Shard]), at)
 			}
 			return c.books.Sum(ctx, f.counter, field, at)
 		})
 		reads = len(fields)
-	}
-	whole := way == plain
-	if whole { // in vain, too: what takes too long is asked in another way next
-		b.took(time.Since(began))
-	}
-	if err == nil && way == bounded {
-		whole, err = c.whole(ctx, f.counter, fields, answers)
-		reads += 1 + len(c.db.Layout.Limited())
-	}
-	if err != nil || whole {
-		return answers, reads, err
+		b.took(longest, c.lone(longest, err), answers, err)
+		whole := way == plain
+		if err == nil && (way == bounded || b.slow) { // a plain one is whole in any case: is it the index, or are all queries slow?
+			began, counts := time.Now(), 1+len(c.db.Layout.Limited())
+			all, err := c.whole(ctx, f.counter, fields, answers)
+			if reads += counts; err != nil {
+				return nil, reads, err
+			}
+			whole = whole || all
+			b.took(longest, c.measured(time.Since(began)/time.Duration(counts)), answers, nil)
+		}
+		if err != nil || whole {
+			return answers, reads, err
+		}
 	}
 	all := c.db.Layout.Fields
 	docs, at, err := c.db.DocumentsAsOf(ctx, store.Query{Collection: c.db.Layout.ShardsOf(f.counter), Fields: paths(all)})
 	if err != nil {
 		return nil, reads, fmt.Errorf("list shards: %w", err)
 	}
-	b.see(all, docs)
+	b.see(f.started, all, docs)
 	answers = map[string]book.Answer{}
 	for _, field := range fields {
 		answers[field.Name] = book.Answer{Value: book.Shards(docs).Add(field), At: at}
 	}
 	return answers, reads + max(1, len(docs)), nil
+}
+
+// lone is how long a lone query takes, as far as is known: no longer than one that was just answered.
+func (c *Client) lone(took time.Duration, err error) time.Duration {
+	c.owner.Lock()
+	defer c.owner.Unlock()
+	if err == nil {
+		c.query = min(c.query, took)
+	}
+	return c.query
+}
+
+// measured notes how long a query took that reads no index with deleted entries.
+func (c *Client) measured(took time.Duration) time.Duration {
+	c.owner.Lock()
+	defer c.owner.Unlock()
+	c.query = took
+	return took
 }
 
 // whole reports whether sums are of all shards: of those with a share, if the field has a limit, and else of all
@@ -175,26 +204,27 @@ func shareOf(field layout.Field) string {
 	return ""
 }
 
-// atOnce asks for fields, all as of the time of the first one's answer.
-func (c *Client) atOnce(fields layout.Fields, ask func(field layout.Field, at time.Time) (book.Answer, error)) (map[string]book.Answer, error) {
-	list := make([]book.Answer, len(fields))
-	var err error
-	if list[0], err = ask(fields[0], time.Time{}); err != nil {
-		return nil, err
+// atOnce asks for fields, all as of the time of the first one's answer, and says how long the longest query took.
+func (c *Client) atOnce(fields layout.Fields, ask func(field layout.Field, at time.Time) (book.Answer, error)) (answers map[string]book.Answer, longest time.Duration, err error) {
+	list, took := make([]book.Answer, len(fields)), make([]time.Duration, len(fields))
+	query := func(i int) (err error) {
+		began := time.Now()
+		list[i], err = ask(fields[i], list[0].At)
+		took[i] = time.Since(began)
+		return err
 	}
-	var group errgroup.Group
-	for i := 1; i < len(fields); i++ {
-		group.Go(func() (err error) {
-			list[i], err = ask(fields[i], list[0].At)
-			return err
-		})
+	if err = query(0); err == nil {
+		var group errgroup.Group
+		for i := 1; i < len(fields); i++ {
+			group.Go(func() error { return query(i) })
+		}
+		err = group.Wait()
 	}
-	err = group.Wait()
-	answers := make(map[string]book.Answer, len(fields))
+	answers = make(map[string]book.Answer, len(fields))
 	for i, field := range fields {
 		answers[field.Name] = list[i]
 	}
-	return answers, err
+	return answers, slices.Max(took), err
 }
 
 // paths are the paths of the fields in the shards.

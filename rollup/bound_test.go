@@ -3,6 +3,7 @@ package rollup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,7 +42,8 @@ func TestABoundedSumIsWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b, f := bound{}, flight{source: source{counter: "a"}, events: 1, interval: time.Second, started: time.Now()}
+	f := flight{source: source{counter: "a"}, events: 1, started: time.Now()}
+	b := bound{since: f.started, events: quiet, slow: true}
 	ask := func(want int64) (reads int) {
 		t.Helper()
 		f.started = f.started.Add(time.Second)
@@ -57,8 +59,8 @@ func TestABoundedSumIsWhole(t *testing.T) {
 	for n := range 10 {
 		set(fmt.Sprint(n), store.Int(1000))
 	}
-	for range busyAfter + 1 { // the last one lists them
-		ask(10_000)
+	if reads := ask(10_000); reads != 10 {
+		t.Errorf("%d reads, want 10: they are listed", reads)
 	}
 	if reads := ask(10_000); reads != 2 {
 		t.Errorf("%d reads, want 2: the sum of those above the bound, and the count of all", reads)
@@ -84,33 +86,46 @@ func TestABoundedSumIsWhole(t *testing.T) {
 	}
 }
 
-// A counter is asked plainly until so many of its entries were replaced in a row, or a question was slow. After a pause
-// it is quiet again.
-func TestBoundWhenBusy(t *testing.T) {
+// A counter is asked plainly until its questions are slower than a bounded one would be. Its shards are listed seldom
+// enough to be worth their reads, and what was listed an hour ago is forgotten.
+func TestBoundWhenSlow(t *testing.T) {
 	t.Parallel()
 	all := layout.Fields{{Name: "total", Shard: "count"}}
-	shards := book.Shards{{Fields: map[string]*firestorepb.Value{"count": store.Int(7)}}}
-	b, f := bound{}, flight{interval: time.Second, started: time.Now()}
-	next := func(events int64, after time.Duration, want way) {
+	shards := slices.Repeat(book.Shards{{Fields: map[string]*firestorepb.Value{"count": store.Int(7)}}}, 100)
+	b, f := bound{}, flight{started: time.Now()}
+	const lone = 30 * time.Millisecond
+	next := func(events int64, after time.Duration, want way, took time.Duration) {
 		t.Helper()
 		f.events, f.started = events, f.started.Add(after)
 		if got := b.next(f, all); got != want {
-			t.Errorf("after %d events it is asked %d, want %d", b.busy, got, want)
+			t.Errorf("after %d events it is asked %d, want %d", b.events, got, want)
 		}
-		if want == listed {
-			b.see(all, shards)
+		switch {
+		case want == listed:
+			b.see(f.started, all, shards)
+		case took == 0:
+			b.took(8*time.Second, lone, nil, context.DeadlineExceeded)
+		default:
+			b.took(took, lone, map[string]book.Answer{"total": {Numbers: 100}}, nil)
 		}
 	}
-	next(busyAfter, time.Second, plain)
-	next(1, time.Second, listed)
-	next(listEvery, time.Second, bounded)
-	next(1, time.Second, listed)
-	next(1, 3*time.Second, plain)
-	b.took(slowQuestion)
-	next(1, time.Second, plain)
-	b.took(slowQuestion + 1)
-	next(1, time.Second, listed)
-	next(1, time.Second, bounded)
+	const quick, slow = 2*lone + slower, 2*lone + slower + 1
+	next(1_000_000, time.Second, plain, quick)
+	next(1, time.Hour, plain, quick)
+	next(1, 2*time.Hour, plain, slow)
+	next(98, time.Second, plain, slow)
+	next(1, time.Second, listed, 0)
+	next(1_000_000, time.Second, bounded, quick)
+	next(1, time.Second, bounded, slow)
+	next(1, time.Second, listed, 0)
+	next(1, 59*time.Minute, bounded, slow)
+	next(398, time.Second, bounded, slow)
+	next(1, time.Second, listed, 0)
+	next(1, time.Second, bounded, 0) // without an answer, which is worth more than reads
+	next(1, time.Second, listed, 0)
+	next(1, time.Hour+time.Second, plain, quick)
+	next(1, time.Second, plain, 0)
+	next(1, time.Second, listed, 0)
 }
 
 // Shards of a field with a limit stand beside the others, and lack their fields. As many of the others may go as hold
@@ -141,7 +156,8 @@ func TestABoundedSumBesideALimit(t *testing.T) {
 	for n := range 10 {
 		commit(store.Update(name(fmt.Sprint(n)), nil, map[string]*firestorepb.Value{"likes": store.Int(7)}, nil), seats(n, 90))
 	}
-	b, f := bound{}, flight{source: source{counter: "a"}, events: busyAfter + 1, interval: time.Second, started: time.Now()}
+	f := flight{source: source{counter: "a"}, events: 1, started: time.Now()}
+	b := bound{since: f.started, events: quiet, slow: true}
 	ask := func(want map[string]int64) {
 		t.Helper()
 		f.started = f.started.Add(time.Second)
@@ -163,10 +179,10 @@ func TestABoundedSumBesideALimit(t *testing.T) {
 	}
 	all := map[string]int64{"likes": 70, "seats": 900, "seats_limit": 1000}
 	ask(all) // and lists them
-	if f.events = 1; b.least == nil {
+	if b.least == nil {
 		t.Fatal("they are not listed")
 	}
-	if ask(all); b.since != 1 {
+	if ask(all); b.events != 1 {
 		t.Error("they are listed once more, where nothing has changed")
 	}
 	for n := range 5 {

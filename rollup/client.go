@@ -42,7 +42,8 @@ type Client struct {
 	books     book.Books
 	log       *slog.Logger
 	known     *lru.Cache[string, *memory] // :: counter id → what is remembered of it
-	owner     sync.Mutex                  // of known: who takes a memory out of it has it alone
+	owner     sync.Mutex                  // of known, and query: who takes a memory out of known has it alone
+	query     time.Duration               // that a lone query takes, as far as is known
 	extension extension.Lookout
 	looks     func() bool // whether a walk looks at each shard of a counter, whatever the sums say
 }
@@ -50,6 +51,9 @@ type Client struct {
 // looksOnceIn is how many walks there are, on average, for one that looks at each shard of a counter: about a day's,
 // if they are hourly. It finds what something else has written into them.
 const looksOnceIn = 24
+
+// loneQuery is how long a query is taken to take until one was measured: a lone one takes 20 to 40 ms.
+const loneQuery = 40 * time.Millisecond
 
 // remembered is how many counters are kept in memory; one takes about 1 KB.
 const remembered = 5000
@@ -66,7 +70,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	}
 	db.Budget = cfg.Budget
 	return &Client{
-		db: db, books: book.Of(db), known: known, looks: func() bool { return rand.IntN(looksOnceIn) == 0 },
+		db: db, books: book.Of(db), known: known, query: loneQuery, looks: func() bool { return rand.IntN(looksOnceIn) == 0 },
 		log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 	}, nil
 }

@@ -210,8 +210,8 @@ func (l Load) remembers(each float64) float64 {
 // burst is how many refreshes a quiet counter has at once, by default: ROLLUP_BURST.
 const burst = 5
 
-// As package rollup has it: a counter is busy after so many events whose refreshes are within two intervals of each
-// other, and its shards are listed again after so many.
+// A bound of what package rollup reads, where replaced entries slow the index: a counter is taken to be busy after so
+// many events whose refreshes are within two intervals of each other, and its shards to be listed again after so many.
 const busyAfter, listEvery = 1000, 3000
 
 // asked is how many reads a refresh's question takes, on average, of a counter with so many events and refreshes a
