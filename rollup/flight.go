@@ -80,6 +80,7 @@ type flight struct {
 	makes   bool                   // not all of it is deletions, of which no counter is made
 	all     bool                   // all sums are asked for
 	hurries bool                   // nothing is left to others
+	crowd   bool                   // so many events have come that others get some, too
 
 	events  int64     // that it stands for
 	oldest  time.Time // the earliest time of these

@@ -201,8 +201,9 @@ func (p *pacer[W]) start(now time.Time) (flight, bool) {
 func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 	f := flight{
 		source: b.source, events: b.events, oldest: b.oldest, started: now,
-		interval: b.interval, ahead: p.ahead(), even: p.refreshes.running > busyRefreshes || b.moves > crowd, hurries: p.draining,
+		interval: b.interval, ahead: p.ahead(), crowd: b.moves > crowd, hurries: p.draining,
 	}
+	f.even = f.crowd || p.refreshes.running > busyRefreshes
 	b.earliest = f.after(b.earliest, now)
 	if f.all = now.Sub(b.all) >= allEvery; f.all {
 		b.all = now

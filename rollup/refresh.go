@@ -96,6 +96,8 @@ type refreshing struct {
 	answers map[string]book.Answer // by the names of their fields
 	moved   extension.Moved        // from the extension's shards, beside the answers
 	shown   book.Shown             // the last planned commit
+	began   time.Time              // this attempt, by Firestore's clock
+	asking  time.Duration          // that its questions took
 	next    time.Time              // from when on the document may be refreshed again, by Firestore's clock
 
 	refreshed
@@ -104,6 +106,7 @@ type refreshing struct {
 // plan is the commit that shows what the flight asks for. It is empty if all of that is shown already, or if another
 // instance will show it. If the remembered document can show nothing, it is read: somebody may have set it right.
 func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
+	r.began, r.asking = r.client.db.Now(), 0
 	r.forgetTaken()
 	if b := r.known; b != nil {
 		r.known = nil
@@ -111,22 +114,42 @@ func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
 			return shown, err
 		}
 	}
-	r.shown = book.Shown{}
-	r.forgetTaken()
+	b, shown, err := r.look(ctx, nil)
+	if err != nil || len(shown.Writes) == 0 || r.asking < longAnswer && !(r.flight.crowd && r.asking > 0) {
+		return shown, err
+	}
+	_, shown, err = r.look(ctx, b)
+	return shown, err
+}
+
+// longAnswer is how long a question takes after which the document is looked at again before the commit, because others
+// may have written it meanwhile; in a crowd it always is. A commit in vain is a write that the document takes from the
+// next one.
+const longAnswer = 50 * time.Millisecond
+
+// look plans with the document as it is now. If it is as before, so is the plan.
+func (r *refreshing) look(ctx context.Context, before *book.Book) (*book.Book, book.Shown, error) {
 	b, err := r.read(ctx)
 	switch {
 	case err != nil:
-		return book.Shown{}, err
-	case b.Doc == nil && b.HasBase() && b.Unusable == nil && !b.Deleting() && r.flight.makes && b.At.Sub(b.Base.Gone) > noticeGone:
-		return b.Miss(), nil // something was counted, so what is below the document stays for its whole time again
-	case b.Doc != nil && b.Deleting(): // the app made it again: its events come again after the deletion
-		return book.Shown{}, fmt.Errorf("%w: what was below the counter is being deleted", ErrContention)
-	case b.Doc == nil: // no document shows anything: counts stay in the shards, or end with them
-		return book.Shown{}, nil
-	case b.Unusable != nil:
-		return book.Shown{}, b.Unusable
+		return nil, book.Shown{}, err
+	case before != nil && b.Doc != nil && b.Version().Equal(before.Version()):
+		return b, r.shown, nil
 	}
-	return r.show(ctx, b, true)
+	r.shown = book.Shown{}
+	r.forgetTaken()
+	switch {
+	case b.Doc == nil && b.HasBase() && b.Unusable == nil && !b.Deleting() && r.flight.makes && b.At.Sub(b.Base.Gone) > noticeGone:
+		return b, b.Miss(), nil // something was counted, so what is below the document stays for its whole time again
+	case b.Doc != nil && b.Deleting(): // the app made it again: its events come again after the deletion
+		return b, book.Shown{}, fmt.Errorf("%w: what was below the counter is being deleted", ErrContention)
+	case b.Doc == nil: // no document shows anything: counts stay in the shards, or end with them
+		return b, book.Shown{}, nil
+	case b.Unusable != nil:
+		return b, book.Shown{}, b.Unusable
+	}
+	shown, err := r.show(ctx, b, true)
+	return b, shown, err
 }
 
 // show plans with a document that was just looked at, or is remembered.
@@ -147,7 +170,7 @@ func (r *refreshing) show(ctx context.Context, b *book.Book, looked bool) (book.
 	if err := r.ask(ctx, b); err != nil {
 		return book.Shown{}, err
 	}
-	r.next = r.flight.after(b.Next(), r.client.db.Now())
+	r.next = r.flight.after(b.Next(), r.began) // not as of now: however long questions take, commits are an interval apart
 	r.shown = r.moved.Show(r.answers, r.next)
 	r.early = r.shown.Early
 	r.name(ctx, b)
@@ -296,7 +319,9 @@ func (r *refreshing) ask(ctx context.Context, b *book.Book) error {
 	if len(wanted)+len(r.answers) == 0 {
 		return nil
 	}
+	began := time.Now()
 	answers, reads, err := r.client.sums(ctx, r.flight, append(wanted, others...), &r.memory.bound)
+	r.asking += time.Since(began)
 	r.reads += reads
 	maps.Copy(r.answers, answers)
 	return err

@@ -86,7 +86,7 @@ var mutants = []mutant{
 	},
 	{
 		"a crowd spends the bucket", "rollup",
-		" || b.moves > crowd,", ",", test("TestPacerKeepsACrowdToTheInterval"),
+		"f.even = f.crowd || p", "f.even = p", test("TestPacerKeepsACrowdToTheInterval"),
 	},
 	{
 		"what a counter is made with is a crowd", "rollup",
@@ -99,6 +99,18 @@ var mutants = []mutant{
 	{
 		"nobody leaves a refresh to others", "rollup",
 		"		r.outcome = yielded\n", "", test("TestWhoLooksLeavesTheNextRefresh"),
+	},
+	{
+		"a document is not looked at again after a long answer", "rollup",
+		"r.asking < longAnswer && !(r.flight.crowd && r.asking > 0)", "true", test("TestACrowdBesideSlowQueries"),
+	},
+	{
+		"the next refresh is an interval after an answer", "rollup",
+		"r.flight.after(b.Next(), r.began)", "r.flight.after(b.Next(), r.client.db.Now())", test("TestACrowdBesideSlowQueries"),
+	},
+	{
+		"a counter is asked plainly however slow that is", "rollup",
+		"b.slow = longest > 2*lone+slower", "b.slow = false", test("TestBoundWhenSlow"),
 	},
 	{
 		"a bounded sum leaves a shard out", "rollup",
