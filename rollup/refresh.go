@@ -28,6 +28,7 @@ func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
 	r := refreshing{client: c, flight: f, memory: c.take(f.counter), answers: map[string]book.Answer{}}
 	maps.Copy(r.answers, f.answers)
 	err := r.run(ctx)
+	r.memory.used = true
 	if c.keep(f.counter, r.memory); err != nil {
 		r.outcome, err = failure(err), fmt.Errorf("roll up counter %q: %w", f.counter, err)
 	}
@@ -67,6 +68,7 @@ type memory struct {
 	book    *book.Book // as this client wrote it last; nil if somebody has written since, as far as is known
 	bound   bound
 	problem string // that was logged last
+	used    bool   // a refresh has had it
 }
 
 // take is for one refresh: until [Client.keep] no other gets the same memory.
@@ -276,18 +278,26 @@ func notShown(b *book.Book) layout.Fields {
 // leaves reports whether what isn't shown yet is left to the instance that refreshed the counter less than an interval
 // ago, and will again; or the document may not be written yet. A commit now would keep that one's next waiting, too. A
 // field that nobody has shown for two intervals isn't left: others may have no event of it, or be of another revision.
+// Of the extension's shards nobody else knows, but a new instance waits for its turn: others may be in theirs, or have
+// died in it.
 func (r *refreshing) leaves(b *book.Book) bool {
-	if r.flight.hurries || len(r.flight.answers)+len(r.flight.shards) > 0 || !r.waits() { // nobody else knows of these shards
-		return false
-	}
-	for _, w := range r.flight.waits {
-		if !w.shown(r.asOf) && slices.ContainsFunc(w.fields, func(f string) bool { return b.At.Sub(r.asOf[f]) > 2*r.flight.interval }) {
-			return false
-		}
-	}
 	due := b.Next()
-	if later := b.Refreshed().Add(r.flight.interval); later.After(due) {
-		due = later
+	switch {
+	case r.flight.hurries, len(r.flight.answers) > 0, len(r.flight.shards) > 0 && r.memory.used, !r.waits():
+		return false
+	case len(r.flight.shards) > 0:
+		if latest := b.At.Add(r.flight.interval); latest.Before(due) { // many take turns
+			due = latest
+		}
+	default:
+		for _, w := range r.flight.waits {
+			if !w.shown(r.asOf) && slices.ContainsFunc(w.fields, func(f string) bool { return b.At.Sub(r.asOf[f]) > 2*r.flight.interval }) {
+				return false
+			}
+		}
+		if later := b.Refreshed().Add(r.flight.interval); later.After(due) {
+			due = later
+		}
 	}
 	if b.At.Before(due) {
 		r.next = due

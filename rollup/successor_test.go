@@ -322,6 +322,58 @@ func TestResetCutShort(t *testing.T) {
 	})
 }
 
+// The only instance is killed while a crowd clicks. The next one shows what it gets when the document is due, and not
+// at once the little that has come by then, for which all that follows would wait two intervals.
+func TestANewInstanceWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		s := w.succeeds()
+		var now atomic.Pointer[rollup.Roller]
+		start := func() {
+			client, err := rollup.Open(s.ctx, s.cfg, option.WithGRPCConn(s.connect()))
+			s.must(nil, err)
+			now.Store(rollup.NewRoller(client, rollup.RollerOptions{}))
+		}
+		start()
+		var deliveries sync.WaitGroup
+		var mu sync.Mutex
+		var shown []time.Time
+		stop := s.server.OnChange(func(change emulator.Change) {
+			if strings.HasSuffix(change.Name, "/pages/hello") {
+				mu.Lock()
+				defer mu.Unlock()
+				shown = append(shown, change.CommitTime)
+			}
+			if changes := s.decode(change); len(changes) > 0 {
+				r := now.Load()
+				deliveries.Go(func() { _ = r.Add(s.ctx, changes...) })
+			}
+		})
+		defer stop()
+		click := func() {
+			for n := range 320 {
+				s.click(fmt.Sprint("visitor-", n%20), map[string]any{"visits": 1})
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		click()
+		killed, kill := context.WithCancel(s.ctx)
+		kill()
+		_ = now.Load().Close(killed)
+		start()
+		click()
+		s.must(nil, now.Load().Close(s.ctx))
+		deliveries.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		for n, at := range shown[1:] {
+			if pause := at.Sub(shown[n]); pause > 1300*time.Millisecond {
+				t.Errorf("the page stood still for %v, until %v after the first write", pause, at.Sub(shown[0]))
+			}
+		}
+	})
+}
+
 // A click costs the same on a page of a million visitors as on one of few: what Firestore bills of it, one at a time
 // and in a crowd.
 func TestClicksOfManyVisitors(t *testing.T) {
