@@ -20,6 +20,7 @@ func TestCreatePrintsWhatItShows(t *testing.T) {
 		{"create a --shards 4", "created a: 4 shards, total 30\n"},
 		{"create b --total 5 --json", `{"counter":"b","total":5,"num_shards":10,`},
 		{"create c --total 5 --fields seats=limit(3),likes", "created c: 10 shards, seats 0, likes 5\n"},
+		{"rebase c --total 7 --yes --fields seats=limit(3),likes --json", `{"counter":"c","totals":{"likes":7}}`},
 	} {
 		out, stderr, code := counters(t, strings.Fields(c.args)...)
 		if code != 0 || !strings.Contains(out, c.out) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,7 +49,7 @@ amounts have, until it comes back.`,
 	return cmd
 }
 
-// parseTotals reads 1500, which is of the first field, or likes=1500,views=20000.
+// parseTotals reads 1500, which is of the first field without a limit, or likes=1500,views=20000.
 func (t *target) parseTotals(text string) (map[string]int64, error) {
 	number := func(total string) (int64, error) {
 		n, err := strconv.ParseInt(total, 10, 64)
@@ -67,5 +68,6 @@ func (t *target) parseTotals(text string) (map[string]int64, error) {
 	if err := t.sums(); err != nil {
 		return nil, err
 	}
-	return map[string]int64{t.fieldNames()[0]: n}, nil
+	names, _ := t.place().Layout() // sums has looked at it
+	return map[string]int64{slices.Concat(names.Plain(), names.Fields)[0].Name: n}, nil
 }
