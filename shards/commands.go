@@ -194,7 +194,7 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 
 // setTotal sets what a field's total is once all that is held now has come back.
 func (c Counter) setTotal(ctx context.Context, e *book.Edit, field layout.Field, total int64) error {
-	held, err := hold.In(c.client.db).HeldAt(ctx, c.id, field.Shard, e.At)
+	held, err := hold.In(c.client.db).HeldAt(ctx, c.client.db, c.id, field.Shard, e.At)
 	if err != nil {
 		return err
 	}

@@ -64,3 +64,23 @@ func TestHoldsOfADocumentThatWasDeletedWithAllBelow(t *testing.T) {
 		})
 	}
 }
+
+// A counter that is made again beside its shards begins with a total: what is held of them comes on top of it, and back.
+func TestATotalToBeginWithBesideHolds(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
+		reserved(t, c, 4, "x")
+		if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Create(t.Context(), shards.CreateOptions{Total: 10}); err != nil {
+			t.Fatal(err)
+		}
+		w.wantSum(t, "a", 14)
+		if _, err := c.GiveBack(t.Context(), "total", named("x")); err != nil {
+			t.Fatal(err)
+		}
+		w.wantSum(t, "a", 10)
+	})
+}

@@ -215,7 +215,7 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, b *book.Book, n int, to
 		missing = append(missing, c.shardName(layout.ShardID(i)))
 	}
 	if book.NumShards(c.client.db.Layout, b.Doc) == 0 {
-		err = c.endEarlier(ctx, tx)
+		total, err = c.endEarlier(ctx, tx, total)
 	}
 	if err != nil {
 		return nil, err
@@ -225,21 +225,27 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, b *book.Book, n int, to
 
 // endEarlier ends open holds of fields without a limit, in a transaction that makes the first shards since the counter's
 // document is there. If it has none, somebody has deleted these one by one, such as an app its document with all that
-// was below: nothing comes back to the counter's next life.
-func (c Counter) endEarlier(ctx context.Context, tx *store.Tx) error {
+// was below: nothing comes back to the counter's next life. It returns the total to begin with, unless that is 0: beside
+// shards what is held comes on top of it, until it comes back.
+func (c Counter) endEarlier(ctx context.Context, tx *store.Tx, total int64) (int64, error) {
+	holds, plain := hold.In(c.client.db), c.client.db.Layout.Plain()
 	any := store.Query{Collection: c.client.db.Layout.ShardsOf(c.id), Limit: 1, Names: true}
 	shards, err := tx.Documents(ctx, any)
-	if err != nil || len(shards) > 0 {
-		return err
+	switch {
+	case err != nil || len(shards) > 0 && total == 0:
+		return total, err
+	case len(shards) > 0:
+		held, err := holds.HeldAt(ctx, tx, c.id, plain[0].Shard, time.Time{})
+		return store.Add(total, held), err
 	}
-	for _, field := range c.client.db.Layout.Plain() {
-		earlier, err := hold.In(c.client.db).Earlier(ctx, tx, c.id, field.Shard, time.Time{})
+	for _, field := range plain {
+		earlier, err := holds.Earlier(ctx, tx, c.id, field.Shard, time.Time{})
 		if err != nil {
-			return err
+			return 0, err
 		}
 		tx.Write(earlier...)
 	}
-	return nil
+	return total, nil
 }
 
 // createMissing makes those of the shards that are missing, at zero.

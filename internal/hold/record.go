@@ -236,9 +236,9 @@ func (h Holds) OpenAt(ctx context.Context, from book.Reader, counter, field stri
 	return docs, nil
 }
 
-// HeldAt is how much open holds of a field had at a time. The field's name is that in the shards.
-func (h Holds) HeldAt(ctx context.Context, counter, field string, at time.Time) (sum int64, err error) {
-	docs, err := h.OpenAt(ctx, h.db, counter, field, at, 0)
+// HeldAt is how much open holds of a field had at a time. For from and field see [Holds.OpenAt].
+func (h Holds) HeldAt(ctx context.Context, from book.Reader, counter, field string, at time.Time) (sum int64, err error) {
+	docs, err := h.OpenAt(ctx, from, counter, field, at, 0)
 	for _, doc := range docs {
 		sum = store.Add(sum, RecordOf(doc).Amount)
 	}
