@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -38,9 +39,16 @@ func counterName(id string) string { return database + "/documents/" + counterPa
 
 func shardName(id string, n int) string { return counterName(id) + "/shards/" + strconv.Itoa(n) }
 
-// notesOf is how names of the notes begin of counters at a path, below the database.
+// notesOf is how names of the notes begin of counters at a path, below the database. The names of its wildcards don't
+// count.
 func notesOf(path string) string {
-	sum := sha256.Sum256([]byte(path + "/shards/{shard}"))
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		if strings.HasPrefix(part, "{") {
+			parts[i] = "{}"
+		}
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "/") + "/shards"))
 	return "counter_rollup/" + hex.EncodeToString(sum[:]) + "/counter_notes/"
 }
 
