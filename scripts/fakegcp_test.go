@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -102,6 +103,7 @@ func (p project) command(t *testing.T, name, script string) {
 
 // TestMain ends the gcloud that the tests share, and takes away the programs.
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4") // unless -parallel says otherwise: gcloud is waited for most of the time
 	code := m.Run()
 	endGcloud()
 	_ = os.RemoveAll(programs)

@@ -263,7 +263,7 @@ var mutants = []mutant{
 	},
 	{
 		"a rebase takes what is held for counted", "shards",
-		"store.Add(total, held)", "store.Add(total, 0*held)", test("TestARebaseBesideHolds"),
+		"return e.SetTotal(ctx, field, store.Add(total, held))", "return e.SetTotal(ctx, field, store.Add(total, 0*held))", test("TestARebaseBesideHolds"),
 	},
 	{
 		"a settle for more reads all shards each time", "shards",
