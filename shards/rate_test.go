@@ -116,7 +116,7 @@ func TestSharedRate(t *testing.T) {
 		{10_000, 2, 10 * time.Millisecond, 0.15, 0},
 		{100, 10, 10 * time.Millisecond, 0.15, 100 * time.Millisecond},
 		{100, 50, 10 * time.Millisecond, 0.15, 50 * time.Millisecond},
-		{10, 1000, 10 * time.Millisecond, 0.15, 50 * time.Millisecond},
+		{10, 1000, 10 * time.Millisecond, 0.25, 50 * time.Millisecond}, // of a second, whose last commits end beyond it
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
