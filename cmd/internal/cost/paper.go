@@ -173,8 +173,9 @@ func (l Load) rolledUp(name Name, batches, markers float64, takes time.Duration)
 			Rollup:    Function{Requests: batches, Busy: busy * float64(l.Instances), There: l.there(batches)},
 		},
 	})
-	reads, units := l.asked(batches/float64(l.Counters), refreshes/float64(l.Counters), d.Shards)
-	d.Usage.Reads, d.Usage.ReadUnits = l.Reads+looked+refreshes*reads, l.Reads+looked+refreshes*units
+	// A question is one read, as long as entries that were replaced don't slow the index: what is asked then takes up to
+	// two, and a quarter of a read an event, which is no matter beside the event's own commit.
+	d.Usage.Reads, d.Usage.ReadUnits = l.Reads+looked+refreshes, l.Reads+looked+refreshes*scan(float64(d.Shards), shardBytes)
 	return d
 }
 
@@ -209,25 +210,6 @@ func (l Load) remembers(each float64) float64 {
 
 // burst is how many refreshes a quiet counter has at once, by default: ROLLUP_BURST.
 const burst = 5
-
-// A bound of what package rollup reads, where replaced entries slow the index: a counter is taken to be busy after so
-// many events whose refreshes are within two intervals of each other, and its shards to be listed again after so many.
-const busyAfter, listEvery = 1000, 3000
-
-// asked is how many reads a refresh's question takes, on average, of a counter with so many events and refreshes a
-// second: one, and of a busy counter two, to count all shards, too; now and then one per shard instead, to list them.
-// And how many read units: each scans the shards.
-func (l Load) asked(events, refreshes float64, shards int) (reads, units float64) {
-	again := inFlight(events, 2*l.Interval.Seconds()) // the next refresh comes within two intervals
-	each := max(1, events/refreshes)
-	busy := math.Pow(again, busyAfter/each)
-	listed := min(busy, busy/(listEvery/each))
-	if again < 1 {
-		listed = min(busy, busy*(1-again)/-math.Expm1(listEvery/each*math.Log(again)))
-	}
-	n := float64(shards)
-	return 1 - busy + 2*(busy-listed) + listed*n, scan(n, shardBytes) + (busy-listed)*scan(n, countedBytes)
-}
 
 // blind is a commit per increment, and another per event.
 func (l Load) blind() Design {
