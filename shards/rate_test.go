@@ -84,11 +84,14 @@ func TestCommitRate(t *testing.T) {
 	}
 }
 
-var rateIncrements = flag.Int("rate.increments", 2500, "increments of each row of the tests of rates; four times as many of more than 1,000 a second")
+var rateIncrements = flag.Int("rate.increments", 2500, "increments of each row of the tests of rates; four times as many of more than 1,000 a second, and 16 times of 10,000")
 
 // increments are so many that there are many commits, at so many increments a second.
 func increments(rate float64) int {
-	if rate > 1000 {
+	switch {
+	case rate >= 10_000: // of less than some seconds, the last commits' ends would be a part
+		return 16 * *rateIncrements
+	case rate > 1000:
 		return 4 * *rateIncrements
 	}
 	return *rateIncrements
@@ -116,7 +119,7 @@ func TestSharedRate(t *testing.T) {
 		{10_000, 2, 10 * time.Millisecond, 0.15, 0},
 		{100, 10, 10 * time.Millisecond, 0.15, 100 * time.Millisecond},
 		{100, 50, 10 * time.Millisecond, 0.15, 50 * time.Millisecond},
-		{10, 1000, 10 * time.Millisecond, 0.25, 50 * time.Millisecond}, // of a second, whose last commits end beyond it
+		{10, 1000, 10 * time.Millisecond, 0.15, 50 * time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var commits atomic.Int64
