@@ -63,30 +63,6 @@ type world struct {
 	settles func()
 }
 
-// fleet is the instances of a function.
-type fleet struct {
-	mu        sync.Mutex
-	instances []*instance
-}
-
-func (f *fleet) pick(r *rand.Rand) *instance {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.instances) == 0 {
-		return nil
-	}
-	return f.instances[r.IntN(len(f.instances))]
-}
-
-// replace puts an instance in the place of another, which it returns.
-func (f *fleet) replace(at int, by *instance) *instance {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	was := f.instances[at]
-	f.instances[at] = by
-	return was
-}
-
 // seedRuntime has the runtime draw all that it draws in a bubble from a seed, 0 from nowhere. It is
 // nil but in builds of package exact.
 var seedRuntime func(seed uint64)
@@ -318,62 +294,6 @@ func (w *world) storm(epoch uint64) {
 		}
 	})
 	all.Wait()
-}
-
-// renew replaces an instance: at once, by a crash, or beside it, as a new revision does.
-func (w *world) renew(r *rand.Rand, crash bool) {
-	fleet, start, name := &w.increments, newIncrement, "increment"
-	if r.IntN(2) == 0 {
-		fleet, start, name = &w.rollups, newRollup, "rollup"
-	}
-	by, err := start(w.dial, w.newLink(name), w.revision(r))
-	if err != nil {
-		w.rec.add(Stuck{What: err.Error()})
-		return
-	}
-	was := fleet.replace(r.IntN(len(fleet.instances)), by)
-	w.endings.Go(func() {
-		if crash {
-			was.crash()
-		} else {
-			was.end()
-		}
-		w.forget(was.link)
-	})
-}
-
-// revision is that of an instance that is started in a storm.
-func (w *world) revision(r *rand.Rand) settings.Settings {
-	if w.plan.Older && r.IntN(2) == 0 {
-		return w.older
-	}
-	return w.settings
-}
-
-// update replaces instances of the older revision.
-func (w *world) update() error {
-	if !w.plan.Older {
-		return nil
-	}
-	for i, was := range w.increments.instances {
-		by, err := newIncrement(w.dial, w.newLink("increment"), w.settings)
-		if err != nil {
-			return err
-		}
-		w.increments.replace(i, by)
-		was.end()
-		w.forget(was.link)
-	}
-	for i, was := range w.rollups.instances {
-		by, err := newRollup(w.dial, w.newLink("rollup"), w.settings)
-		if err != nil {
-			return err
-		}
-		w.rollups.replace(i, by)
-		was.end()
-		w.forget(was.link)
-	}
-	return nil
 }
 
 // numberOf counts what is called so, from 1.
