@@ -15,8 +15,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/firestore-counters/counters/emulator/internal/document"
 )
 
 // Connect makes a connection that calls the server directly, as an administrator, without a socket
@@ -67,14 +65,14 @@ func (s *Server) callUnary(ctx context.Context, method string, req, reply any, _
 		if m.MethodName != methodOf(method) {
 			continue
 		}
-		resp, err := m.Handler(s.service, received(ctx), func(into any) error { return moveInto(into, document.Copy(req.(proto.Message))) }, nil)
+		resp, err := m.Handler(s.service, received(ctx), func(into any) error { return moveInto(into, proto.Clone(req.(proto.Message))) }, nil)
 		switch {
 		case err != nil:
 			return status.Convert(err).Err()
 		case ctx.Err() != nil: // the caller is gone, as it is from a network that has its answer
 			return status.FromContextError(ctx.Err()).Err()
 		}
-		return moveInto(reply, document.Copy(resp.(proto.Message)))
+		return moveInto(reply, proto.Clone(resp.(proto.Message)))
 	}
 	return errUnknownMethod(method)
 }
@@ -168,7 +166,7 @@ func (c *clientEnd) CloseSend() error {
 
 func (c *clientEnd) SendMsg(m any) error {
 	select {
-	case c.requests <- document.Copy(m.(proto.Message)):
+	case c.requests <- proto.Clone(m.(proto.Message)):
 		return nil
 	case <-c.ended:
 		return io.EOF // and RecvMsg says why
@@ -212,7 +210,7 @@ func (s serverEnd) Context() context.Context     { return s.ctx }
 
 func (s serverEnd) SendMsg(m any) error {
 	select {
-	case s.responses <- document.Copy(m.(proto.Message)):
+	case s.responses <- proto.Clone(m.(proto.Message)):
 		return nil
 	case <-s.ctx.Done():
 		return status.FromContextError(s.ctx.Err()).Err()
