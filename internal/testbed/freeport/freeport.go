@@ -10,23 +10,37 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"time"
 )
 
 const (
 	lowest = 20_000
 	end    = 32_000
 	tries  = 100 // so many of 12,000 are not all taken
+
+	// kept is how long a port that was found is found by nobody else: a process takes a second until it listens, on a
+	// busy machine some ten.
+	kept = time.Minute
 )
 
-// Find returns a port at which nobody listens. It is random, so that two who look at the same time
-// hardly find the same.
+// Find returns a port at which nobody listens, and that it finds for nobody else within a minute, in any process of
+// this machine: as long, a socket of UDP is bound to that port, too. Without it, two processes that start side by side
+// had the same port now and then, and who waits for the one found that the other listens.
 func Find() (port string, err error) {
 	for range tries {
 		port = strconv.Itoa(lowest + rand.IntN(end-lowest))
-		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
-			return port, l.Close()
+		addr := net.JoinHostPort("127.0.0.1", port)
+		var claim net.PacketConn
+		if claim, err = net.ListenPacket("udp", addr); err != nil {
+			continue
 		}
+		var l net.Listener
+		if l, err = net.Listen("tcp", addr); err != nil {
+			_ = claim.Close()
+			continue
+		}
+		time.AfterFunc(kept, func() { _ = claim.Close() })
+		return port, l.Close()
 	}
 	return "", err
 }

@@ -25,3 +25,20 @@ func TestFind(t *testing.T) {
 		t.Errorf("port %s, %v", port, err)
 	}
 }
+
+// Who starts processes side by side has a port for each, though none of them listens yet: of 400 random ports among
+// 12,000 some are the same.
+func TestFindGivesNoPortTwice(t *testing.T) {
+	t.Parallel()
+	found := map[string]bool{}
+	for range 400 {
+		port, err := freeport.Find()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found[port] {
+			t.Fatalf("port %s is found twice", port)
+		}
+		found[port] = true
+	}
+}
