@@ -198,6 +198,9 @@ func (c *Client) atZero(b *book.Book, shards book.Shards) bool {
 	terms := map[string][]int64{} // :: field of the shards → what comes to its total
 	for _, shard := range shards {
 		for name, value := range shard.GetFields() {
+			if name == layout.ShardRequest {
+				continue
+			}
 			if _, is := value.GetValueType().(*firestorepb.Value_IntegerValue); !is {
 				return false
 			}

@@ -298,3 +298,38 @@ func TestAConfirmedSeatIsNotIdle(t *testing.T) {
 		}
 	})
 }
+
+// Who settles a hold of a field without a limit for all of what was held takes nothing off the shards: the counter isn't
+// idle all the same, and at 0 it goes as before.
+func TestASettledHoldIsNotIdle(t *testing.T) {
+	for used, back := range map[int64]int64{0: 0, 3: -3, 4: -4, 6: -6} {
+		virtual.Run(t, fmt.Sprint("settled for ", used), func(t *testing.T) {
+			w := newWorld(t)
+			client := w.open(t, shards.Config{NumShards: 2})
+			c := w.counter(t, client, "a", 2)
+			key := shards.Key{Value: "a hold"}
+			_, _, err := c.Reserve(t.Context(), "total", 4, 48*time.Hour, key)
+			must(t, err)
+			time.Sleep(time.Second)
+			w.rollUp(t, "a")
+			time.Sleep(24 * time.Hour)
+			since := time.Now()
+			time.Sleep(time.Minute)
+			_, err = c.Settle(t.Context(), "total", used, key)
+			must(t, err)
+			time.Sleep(time.Second)
+			if removed, err := client.RemoveIdle(t.Context(), "a", since, false); removed || err != nil {
+				t.Errorf("removed %t, %v, though it was settled lately", removed, err)
+			}
+			if back != 0 {
+				must(t, c.Add(t.Context(), back))
+			}
+			time.Sleep(time.Second)
+			w.rollUp(t, "a")
+			time.Sleep(time.Hour)
+			if removed, err := client.RemoveIdle(t.Context(), "a", time.Now(), true); !removed || err != nil {
+				t.Errorf("removed %t, %v, though it is at 0 and idle", removed, err)
+			}
+		})
+	}
+}

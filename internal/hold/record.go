@@ -190,7 +190,7 @@ func (r Record) Refuse(now time.Time) *firestorepb.Write {
 type Freed map[string]escrow.Held
 
 // Free takes a hold's amount off its shards, except for what was used of it. Where more was used, a shard of a field
-// without a limit counts that, too.
+// without a limit counts that, too. Where all was, its version changes alone.
 func (f Freed) Free(names layout.Layout, r Record, used int64) {
 	back := r.Amount - used
 	for _, id := range slices.Sorted(maps.Keys(r.Parts)) {
@@ -199,10 +199,9 @@ func (f Freed) Free(names layout.Layout, r Record, used int64) {
 			some, off.Holds = max(0, some), -r.Parts[id]
 		}
 		back -= some
-		if off.Count = -some; off != (escrow.Held{}) {
-			shard := names.Shard(r.Counter, id)
-			f[shard] = f[shard].Plus(off)
-		}
+		off.Count = -some
+		shard := names.Shard(r.Counter, id)
+		f[shard] = f[shard].Plus(off)
 	}
 }
 
@@ -308,16 +307,16 @@ func (h Holds) Free(ctx context.Context, counter, field string, freed Freed, loo
 	if err != nil {
 		return nil, fmt.Errorf("look for shards: %w", err)
 	}
-	gone := escrow.Held{}
+	gone, moved := escrow.Held{}, false
 	for i, doc := range docs {
 		if doc == nil {
 			if !limited(names[i]) {
-				gone = gone.Plus(freed[names[i]])
+				gone, moved = gone.Plus(freed[names[i]]), true
 			}
 			delete(freed, names[i])
 		}
 	}
-	if gone == (escrow.Held{}) {
+	if !moved {
 		return freed.Writes(field), nil
 	}
 	shards, err := h.db.Documents(ctx, store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true})

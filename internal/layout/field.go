@@ -185,8 +185,8 @@ func (s *scanner) field() (Field, error) {
 	if err != nil {
 		return Field{}, fmt.Errorf("%d: %w", begin+1, err)
 	}
-	if field.Shard == shardRequest {
-		return Field{}, fmt.Errorf("%d: a shard's field %s names the request of a client that counts by itself", begin+1, shardRequest)
+	if field.Shard == ShardRequest {
+		return Field{}, fmt.Errorf("%d: a shard's field %s names the request of a client that counts by itself", begin+1, ShardRequest)
 	}
 	if slices.Contains(reserved, field.Name) {
 		return Field{}, fmt.Errorf("%d: a counter's document has a field %s of its own", begin+1, field.Name)
@@ -194,9 +194,9 @@ func (s *scanner) field() (Field, error) {
 	return field, nil
 }
 
-// shardRequest is the field of a shard in which clients that write shards themselves name their
-// request: see firestore.rules.
-const shardRequest = "request"
+// ShardRequest is the field of a shard in which clients that write shards themselves name their request: see
+// firestore.rules. Settling a hold that changes no count writes a time there, because the rules allow no other field.
+const ShardRequest = "request"
 
 // reserved are fields of a counter's document with another use.
 var reserved = []string{NumShards, NumShardsLegacy, CreatedAt, UpdatedAt, Rollup}
@@ -205,7 +205,7 @@ var reserved = []string{NumShards, NumShardsLegacy, CreatedAt, UpdatedAt, Rollup
 const maxFieldBytes = 64
 
 // CountsField reports whether a field of a shard may be counted. All other fields are ignored.
-func CountsField(name string) bool { return validateField(name) == nil && name != shardRequest }
+func CountsField(name string) bool { return validateField(name) == nil && name != ShardRequest }
 
 // validateField says why a name can't be that of a counted field.
 func validateField(name string) error {
