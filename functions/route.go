@@ -132,9 +132,12 @@ func readRequest(r *http.Request, partsOfID int) (*request, error) {
 	if byParameter {
 		q.counter, q.field = query.Get("counter"), cmp.Or(q.field, query.Get("field"))
 	}
+	if query.Has("field") && q.field == "" {
+		return nil, bad("field is empty; leave it out for the whole counter")
+	}
 	if exact := query.Get("exact"); exact == "true" {
 		q.exact = true
-	} else if exact != "" && exact != "false" {
+	} else if query.Has("exact") && exact != "false" {
 		return nil, bad("exact is %q; want true or false", exact)
 	}
 	if query.Has("hold") {
