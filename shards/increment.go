@@ -214,7 +214,8 @@ func (r *request) earlier(there map[string]marker) (o outcome, ok bool) {
 	case seen && !m.fenced && m.asked == r.asked:
 		return outcome{replayed: true, at: m.at, record: m.record}, true
 	case r.member != nil:
-		if seat, member := there[r.member.name]; r.member.join == member {
+		seat, member := there[r.member.name]
+		if other := !r.member.version.IsZero() && !r.member.version.Equal(seat.at); r.member.join == member || other {
 			return outcome{replayed: true, maybeHeld: seat.held}, true
 		}
 	case seen && !m.fenced:
@@ -348,10 +349,11 @@ type membership struct {
 	name string // resource name
 	join bool   // it is made, or else deleted
 
-	from  string    // see [Counter.JoinFrom]
-	until time.Time // when the hold of the seat is over; zero for one that is taken for good
-	entry string    // of a hold, resource name of its entry
-	after time.Time // update time of the entry that is there; zero where there is none
+	version time.Time // of one that is deleted, which alone goes; zero for whatever is there
+	from    string    // see [Counter.JoinFrom]
+	until   time.Time // when the hold of the seat is over; zero for one that is taken for good
+	entry   string    // of a hold, resource name of its entry
+	after   time.Time // update time of the entry that is there; zero where there is none
 }
 
 // Member is one whom a field of a counter counts once.

@@ -32,7 +32,14 @@ func (c Counter) JoinFrom(ctx context.Context, field, member, from string) (coun
 
 // Leave takes a member off again. It reports false if the member or the counter wasn't there. See [Counter.Join].
 func (c Counter) Leave(ctx context.Context, field, member string) (counted bool, err error) {
-	done, err := c.leave(ctx, field, member)
+	done, err := c.leave(ctx, field, member, "")
+	return done.counted, err
+}
+
+// LeaveFrom is [Counter.Leave] of a member of whom [Counter.JoinFrom] was told the same, unless it has left and joined by
+// itself since: then it stays, and LeaveFrom reports false.
+func (c Counter) LeaveFrom(ctx context.Context, field, member, from string) (counted bool, err error) {
+	done, err := c.leave(ctx, field, member, from)
 	return done.counted, err
 }
 
@@ -42,7 +49,7 @@ func (c Counter) Toggle(ctx context.Context, field, member string, join bool, ho
 	var done joining
 	switch {
 	case !join:
-		done, err = c.leave(ctx, field, member)
+		done, err = c.leave(ctx, field, member, "")
 	case hold == 0:
 		done, err = c.join(ctx, "join", field, member, "", 0)
 	default:
@@ -58,13 +65,24 @@ type joining struct {
 	at      time.Time // when it was committed
 }
 
-func (c Counter) leave(ctx context.Context, field, member string) (done joining, err error) {
+// leave takes a member off; with from only one that was known there.
+func (c Counter) leave(ctx context.Context, field, member, from string) (done joining, err error) {
 	err = c.call("leave "+field+" of", func() error {
 		seat, err := c.seat(field, member)
 		if err != nil {
 			return err
 		}
 		m := membership{seat: seat, name: seat.Membership(c.client.db.Layout)}
+		if from != "" {
+			docs, _, err := c.client.db.Get(ctx, m.name)
+			if err != nil {
+				return c.client.uncertain(err)
+			}
+			if docs[0] == nil || memberOf(docs[0]).From != from {
+				return nil
+			}
+			m.version = docs[0].GetUpdateTime().AsTime()
+		}
 		out, err := c.toggle(ctx, &m)
 		if err != nil {
 			return err

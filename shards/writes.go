@@ -116,7 +116,10 @@ func (c *Client) marks(id string, m marker) *firestorepb.Write {
 
 // writes are those of a batch's commit that counts on this shard.
 func (m *membership) writes(names layout.Layout, batch, shard string) []*firestorepb.Write {
-	if !m.join {
+	switch {
+	case !m.version.IsZero():
+		return []*firestorepb.Write{store.DeleteIf(m.name, store.UpdatedAtTime(m.version))}
+	case !m.join:
 		return []*firestorepb.Write{store.DeleteIf(m.name, store.Exists(true))}
 	}
 	fields := map[string]*firestorepb.Value{

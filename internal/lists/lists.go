@@ -208,11 +208,7 @@ func (t *taking) step(ctx context.Context, doc reading, ids []string, d *Documen
 		return false, err
 	}
 	return true, t.each(ctx, left, func(ctx context.Context, id string) (func(), error) {
-		m, there, err := t.counter.Joined(ctx, t.field, id)
-		counted := false
-		if err == nil && there && m.From == t.run { // and it has not joined by itself since
-			counted, err = t.counter.Leave(ctx, t.field, id)
-		}
+		counted, err := t.counter.LeaveFrom(ctx, t.field, id, t.run)
 		return func() {
 			if delete(t.members, id); counted {
 				d.Left++

@@ -268,6 +268,34 @@ func TestAListThatChanges(t *testing.T) {
 	p.wants("a", "stays", "comes", "joins", "late", "new")
 }
 
+// Who is taken out of the list, and leaves and joins by itself just before it would leave for that, stays.
+func TestWhoJoinsByItselfStays(t *testing.T) {
+	t.Parallel()
+	p := newPosts(t)
+	p.set("posts/a", map[string]any{"likes": []any{"stays", "joins"}})
+	var changed, joined atomic.Bool
+	p.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+		for _, w := range req.GetWrites() {
+			switch {
+			case strings.HasSuffix(w.GetDelete(), "/counter_rollup/list_likes") && changed.CompareAndSwap(false, true):
+				p.set("posts/a", map[string]any{"likes": []any{"stays"}})
+			case strings.HasSuffix(w.GetDelete(), "/likes_members/joins") && joined.CompareAndSwap(false, true):
+				for _, toggle := range []func(context.Context, string, string) (bool, error){p.counter("a").Leave, p.counter("a").Join} {
+					if counted, err := toggle(t.Context(), "likes", "joins"); err != nil || !counted {
+						t.Error(counted, err)
+					}
+				}
+			}
+		}
+		return v
+	})
+	found, err := p.imports(t.Context(), false)
+	if d := found["posts/a"]; err != nil || d.Outcome != lists.Taken || d.Joined != 2 || d.Left != 0 || d.Total != 2 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	p.wants("a", "stays", "joins")
+}
+
 // The app may replace the list, or delete the document, while it is taken over: that is the app's last word.
 func TestAListThatGoes(t *testing.T) {
 	t.Parallel()
