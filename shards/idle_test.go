@@ -333,3 +333,62 @@ func TestASettledHoldIsNotIdle(t *testing.T) {
 		})
 	}
 }
+
+// A client remembers shards of a field with a limit, and the counter is removed because it is idle. What the client
+// takes at that moment, or after it, either spares the counter, or is of its next life, which has the whole limit.
+func TestATakeBesideTheRemovalOfWhatIsIdle(t *testing.T) {
+	t.Parallel()
+	for _, beside := range []bool{true, false} {
+		for _, taken := range []int64{2, 5} { // of 5
+			for _, by := range []int64{3, -1} {
+				virtual.Run(t, fmt.Sprintf("%d to %d, beside it %t", by, taken, beside), func(t *testing.T) {
+					w := newWorld(t)
+					cfg := shards.Config{Place: shards.Place{Fields: "total=limit(5)"}, NumShards: 2, AutoCreate: true}
+					client, other := w.open(t, cfg), w.open(t, cfg)
+					c := handle(t, client, "a")
+					must(t, c.Add(t.Context(), taken))
+					time.Sleep(time.Second)
+					w.reconcile(t, rollup.Config{Place: cfg.Place}, "a", rollup.ReconcileOptions{})
+					time.Sleep(time.Hour)
+					since := time.Now().Add(-time.Minute)
+					took := make(chan error, 1)
+					take := sync.OnceFunc(func() {
+						go func() { took <- c.Add(t.Context(), by) }()
+						time.Sleep(time.Second)
+					})
+					removes := deletes("/counters/a")
+					w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+						if beside && removes(req) {
+							take()
+						}
+						return emulator.Verdict{}
+					})
+					removed, err := other.RemoveIdle(t.Context(), "a", since, false)
+					must(t, err)
+					take()
+					was := taken
+					if removed {
+						was = 0
+					}
+					fits := func(was int64) bool { return was+by >= 0 && was+by <= 5 }
+					want, refused := was, beside && !fits(taken) || !fits(was) // perhaps before it was removed
+					switch err = <-took; {
+					case err == nil && fits(was):
+						want += by
+					case !refused || !errors.Is(err, shards.ErrLimit):
+						t.Errorf("removed %t, and the take says %v", removed, err)
+					}
+					w.wantSum(t, "a", want)
+					for left := 5 - want; left >= 0; left-- {
+						if err := c.Add(t.Context(), 1); errors.Is(err, shards.ErrLimit) != (left == 0) {
+							t.Errorf("%v, where %d are left", err, left)
+						}
+					}
+					if !beside && !removed {
+						t.Error("it was not removed: this shows nothing")
+					}
+				})
+			}
+		}
+	}
+}
