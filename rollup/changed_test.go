@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/firestore"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 
@@ -65,69 +64,6 @@ func (w *world) idle(collection string, n int) {
 
 // A user may make 86,400 counters a day.
 var idleCounters = flag.Int("walk.idle", 3000, "counters that nobody uses again, which keep no others waiting")
-
-// However many counters somebody makes and nobody uses again, the first walk looks at those that have changed, and each
-// walk at some of the others, until all have had their turn.
-func TestAWalkLooksFirstAtWhatChanged(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(w *world) {
-		const changed, latency = 100, 20 * time.Millisecond
-		long := time.Duration(*idleCounters)/20*latency + 12*time.Second // for listing all five times, and some more
-		var used []*firestore.DocumentRef
-		for i := range changed {
-			doc := w.fs.Doc(fmt.Sprintf("counters/used-%d", i))
-			w.must(doc.Set(w.ctx, map[string]any{"num_shards": 1, "total": 0}))
-			used = append(used, doc)
-		}
-		time.Sleep(48 * time.Hour)
-		w.idle("counters", *idleCounters)
-		for _, doc := range used {
-			w.must(doc.Update(w.ctx, []firestore.Update{{Path: "total", Value: 1}}))
-			w.must(doc.Collection("shards").Doc("0").Set(w.ctx, map[string]any{"count": 2})) // whose event never came
-		}
-		w.events = nil
-		client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}}, option.WithGRPCConn(w.slow(latency)))
-		w.must(client, err)
-		client.Looks(false)
-		walk := func() rollup.Summary {
-			w.t.Helper()
-			ctx, cancel := context.WithTimeout(w.ctx, long)
-			defer cancel()
-			sum, err := client.ReconcileAll(ctx, rollup.ReconcileOptions{Resume: true})
-			w.must(sum, err)
-			time.Sleep(time.Hour)
-			return sum
-		}
-		right := func(want int64) (n int) {
-			for _, doc := range used {
-				snap, err := doc.Get(w.ctx)
-				w.must(snap, err)
-				if total, _ := snap.DataAt("total"); total == want {
-					n++
-				}
-			}
-			return n
-		}
-		first := walk()
-		if n := right(2); n != changed || first.Done {
-			w.t.Errorf("%d of %d counters that were used are right after a walk: %+v", n, changed, first)
-		}
-		if *idleCounters > 10_000 { // the embedded server takes long to list so many
-			return
-		}
-		for _, doc := range used { // again
-			w.must(doc.Collection("shards").Doc("0").Set(w.ctx, map[string]any{"count": 3}))
-			w.must(doc.Update(w.ctx, []firestore.Update{{Path: "title", Value: "changed"}}))
-		}
-		second := walk()
-		if n := right(3); n != changed || second.Done || second.Seen < 2*changed {
-			w.t.Errorf("%d of %d are right after the second one: %+v; want others looked at, too", n, changed, second)
-		}
-		if third := walk(); third.Repaired == 0 || third.Done {
-			w.t.Errorf("the third one: %+v; want counters that no walk has looked at", third)
-		}
-	})
-}
 
 // The same where counters are found by their bases.
 func TestAWalkLooksFirstAtPostsThatChanged(t *testing.T) {

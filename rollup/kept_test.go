@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"pgregory.net/rapid"
 
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
@@ -204,73 +203,6 @@ func TestTheLogNamesWhatNoTotalReplaces(t *testing.T) {
 		}
 		if strings.Contains(log.String(), "drift") {
 			t.Errorf("nothing has drifted:\n%s", &log)
-		}
-	})
-}
-
-// Whatever an app writes into the field, and whenever, whichever instance counts: what is no number is never lost, and
-// what is counted is all there in the end.
-func TestWhatTheAppKeepsWalk(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t).hosted()
-	walks := 0
-	rapid.Check(t, func(t *rapid.T) {
-		walks++
-		w.mu.Lock()
-		w.id, w.events = fmt.Sprint("c", walks), nil
-		w.mu.Unlock()
-		instances := []*rollup.Client{w.openWith(likesAndViews), w.openWith(likesAndViews)}
-		defer instances[0].Close()
-		defer instances[1].Close()
-		w.post(map[string]any{"title": "Hello"})
-		w.like(0, 0, 0)
-		w.apply(w.arrived()...) // adoption locks the document: nothing writes it meanwhile
-		var kept any            // what the app's document has there that is no number
-		var likes int64
-		put := func(t *rapid.T) {
-			kept = rapid.SampledFrom([]any{nil, nil, []any{"uid-1"}, map[string]any{"a": int64(1)}, "7"}).Draw(t, "value")
-			value := kept
-			if kept == nil {
-				value = rapid.SampledFrom([]any{nil, 5, firestore.Delete}).Draw(t, "overwritable")
-			}
-			w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "likes", Value: value}}))
-		}
-		count := func(t *rapid.T) {
-			by := rapid.Int64Range(1, 3).Draw(t, "likes")
-			w.like(rapid.IntRange(0, 2).Draw(t, "shard"), by, 1)
-			likes += by
-		}
-		flush := func(t *rapid.T) {
-			count(t)
-			if rapid.Bool().Draw(t, "beside a write of the app") {
-				w.before(func() { put(t) })
-			}
-			if _, err := rapid.SampledFrom(instances).Draw(t, "instance").Apply(w.ctx, w.id, w.arrived()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"the app writes": put,
-			"flush":          flush,
-			"reconcile": func(t *rapid.T) {
-				if _, err := rapid.SampledFrom(instances).Draw(t, "instance").Reconcile(w.ctx, w.id, rollup.ReconcileOptions{}); err != nil {
-					t.Fatal(err)
-				}
-			},
-			"": func(t *rapid.T) {
-				if got := w.likes(); kept != nil && !reflect.DeepEqual(got, kept) {
-					t.Fatalf("likes = %v, want %v, which is the app's", got, kept)
-				}
-			},
-		})
-		w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: "likes", Value: firestore.Delete}}))
-		kept = nil
-		count(t)
-		if _, err := instances[0].Apply(w.ctx, w.id, w.arrived()); err != nil {
-			t.Fatal(err)
-		}
-		if got := w.likes(); got != likes {
-			t.Fatalf("likes = %v, want %d", got, likes)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package rollup_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -18,12 +17,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
-	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
-
-var mostVisitors = flag.Int("extension.visitors", 10_000, "visitors of the largest page")
 
 // hears rolls up what events bring, until the roller is closed.
 func (s *succession) hears() *rollup.Roller {
@@ -369,66 +365,6 @@ func TestANewInstanceWaitsForItsTurn(t *testing.T) {
 		for n, at := range shown[1:] {
 			if pause := at.Sub(shown[n]); pause > 1300*time.Millisecond {
 				t.Errorf("the page stood still for %v, until %v after the first write", pause, at.Sub(shown[0]))
-			}
-		}
-	})
-}
-
-// A click costs the same on a page of a million visitors as on one of few: what Firestore bills of it, one at a time
-// and in a crowd.
-func TestClicksOfManyVisitors(t *testing.T) {
-	virtual.Test(t, func(t *testing.T) {
-		type cost struct{ reads, writes, deletes int64 }
-		const clicks = 50
-		alone := map[int]cost{}
-		for visitors := 1_000; visitors <= *mostVisitors; visitors *= 10 {
-			w := newWorld(t)
-			s := w.succeeds()
-			batch := w.fs.BulkWriter(w.ctx)
-			for n := range visitors {
-				_, err := batch.Set(s.inbox.Doc(fmt.Sprintf("visitor-%d", n)), map[string]any{"visits": 0, "likes": 0})
-				w.must(nil, err)
-				if n%400 == 399 {
-					batch.Flush()
-				}
-			}
-			batch.End()
-			measured := func(do func()) cost {
-				before := s.server.Stats()
-				do()
-				after := s.server.Stats()
-				return cost{after.Reads - before.Reads, after.Writes - before.Writes, after.Deletes - before.Deletes}
-			}
-			dice := rand.New(rand.NewPCG(1, 1))
-			click := func() {
-				id := fmt.Sprint("visitor-", dice.IntN(visitors*11/10)) // some are new
-				s.must(s.inbox.Doc(id).Set(s.ctx, map[string]any{"visits": firestore.Increment(1)}, firestore.MergeAll))
-			}
-			r := s.hears()
-			click()
-			time.Sleep(time.Hour)
-			alone[visitors] = measured(func() {
-				for range clicks {
-					click()
-					time.Sleep(2 * time.Second)
-				}
-			})
-			s.shows(1001+clicks, 7)
-			crowd := measured(func() {
-				for range 10 * clicks {
-					click()
-					time.Sleep(10 * time.Millisecond)
-				}
-				time.Sleep(2 * time.Second)
-			})
-			s.must(nil, r.Close(s.ctx))
-			s.shows(1001+11*clicks, 7)
-			each := func(c cost, clicks float64) string {
-				return fmt.Sprintf("%.2f reads and %.2f writes", float64(c.reads)/clicks, float64(c.writes)/clicks)
-			}
-			t.Logf("%d visitors: one at a time a click costs %s; of 100 a second %s", visitors, each(alone[visitors], clicks), each(crowd, 10*clicks))
-			if a := alone[visitors]; a != alone[1_000] {
-				t.Errorf("%d visitors: %d clicks cost %+v, and %+v with 1,000", visitors, clicks, a, alone[1_000])
 			}
 		}
 	})

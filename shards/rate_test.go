@@ -1,7 +1,8 @@
+//go:build !race
+
 package shards
 
 import (
-	"flag"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -84,17 +85,18 @@ func TestCommitRate(t *testing.T) {
 	}
 }
 
-var rateIncrements = flag.Int("rate.increments", 2500, "increments of each row of the tests of rates; four times as many of more than 1,000 a second, and 16 times of 10,000")
+// rateIncrements are those of each row; there are four times as many of more than 1,000 a second, and 16 times of 10,000.
+const rateIncrements = 2500
 
 // increments are so many that there are many commits, at so many increments a second.
 func increments(rate float64) int {
 	switch {
 	case rate >= 10_000: // of less than some seconds, the last commits' ends would be a part
-		return 16 * *rateIncrements
+		return 16 * rateIncrements
 	case rate > 1000:
-		return 4 * *rateIncrements
+		return 4 * rateIncrements
 	}
-	return *rateIncrements
+	return rateIncrements
 }
 
 // The same of many counters, which share commits.

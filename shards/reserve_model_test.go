@@ -1,3 +1,5 @@
+//go:build !race
+
 package shards_test
 
 import (
@@ -205,18 +207,4 @@ func reservationsAreAsInTheModel(t *testing.T, w *world) {
 			},
 		})
 	})
-}
-
-// totalOf is what shards of a total with a limit hold together.
-func (w *world) totalOf(t *testing.T, id string) (sum int64) {
-	t.Helper()
-	docs, err := w.fs.Collection("counters").Doc(id).Collection("shards").Documents(t.Context()).GetAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, doc := range docs {
-		n, _ := doc.Data()["total"].(int64)
-		sum += n
-	}
-	return sum
 }

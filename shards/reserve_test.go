@@ -904,3 +904,17 @@ func TestWhatAHoldCosts(t *testing.T) {
 		}
 	})
 }
+
+// totalOf is what shards of a total with a limit hold together.
+func (w *world) totalOf(t *testing.T, id string) (sum int64) {
+	t.Helper()
+	docs, err := w.fs.Collection("counters").Doc(id).Collection("shards").Documents(t.Context()).GetAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range docs {
+		n, _ := doc.Data()["total"].(int64)
+		sum += n
+	}
+	return sum
+}

@@ -28,7 +28,7 @@ import (
 )
 
 var (
-	movedPages  = flag.Int("move.pages", 200, "documents that are moved from the extension")
+	movedPages  = flag.Int("move.pages", 60, "documents that are moved from the extension")
 	movedShards = flag.Int("move.shards", 50, "shards of each")
 )
 
