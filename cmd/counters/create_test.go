@@ -7,8 +7,8 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 )
 
-// A counter that is made says what it shows, with what its path has counted before.
-func TestCreatePrintsWhatItShows(t *testing.T) {
+// A counter that is made, or reset, says what it shows, with what its path has counted before.
+func TestCreateAndResetPrintWhatIsShown(t *testing.T) {
 	server := emulator.Start(t)
 	t.Setenv("FIRESTORE_EMULATOR_HOST", server.Addr)
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
@@ -21,6 +21,13 @@ func TestCreatePrintsWhatItShows(t *testing.T) {
 		{"create b --total 5 --json", `{"counter":"b","total":5,"num_shards":10,`},
 		{"create c --total 5 --fields seats=limit(3),likes", "created c: 10 shards, seats 0, likes 5\n"},
 		{"rebase c --total 7 --yes --fields seats=limit(3),likes --json", `{"counter":"c","totals":{"likes":7}}`},
+		// and so does one that is reset: what is held, or has a limit, stays
+		{"inc c --by seats=2,likes=3 --fields seats=limit(3),likes", "seats +2"},
+		{"hold c --by 4 --for 10m --field likes --fields seats=limit(3),likes", "4"},
+		{"reconcile c --fields seats=limit(3),likes", "1 counter checked"},
+		{"reset c --yes --fields seats=limit(3),likes", "c is seats 2, likes 4 in project"},
+		{"reset c --yes --fields seats=limit(3),likes --json", `"totals":{"likes":4,"seats":2}`},
+		{"reset a --yes", "a is 0 in project"},
 	} {
 		out, stderr, code := counters(t, strings.Fields(c.args)...)
 		if code != 0 || !strings.Contains(out, c.out) {

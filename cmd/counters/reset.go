@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +48,15 @@ A counter with members is refused, because they would still be members, but no l
 				if err != nil {
 					return err
 				}
-				return t.print(cmd, map[string]any{"counter": c.ID(), "total": 0}, "%s is 0 in %s", terminal.Quote(c.ID()), where)
+				s, err := c.Get(ctx) // what is held, or has a limit, stays
+				if err != nil {
+					return fmt.Errorf("%s was reset, but not read again: %w", c.ID(), err)
+				}
+				totals := t.totals(s)
+				if s.Total == 0 && !slices.ContainsFunc(slices.Collect(maps.Values(s.Totals)), func(n int64) bool { return n != 0 }) {
+					totals = "0"
+				}
+				return t.print(cmd, s, "%s is %s in %s", terminal.Quote(c.ID()), totals, where)
 			})
 		},
 	}
