@@ -45,7 +45,12 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	server := virtual.Start(t)
+	return newWorldWith(t, emulator.Options{})
+}
+
+func newWorldWith(t testing.TB, opts emulator.Options) *world {
+	t.Helper()
+	server := virtual.StartWith(t, opts)
 	w := &world{t: t, ctx: t.Context(), rand: chance.Of(t), server: server, fs: server.Client(), id: "c", seen: map[string]bool{}}
 	w.more = sync.NewCond(&w.mu)
 	w.rollup = w.open()

@@ -9,13 +9,15 @@ import (
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
 
 const averageFields = "likes,rating=avg(ratings.stars),n=count(ratings),stars=sum(ratings.stars),score=sum(ratings.score) as double"
 
-// averaged is what Firestore says of a collection by itself: its average and the sum of its scores.
+// averaged is what Firestore says of a collection by itself: its average and the sum of its scores. Of nothing that is
+// 0 for us, also where it is null in Enterprise edition.
 func (c *counting) averaged(collection string) (rating, score any) {
 	c.t.Helper()
 	query := c.fs.Collection(collection).NewAggregationQuery().WithAvg("stars", "rating")
@@ -36,7 +38,10 @@ func (c *counting) averaged(collection string) (rating, score any) {
 		}
 		return nil
 	}
-	return number(one["rating"]), number(two["score"])
+	if score = number(two["score"]); score == nil {
+		score = 0.0
+	}
+	return number(one["rating"]), score
 }
 
 // shardEvents delivers what has happened to a shard.
@@ -53,12 +58,16 @@ func (c *counting) shardEvents(r *rollup.Roller, path string) {
 // says at the same moment is what the document shows.
 func TestAverages(t *testing.T) {
 	t.Parallel()
-	for path, cfg := range map[string]rollup.Config{
-		"counters/c": {Place: rollup.Place{Project: "p", Fields: averageFields}},
-		"posts/c":    {Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: averageFields, Hosted: true}},
-	} {
-		virtual.Run(t, path, func(t *testing.T) {
-			c := newCounting(t, cfg)
+	ours := rollup.Config{Place: rollup.Place{Project: "p", Fields: averageFields}}
+	hosted := rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: averageFields, Hosted: true}}
+	for _, world := range []struct {
+		path       string
+		cfg        rollup.Config
+		enterprise bool
+	}{{"counters/c", ours, false}, {"posts/c", hosted, false}, {"posts/c", hosted, true}} {
+		path := world.path
+		virtual.Run(t, fmt.Sprintf("%s, enterprise %t", path, world.enterprise), func(t *testing.T) {
+			c := newWorldWith(t, emulator.Options{Enterprise: world.enterprise}).counting(world.cfg)
 			r := c.roller(rollup.RollerOptions{Interval: 10 * time.Millisecond})
 			c.set(path, map[string]any{"rating": nil, "score": 3})
 			c.set(path+"/ratings/0", map[string]any{"text": "no stars"})

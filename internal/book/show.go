@@ -132,8 +132,8 @@ func (base Base) Total(field layout.Field, sum *firestorepb.Value) (int64, bool)
 	return total, ok && store.Sub(total, n) == base.Counts[field.Shard]
 }
 
-// Whole is the whole part of a sum of shards; 0 of the sum of nothing, which may be null. It reports false of what
-// isn't finite, or is beyond ±2⁶³.
+// Whole is the whole part of a number; 0 of null, and of what isn't there. It reports false of what isn't finite, or is
+// beyond ±2⁶³.
 func Whole(sum *firestorepb.Value) (int64, bool) {
 	switch v := sum.GetValueType().(type) {
 	case nil, *firestorepb.Value_NullValue:

@@ -19,8 +19,7 @@ import (
 
 // SumNumbers adds up a field of a collection's documents on the server, and says of how many numbers, and as of when:
 // at a time, or now where that is zero. It costs a read per 1,000 documents. It skips documents without a number there.
-// The sum is a double if a summand is, or if it is beyond the int64s. The sum of nothing is 0, or null in Enterprise
-// edition.
+// The sum is a double if a summand is, or if it is beyond the int64s.
 func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
 	return db.SumFrom(ctx, collection, field, Double(math.Inf(-1)), at)
 }
@@ -105,7 +104,8 @@ func count() *firestorepb.StructuredAggregationQuery_Aggregation {
 	}}
 }
 
-// ask returns the results of the aggregations, of which the first is a count, in their order, and the read time.
+// ask returns the results of the aggregations, of which the first is a count, in their order, and the read time. The sum
+// of nothing is 0: Firestore's Enterprise edition says null.
 func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.StructuredAggregationQuery_Aggregation) ([]*firestorepb.Value, time.Time, error) {
 	for i, a := range of {
 		a.Alias = fmt.Sprintf("a%d", i)
@@ -139,7 +139,11 @@ func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.Structu
 		return receive(stream.Recv, func(resp *firestorepb.RunAggregationQueryResponse) {
 			read = resp.GetReadTime().AsTime()
 			for i, a := range of {
-				if v := resp.GetResult().GetAggregateFields()[a.Alias]; v != nil {
+				v := resp.GetResult().GetAggregateFields()[a.Alias]
+				if _, null := v.GetValueType().(*firestorepb.Value_NullValue); null && a.GetSum() != nil {
+					v = Int(0)
+				}
+				if v != nil {
 					values[i] = v
 				}
 			}
