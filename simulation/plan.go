@@ -26,6 +26,8 @@ type Plan struct {
 	Sweep                                                  time.Duration // between two sweeps of expired markers
 	Outage                                                 time.Duration // of the roll-up, from the middle of the first storm on
 	DocWriteRate                                           float64       // of a hot document; 0 is no limit
+	Index                                                  time.Duration // that a query scans 10,000 replaced entries in
+	Enterprise                                             bool          // Firestore's edition
 	Named                                                  bool          // increments name themselves; else there are few counters, and many increments of each
 
 	Counters string // COUNTERS
@@ -178,6 +180,7 @@ func PlanOf(seed uint64) Plan {
 	p.drawLimits()
 	p.drawAmounts()
 	p.drawCeiling()
+	p.drawFirestore()
 	if r := dice(seed, "outage", 0); r.IntN(8) == 0 {
 		p.Outage = between(r, time.Hour, 2*eventsLast)
 	}
@@ -239,6 +242,16 @@ func (p *Plan) drawCeiling() {
 	}
 }
 
+// drawFirestore draws Firestore's edition, and how slow replaced entries make an index, from dice of its own: questions
+// of a busy counter take long after a few hundred increments.
+func (p *Plan) drawFirestore() {
+	r := dice(p.Seed, "firestore", 0)
+	if slow := between(r, 5*time.Second, time.Minute); r.IntN(4) == 0 {
+		p.Index = slow
+	}
+	p.Enterprise = r.IntN(4) == 0
+}
+
 // drawShrinks draws shrinks whose events are all lost, from dice of their own.
 func (p *Plan) drawShrinks() {
 	r := dice(p.Seed, "shrinks", 0)
@@ -294,7 +307,7 @@ func (p Plan) Shortened(operations int) Plan {
 
 // Faultless is the plan without anything that goes wrong.
 func (p Plan) Faultless() Plan {
-	p.Messages, p.Events, p.DocWriteRate = MessageFaults{}, EventFaults{}, 0
+	p.Messages, p.Events, p.DocWriteRate, p.Index = MessageFaults{}, EventFaults{}, 0, 0
 	p.Crashes, p.Cuts, p.Silences, p.Foreign, p.Damage, p.App, p.Outage, p.Older, p.Renamed = 0, 0, 0, 0, 0, 0, 0, false, false
 	p.Ahead, p.Clocks = 0, 0
 	if p.Live {

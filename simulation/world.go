@@ -84,7 +84,7 @@ func Run(plan Plan) (History, Faults, error) {
 	ctx, end := context.WithCancel(context.Background())
 	w := &world{
 		plan: plan, settings: s, older: older, ctx: ctx, rec: recorder{fields: plan.Fields()[1:], notes: notesOf(s.Counters.String()), nested: plan.Counters == nestedCounters, faults: Faults{}}, numbers: map[string]uint64{}, limits: map[fieldLimit]bool{},
-		server: emulator.New(emulator.Options{TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep,
+		server: emulator.New(emulator.Options{Enterprise: plan.Enterprise, TTL: map[string]string{"counter_requests": "expire_at"}, SweepEvery: plan.Sweep,
 			Now: func() time.Time { return time.Now().Add(plan.Ahead) }}),
 	}
 	for _, f := range s.Fields {
@@ -333,9 +333,9 @@ func (w *world) setStormy(on bool) {
 	defer w.mu.Unlock()
 	w.stormy = on
 	var faults MessageFaults
-	rate := 0.0
+	var documents emulator.Faults
 	if on {
-		faults, rate = w.plan.Messages, w.plan.DocWriteRate
+		faults, documents = w.plan.Messages, emulator.Faults{DocWriteRate: w.plan.DocWriteRate, IndexTombstones: w.plan.Index}
 	}
 	for _, l := range w.links {
 		l.setFaults(faults)
@@ -343,7 +343,7 @@ func (w *world) setStormy(on bool) {
 			l.setCut(false)
 		}
 	}
-	w.server.SetFaults(emulator.Faults{DocWriteRate: rate})
+	w.server.SetFaults(documents)
 }
 
 func (w *world) isStormy() bool {
