@@ -76,7 +76,8 @@ func (p *plan) terraform(t *testing.T, environ []string, args ...string) (out st
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "terraform", args...)
 	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), append(environ, "TF_REATTACH_PROVIDERS="+providers(), "TF_CLI_CONFIG_FILE="+os.DevNull, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1")...)
+	cmd.Env = append(os.Environ(), append(environ, "TF_REATTACH_PROVIDERS="+providers(), "TF_CLI_CONFIG_FILE="+os.DevNull, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1",
+		"GOGC=off", "GOMEMLIMIT=1GiB")...) // a terraform lives for seconds, and would take half of them to collect garbage
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -85,20 +86,17 @@ func (p *plan) terraform(t *testing.T, environ []string, args ...string) (out st
 	return stdout.String(), true
 }
 
-// configure writes a configuration of deployments, by their names, and of further outputs.
-func configure(t *testing.T, deployments map[string]vars, outputs map[string]string) *plan {
+// configure writes a configuration of a deployment, or of none, and of further outputs.
+func configure(t *testing.T, deployment vars, outputs map[string]string) *plan {
 	t.Helper()
 	p := &plan{dir: t.TempDir()}
 	release(t, filepath.Join(p.dir, "release"))
 	root := map[string]map[string]any{"output": {}}
-	if len(deployments) > 0 {
-		root["module"] = map[string]any{}
-	}
-	for i, name := range slices.Sorted(maps.Keys(deployments)) {
+	if deployment != nil {
 		module := vars{"source": "./release", "project_id": "a-project", "location": "us-central1"}
-		maps.Copy(module, deployments[name])
-		root["module"][fmt.Sprint("d", i)] = module
-		root["output"][fmt.Sprint("d", i)] = map[string]any{"value": fmt.Sprintf("${module.d%d}", i)}
+		maps.Copy(module, deployment)
+		root["module"] = map[string]any{"counters": module}
+		root["output"]["counters"] = map[string]any{"value": "${module.counters}"}
 	}
 	for name, value := range outputs {
 		root["output"][name] = map[string]any{"value": value}
@@ -132,34 +130,44 @@ func release(t *testing.T, dir string) {
 	}
 }
 
-// planOf has terraform plan these deployments, by their names. What a condition refuses is in what failed, and is not
-// planned.
+// planOf has terraform plan these deployments, by their names, each by itself: what terraform takes grows faster than
+// what it plans. What a condition refuses is in what failed, and is not planned.
 func planOf(t *testing.T, deployments map[string]vars) map[string]*planned {
 	t.Helper()
-	all, _ := planWith(t, deployments, false, nil)
+	all := map[string]*planned{}
+	for name, v := range deployments {
+		all[name] = planOne(t, v)
+	}
 	return all
 }
 
 // planOne has terraform plan one deployment.
 func planOne(t *testing.T, v vars) *planned {
 	t.Helper()
-	return planOf(t, map[string]vars{"": v})[""]
+	return configure(t, deployment(v), nil).planned(t)
 }
 
-// planWith has terraform plan deployments, and values of expressions. Where all is to be known, APIs are on, by which
-// the project's number is read.
-func planWith(t *testing.T, deployments map[string]vars, known bool, outputs map[string]string) (all map[string]*planned, values map[string]any) {
+// planKnown is planOne where all is known: APIs are on, by which the project's number is read.
+func planKnown(t *testing.T, v vars) *planned {
 	t.Helper()
-	p := configure(t, deployments, outputs)
-	if known {
-		args := []string{"apply", "-auto-approve", "-input=false", "-no-color"}
-		for i := range len(deployments) {
-			args = append(args, fmt.Sprintf("-target=module.d%d.time_sleep.until_apis_are_active", i))
-		}
-		if out, ok := p.terraform(t, nil, args...); !ok {
-			t.Fatal(out)
-		}
+	p := configure(t, deployment(v), nil)
+	if out, ok := p.terraform(t, nil, "apply", "-auto-approve", "-input=false", "-no-color", "-target=module.counters.time_sleep.until_apis_are_active"); !ok {
+		t.Fatal(out)
 	}
+	return p.planned(t)
+}
+
+// deployment is one with these variables, and with no other where there are none.
+func deployment(v vars) vars {
+	if v == nil {
+		return vars{}
+	}
+	return v
+}
+
+// planned has terraform plan, and reads what that says.
+func (p *plan) planned(t *testing.T) *planned {
+	t.Helper()
 	said, _ := p.terraform(t, nil, "plan", "-input=false", "-no-color", "-out=plan")
 	shown, ok := p.terraform(t, nil, "show", "-json", "plan")
 	if !ok {
@@ -167,10 +175,7 @@ func planWith(t *testing.T, deployments map[string]vars, known bool, outputs map
 	}
 	type state struct {
 		RootModule struct {
-			ChildModules []struct {
-				Address   string
-				Resources []resource
-			} `json:"child_modules"`
+			ChildModules []struct{ Resources []resource } `json:"child_modules"`
 		} `json:"root_module"`
 	}
 	var of struct {
@@ -181,16 +186,8 @@ func planWith(t *testing.T, deployments map[string]vars, known bool, outputs map
 		} `json:"planned_values"`
 		Prior  struct{ Values state } `json:"prior_state"` // with what is read
 		Checks []struct {
-			Address struct {
-				Module string
-				Name   string
-				Type   string
-				Kind   string
-			}
-			Instances []struct {
-				Status   string
-				Problems []struct{ Message string }
-			}
+			Address   struct{ Name, Type string }
+			Instances []struct{ Problems []struct{ Message string } }
 		}
 	}
 	decoder := json.NewDecoder(strings.NewReader(shown))
@@ -198,41 +195,30 @@ func planWith(t *testing.T, deployments map[string]vars, known bool, outputs map
 	if err := decoder.Decode(&of); err != nil {
 		t.Fatalf("%v in %s", err, shown)
 	}
-	all = map[string]*planned{}
-	refused := 0
-	for i, name := range slices.Sorted(maps.Keys(deployments)) {
-		d := &planned{t: t, failed: map[string][]string{}}
-		module := fmt.Sprint("d", i)
-		for _, s := range []state{of.Planned.state, of.Prior.Values} {
-			for _, m := range s.RootModule.ChildModules {
-				if m.Address == "module."+module {
-					d.resources = append(d.resources, m.Resources...)
-				}
-			}
+	d := &planned{t: t, outputs: map[string]any{}, failed: map[string][]string{}}
+	for _, s := range []state{of.Planned.state, of.Prior.Values} {
+		for _, m := range s.RootModule.ChildModules {
+			d.resources = append(d.resources, m.Resources...)
 		}
-		for _, c := range of.Checks {
-			if c.Address.Module != "module."+module {
-				continue
-			}
-			address := strings.TrimPrefix(c.Address.Type+"."+c.Address.Name, ".")
-			for _, instance := range c.Instances {
-				for _, problem := range instance.Problems {
-					d.failed[address] = append(d.failed[address], problem.Message)
-					refused++
-				}
-			}
-		}
-		d.outputs, _ = of.Planned.Outputs[module].Value.(map[string]any)
-		all[name] = d
 	}
-	if of.Errored && refused == 0 {
+	for _, c := range of.Checks {
+		address := strings.TrimPrefix(c.Address.Type+"."+c.Address.Name, ".")
+		for _, instance := range c.Instances {
+			for _, problem := range instance.Problems {
+				d.failed[address] = append(d.failed[address], problem.Message)
+			}
+		}
+	}
+	for name, output := range of.Planned.Outputs {
+		d.outputs[name] = output.Value
+	}
+	if module, ok := d.outputs["counters"].(map[string]any); ok {
+		d.outputs = module
+	}
+	if of.Errored && len(d.failed) == 0 {
 		t.Fatal(said)
 	}
-	values = map[string]any{}
-	for name := range outputs {
-		values[name] = of.Planned.Outputs[name].Value
-	}
-	return all, values
+	return d
 }
 
 // The module's own tests, which check.sh runs with the real providers.

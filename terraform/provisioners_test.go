@@ -67,16 +67,17 @@ func TestGcloudRunsWhereItIsAskedFor(t *testing.T) {
 	for name, v := range deployments {
 		v["prefix"] = name
 	}
-	p := configure(t, deployments, nil)
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "gcloud"), []byte("#!/bin/sh\necho \"gcloud $*\" >> \"$GCLOUD_CALLS\"\n"+
 		`case "$*" in "eventarc triggers describe"*) echo "subscription of $4" ;; esac`+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	calls := filepath.Join(bin, "calls")
-	said, ok := p.terraform(t, []string{"GCLOUD_CALLS=" + calls, "PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH")}, "apply", "-auto-approve", "-input=false", "-no-color")
-	if !ok {
-		t.Fatal(said)
+	environ := []string{"GCLOUD_CALLS=" + calls, "PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH")}
+	for _, v := range deployments {
+		if said, ok := configure(t, v, nil).terraform(t, environ, "apply", "-auto-approve", "-input=false", "-no-color"); !ok {
+			t.Fatal(said)
+		}
 	}
 	var got []string
 	for line := range strings.Lines(mustRead(t, calls)) {

@@ -33,8 +33,7 @@ var given = map[string]string{"GOOGLE_CLOUD_PROJECT": "a-project", "PROJECT_NUMB
 func TestEverySettingIsAVariable(t *testing.T) {
 	t.Parallel()
 	m := parse(t, ".")
-	plans, _ := planWith(t, map[string]vars{"": nil}, true, nil)
-	environment := plans[""].one("google_cloudfunctions2_function", "rollup").environment()
+	environment := planKnown(t, nil).one("google_cloudfunctions2_function", "rollup").environment()
 	if len(environment) != len(allSettings()) {
 		t.Errorf("%d environment variables for %d settings", len(environment), len(allSettings()))
 	}
@@ -144,7 +143,7 @@ func TestValidationsAreTheFunctionsOwn(t *testing.T) {
 			tries = append(tries, try{name, v})
 		}
 	}
-	_, allowed := planWith(t, nil, false, conditions)
+	allowed := configure(t, nil, conditions).planned(t).outputs
 	for i, try := range tries {
 		_, err := settings.Parse([]string{fmt.Sprint(strings.ToUpper(try.name), "=", try.value), "PROJECT_NUMBER=1"})
 		if try.value == "" {
