@@ -157,33 +157,51 @@ var inPython = &toolchain{
 	},
 }
 
-// onJVM runs Java and Kotlin, which Maven compiles into jvm/target.
+// onJVM runs Java and Kotlin, which Maven compiles in a folder of the user's cache that is named after what goes in:
+// Maven takes half a minute, also to find that there is nothing to do.
 var onJVM = &toolchain{
-	install: sync.OnceValue(func() error {
-		if err := have("Java", "java", "javac", "mvn"); err != nil {
-			return err
-		}
-		// Maven takes half a minute to find that there is nothing to do.
-		hash := sha256.New()
-		for _, source := range []string{"pom.xml", "src/main/java/JavaCounter.java", "src/main/java/Run.java", "src/main/kotlin/KotlinCounter.kt"} {
-			text, err := os.ReadFile(filepath.Join("jvm", source))
-			if err != nil {
-				return err
-			}
-			hash.Write(text)
-		}
-		complete := filepath.Join("jvm", "target", fmt.Sprintf("complete-%x", hash.Sum(nil)))
-		if _, err := os.Stat(complete); err == nil {
-			return nil
-		}
-		if err := run("jvm", "mvn", "-q", "-B", "compile"); err != nil {
-			return err
-		}
-		return os.WriteFile(complete, nil, 0o600)
-	}),
+	install: func() error { _, err := jvm(); return err },
 	command: func(args ...string) *exec.Cmd {
+		dir, _ := jvm() // Its error has stopped install.
 		// Without it, java says which class it misses.
-		classpath, _ := os.ReadFile("jvm/target/classpath")
-		return exec.Command("java", append([]string{"-cp", "jvm/target/classes:" + strings.TrimSpace(string(classpath)), "Run"}, args...)...)
+		classpath, _ := os.ReadFile(filepath.Join(dir, "target", "classpath"))
+		return exec.Command("java", append([]string{"-cp", filepath.Join(dir, "target", "classes") + ":" + strings.TrimSpace(string(classpath)), "Run"}, args...)...)
 	},
 }
+
+var jvm = sync.OnceValues(func() (dir string, err error) {
+	if err := have("Java", "java", "javac", "mvn"); err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	sources := map[string][]byte{}
+	hash := sha256.New()
+	for _, source := range []string{"pom.xml", "src/main/java/JavaCounter.java", "src/main/java/Run.java", "src/main/kotlin/KotlinCounter.kt"} {
+		text, err := os.ReadFile(filepath.Join("jvm", source))
+		if err != nil {
+			return "", err
+		}
+		sources[source] = text
+		fmt.Fprintf(hash, "%d:%s", len(text), text)
+	}
+	dir = filepath.Join(cache, "firestore-counters", fmt.Sprintf("jvm-%x", hash.Sum(nil))[:20])
+	if _, err := os.Stat(filepath.Join(dir, "complete")); err == nil {
+		return dir, nil
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	for source, text := range sources {
+		file := filepath.Join(dir, source)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, text, 0o600)); err != nil {
+			return "", err
+		}
+	}
+	if err := run(dir, "mvn", "-q", "-B", "compile"); err != nil {
+		return "", err
+	}
+	return dir, os.WriteFile(filepath.Join(dir, "complete"), nil, 0o600)
+})
