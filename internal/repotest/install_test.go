@@ -95,7 +95,7 @@ func proxy(t *testing.T) (environ []string, version string) {
 	})
 	return append(os.Environ(),
 		"GOPROXY=file://"+dir+","+strings.TrimSpace(goEnv(t, "GOPROXY")),
-		"GONOSUMDB="+modulePath, "GOPRIVATE=", "GONOPROXY=", "GOFLAGS=-modcacherw", "GOWORK=off",
+		"GONOSUMDB="+modulePath, "GOPRIVATE=", "GONOPROXY=", "GOFLAGS="+strings.TrimSpace(goEnv(t, "GOFLAGS"))+" -modcacherw", "GOWORK=off",
 	), version
 }
 
