@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -69,69 +70,93 @@ func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []pla
 	return p, ended, err
 }
 
-// look asks for the sums of all shards. If these refuse all requests, that is the decision; otherwise look reads the
-// shards and decides by them. Sums and shards are as of one time since the requests were made. Its error may be
-// [errUnmade].
+// look looks at places, and takes or refuses at least one of the requests. Its error may be [errUnmade].
 func (c *Client) look(ctx context.Context, places []place, requests []*request) (p limitedPlan, err error) {
-	if !slices.ContainsFunc(requests, (*request).gives) { // sums don't say how much members and holds have
-		p, err = c.lookAt(places, requests, func(at place) ([]seats.Shard, time.Time, error) { return c.sumOf(ctx, at) })
-		// Where something else has written shards, they are read one by one.
-		valid := !slices.ContainsFunc(places, func(at place) bool { return !p.all[at].Valid() })
-		if err != nil || valid && len(p.Refused) == len(requests) {
-			return p, err
-		}
+	for try := 1; err == nil && len(p.Taken)+len(p.Refused) == 0; try++ {
+		p, err = c.lookOnce(ctx, places, requests, try > 2) // others took what there was, or shares are uneven
 	}
-	p, err = c.lookAt(places, requests, func(at place) ([]seats.Shard, time.Time, error) { return c.shardsOf(ctx, at) })
 	if err == nil {
-		c.limitedShards.readAll(p)
+		c.limitedShards.read(p)
 	}
 	return p, err
 }
 
-// lookAt reads places side by side, and decides requests by that.
-func (c *Client) lookAt(places []place, requests []*request, read func(at place) ([]seats.Shard, time.Time, error)) (limitedPlan, error) {
-	shards, times := make([][]seats.Shard, len(places)), make([]time.Time, len(places))
+// lookOnce looks at places side by side, and decides by that: whole has all shards of each be read.
+func (c *Client) lookOnce(ctx context.Context, places []place, requests []*request, whole bool) (limitedPlan, error) {
+	found := make([]seen, len(places))
 	err := each(places, func(i int, at place) (err error) {
-		if shards[i], times[i], err = read(at); err == nil && len(shards[i]) == 0 {
-			err = errUnmade
+		least := int64(math.MaxInt64)
+		for _, r := range requests {
+			least = min(least, r.asks()[at].Count)
+		}
+		if whole || least <= 0 { // sums don't say how much members and holds have
+			found[i], err = c.shardsOf(ctx, at)
+		} else {
+			found[i], err = c.roomOf(ctx, at, least)
 		}
 		return err
 	})
 	if err != nil {
 		return limitedPlan{}, err
 	}
-	list, when := map[place][]seats.Shard{}, map[place]time.Time{}
+	shards, all, times := map[place][]seats.Shard{}, map[place]escrow.Held{}, map[place]time.Time{}
 	for i, at := range places {
-		list[at], when[at] = shards[i], times[i]
+		shards[at], all[at], times[at] = found[i].shards, found[i].all, found[i].at
 	}
-	p := decide(list, true, requests)
-	p.read = when
+	p := decide(shards, all, requests)
+	p.read = times
 	return p, nil
 }
 
-// shardsOf reads all shards of a place.
-func (c *Client) shardsOf(ctx context.Context, at place) ([]seats.Shard, time.Time, error) {
-	field, _ := c.db.Layout.Fields.Sum(at.field)
-	docs, read, err := c.db.DocumentsAsOf(ctx, seats.Shards(c.db.Layout, at.counter, field, time.Time{}))
-	if err != nil {
-		return nil, read, fmt.Errorf("read shards: %w", err)
-	}
-	return seats.Read(docs, field), read, nil
+// seen is what a look sees of a place.
+type seen struct {
+	shards []seats.Shard
+	all    escrow.Held // what all shards hold at a time; of sums without what members and holds have of it
+	at     time.Time
 }
 
-// sumOf is all shards of a place as one, at one time, without what members and holds have of it. Where something else
-// has written fractions, it reads the shards one by one.
-func (c *Client) sumOf(ctx context.Context, at place) ([]seats.Shard, time.Time, error) {
+// shardsOf reads all shards of a place.
+func (c *Client) shardsOf(ctx context.Context, at place) (seen, error) {
+	field, _ := c.db.Layout.Fields.Sum(at.field)
+	docs, read, err := c.db.DocumentsAsOf(ctx, seats.Shards(c.db.Layout, at.counter, field, time.Time{}))
+	switch {
+	case err != nil:
+		return seen{}, fmt.Errorf("read shards: %w", err)
+	case len(docs) == 0:
+		return seen{}, errUnmade
+	}
+	return seen{seats.Read(docs, field), escrow.Sum(seats.All(docs, field)...), read}, nil
+}
+
+// roomOf asks for the sums of all shards of a place, at one time. If there is room for the least that is asked, it reads
+// the shards that count less than an even share. Only those have room, unless a lower limit has left shares uneven. Where
+// something else has written shards, it reads them all.
+func (c *Client) roomOf(ctx context.Context, at place, least int64) (seen, error) {
 	collection := c.db.Layout.ShardsOf(at.counter)
 	share, n, read, err := c.db.SumNumbers(ctx, collection, layout.ShareOf(at.field), time.Time{})
-	if err != nil || n == 0 {
-		return nil, read, err
+	if err == nil && n == 0 {
+		err = errUnmade
+	}
+	if err != nil {
+		return seen{}, err
 	}
 	count, _, _, err := c.db.SumNumbers(ctx, collection, at.field, read)
-	if err == nil && !(store.IsInteger(count) && store.IsInteger(share)) {
-		return c.shardsOf(ctx, at)
+	if err != nil {
+		return seen{}, err
 	}
-	return []seats.Shard{{Held: escrow.Held{Count: count.GetIntegerValue(), Share: share.GetIntegerValue()}}}, read, err
+	all := escrow.Held{Count: count.GetIntegerValue(), Share: share.GetIntegerValue()}
+	switch {
+	case !store.IsInteger(count) || !store.IsInteger(share) || !all.Valid():
+		return c.shardsOf(ctx, at)
+	case all.Room() < least:
+		return seen{all: all, at: read}, nil
+	}
+	field, _ := c.db.Layout.Fields.Sum(at.field)
+	docs, err := c.db.Documents(ctx, seats.Below(c.db.Layout, at.counter, field, (all.Share-1)/n))
+	if err != nil {
+		return seen{}, fmt.Errorf("read shards: %w", err)
+	}
+	return seen{seats.Read(docs, field), all, read}, nil
 }
 
 // errEnded says that holds were over where there was no room.

@@ -1,6 +1,9 @@
 package shards_test
 
 import (
+	"maps"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
@@ -28,8 +31,8 @@ func (w *world) reads(t *testing.T, c shards.Counter, call func() error) int64 {
 	return w.Server.Stats().Reads
 }
 
-// Who takes of a counter with 25 shards asks two sums, and reads the shards. Who is refused asks two sums, and for
-// seats and amounts whose holds are over. Who knows shards with room reads nothing.
+// Who takes of a counter with 25 shards asks two sums, and reads the shards that have room. Who is refused asks two sums,
+// and for seats and amounts whose holds are over. Who knows shards with room reads nothing.
 func TestWhatALookCosts(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -55,9 +58,60 @@ func TestWhatALookCosts(t *testing.T) {
 		}
 		c = fresh()
 		costs("a refusal with one left", c, 4, refused(c, 2, 1))
-		costs("the last take", c, 27, take(c, 1))
+		costs("the last take", c, 3, take(c, 1))
 		for _, c := range []shards.Counter{fresh(), c, maker} {
 			costs("a refusal", c, 4, refused(c, 1, 0))
+		}
+	})
+}
+
+// Most shares are smaller than the one that has room left: nobody is refused, and all shards are read in the end.
+func TestALookWhereSharesAreUneven(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		maker := w.of(t, "a", 4, 40)
+		if err := maker.Add(t.Context(), 10); err != nil { // all of one shard
+			t.Fatal(err)
+		}
+		limit(t, maker, 13) // the others have 1 each
+		if err := maker.Add(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		if err := maker.Add(t.Context(), -2); err != nil { // of the shard that has most
+			t.Fatal(err)
+		}
+		for left := range 2 {
+			c := handle(t, w.open(t, withLimit), "a")
+			if err := c.Add(t.Context(), 1); err != nil {
+				t.Errorf("take %d of 2: %v", left+1, err)
+			}
+		}
+		wantLimit(t, maker.Add(t.Context(), 1), 0)
+		if w.wantSum(t, "a", 13); !slices.Equal(slices.Sorted(maps.Values(w.counts(t, "a"))), []int64{1, 1, 1, 10}) {
+			t.Errorf("the shards count %v", w.counts(t, "a"))
+		}
+	})
+}
+
+// Who sees room, and finds none in the shards because others were faster, looks again, and doesn't read all shards.
+func TestALookThatOthersAreFasterThan(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		maker := w.of(t, "a", 25, 100)
+		if err := maker.Add(t.Context(), 1); err != nil { // looks
+			t.Fatal(err)
+		}
+		var once sync.Once
+		c := handle(t, w.asking(t, withLimit, "RunQuery", func() {
+			once.Do(func() {
+				if err := maker.Add(t.Context(), 99); err != nil {
+					t.Error(err)
+				}
+			})
+		}), "a")
+		// No shard is left that counts less than its share, for a read; then two sums, and two looks for holds.
+		if n := w.reads(t, c, func() error { wantLimit(t, c.Add(t.Context(), 1), 0); return nil }); n != 2+1+4 {
+			t.Errorf("a refusal reads %d documents, want 7", n)
 		}
 	})
 }

@@ -19,8 +19,8 @@ import (
 type limitedPlan struct {
 	escrow.Decision[place]
 	shards map[place][]seats.Shard // as they are known
-	all    map[place]escrow.Held   // what all of these hold, but for members where these are sums
-	read   map[place]time.Time     // as of when that was
+	all    map[place]escrow.Held   // what all shards held at a time; of sums without what members and holds had of it
+	read   map[place]time.Time     // that time
 }
 
 // changed are the shards of a place that the plan changes, as they are known.
@@ -32,22 +32,19 @@ func (p limitedPlan) changed(at place) []seats.Shard {
 	return shards
 }
 
-// decide decides about requests by what is known of shards.
-func decide(shards map[place][]seats.Shard, looked bool, requests []*request) limitedPlan {
-	p := limitedPlan{shards: shards, all: map[place]escrow.Held{}}
+// decide decides about requests by what is known of shards, and what all of them hold; nil if nobody has looked.
+func decide(shards map[place][]seats.Shard, all map[place]escrow.Held, requests []*request) limitedPlan {
 	known := map[place][]escrow.Held{}
 	for at, list := range shards {
 		for _, shard := range list {
 			known[at] = append(known[at], shard.Held)
 		}
-		p.all[at] = escrow.Sum(known[at]...)
 	}
 	asked := make([]escrow.Request[place], len(requests))
 	for i, r := range requests {
 		asked[i] = r.asks()
 	}
-	p.Decision = escrow.Decide(known, looked, asked, rand.IntN)
-	return p
+	return limitedPlan{Decision: escrow.Decide(known, all, asked, rand.IntN), shards: shards, all: all}
 }
 
 // noRoom says why a plan refuses a request.
@@ -83,7 +80,7 @@ type knownShards struct {
 // knownPlace is what a client knows of the shards of a place.
 type knownPlace struct {
 	shards map[string]seats.Shard // :: name → as it was last
-	all    int                    // how many there were when all of them were read last; 0 if they never were
+	all    int                    // how many had room when these were read; 0 where that is not known
 }
 
 // limitedPlaces is of how many fields of counters a client remembers shards.
@@ -108,7 +105,7 @@ func (k *knownShards) plan(places []place, requests []*request) (p limitedPlan, 
 	for _, at := range places {
 		shards[at] = k.sorted(at)
 	}
-	if p = decide(shards, false, requests); p.Look {
+	if p = decide(shards, nil, requests); p.Look {
 		return limitedPlan{}, false
 	}
 	k.takeOut(p)
@@ -127,14 +124,18 @@ func (k *knownShards) takeOut(p limitedPlan) {
 	}
 }
 
-// readAll remembers all shards by which a plan was made, but for those that it changes.
-func (k *knownShards) readAll(p limitedPlan) {
+// read remembers the shards that were read for a plan, but for those that it changes.
+func (k *knownShards) read(p limitedPlan) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for at, shards := range p.shards {
-		known := &knownPlace{shards: map[string]seats.Shard{}, all: len(shards)}
+		known, room := &knownPlace{shards: map[string]seats.Shard{}}, int64(0)
 		for _, shard := range shards {
 			known.shards[shard.Name] = shard
+			room += shard.Held.Room()
+		}
+		if room >= p.all[at].Room() {
+			known.all = len(shards)
 		}
 		k.places.Add(at, known)
 	}

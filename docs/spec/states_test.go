@@ -118,7 +118,11 @@ func decided(s record, scenario, name string) (action string, after record) {
 		if ask.kind == "give" {
 			by = -by
 		}
-		d := escrow.Decide(map[string][]escrow.Held{"": known}, looked, []escrow.Request[string]{{"": escrow.By(by, ask.kind == "hold", false)}}, func(int) int { return 0 })
+		var all map[string]escrow.Held
+		if looked {
+			all = map[string]escrow.Held{"": escrow.Sum(known...)}
+		}
+		d := escrow.Decide(map[string][]escrow.Held{"": known}, all, []escrow.Request[string]{{"": escrow.By(by, ask.kind == "hold", false)}}, func(int) int { return 0 })
 		look, refused = look || d.Look, len(d.Refused) > 0
 		for _, c := range d.Plan[""] {
 			count[names[c.Shard]] = c.By.Count
@@ -325,7 +329,7 @@ func finishes(s record, kind string, n int64, name string) (action string, commi
 	count, held, share := maps.Clone(noParts), maps.Clone(noParts), maps.Clone(noParts)
 	on, none, after := set{}, false, record{"state": "same", "amount": int64(0), "parts": noParts, "used": int64(0)}
 	decide := func(ask escrow.Held) (refused bool) {
-		d := escrow.Decide(map[string][]escrow.Held{"": known}, true, []escrow.Request[string]{{"": ask}}, func(int) int { return 0 })
+		d := escrow.Decide(map[string][]escrow.Held{"": known}, map[string]escrow.Held{"": escrow.Sum(known...)}, []escrow.Request[string]{{"": ask}}, func(int) int { return 0 })
 		for _, c := range d.Plan[""] {
 			count[shards[c.Shard]], held[shards[c.Shard]] = c.By.Count, c.By.Holds
 			on[strconv.Quote(shards[c.Shard])] = true

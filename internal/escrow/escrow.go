@@ -108,7 +108,7 @@ type Change struct {
 
 // Decision is what follows for requests from what is known of the shards.
 type Decision[P comparable] struct {
-	Look    bool             // read all shards of all places, at one time, and decide again
+	Look    bool             // see what all shards of each place hold, at one time, and decide again
 	Refused []int            // requests, by their indexes, for which there was no room at the time of the look
 	Taken   []int            // requests that the plan's commit counts
 	Waiting []int            // requests that the next decision is about, because of those that are taken
@@ -116,37 +116,36 @@ type Decision[P comparable] struct {
 	Parts   map[P][][]Change // :: place → the part of the plan that each of Taken has
 }
 
-// Decide says what to do for requests, by what is known of the shards of each place. Looked says that
-// these are all shards, as of one time since the requests were made: then a request for which there was no
-// room at that time is refused. One for which others of the same commit leave no room waits, because what
-// there was may not go to them. Pick is a random number below n, by which commits that are sent side by
-// side go to different shards.
+// Decide says what to do for requests, by what is known of shards of each place. All is what all of its shards held
+// together, at one time since the requests were made: a request for which there was no room at that time is refused. One
+// for which there was some waits, if what is known has none, or others of the same commit leave none. Nil says that
+// nobody has looked. Pick is a random number below n, by which commits that are sent side by side go to different shards.
 //
 // No commit takes where it gives back. So a commit that takes of a place fails once all its shards together have less
 // room than it takes: what was sent before such a look, and hasn't landed, never will, and a refusal is the last word.
-func Decide[P comparable](known map[P][]Held, looked bool, requests []Request[P], pick func(n int) int) (d Decision[P]) {
-	held, all := make(map[P]Held, len(known)), map[P]Held{}
+func Decide[P comparable](known map[P][]Held, all map[P]Held, requests []Request[P], pick func(n int) int) (d Decision[P]) {
+	held, taken := make(map[P]Held, len(known)), map[P]Held{}
 	for place, shards := range known {
 		held[place] = Sum(shards...)
 	}
 	for i, r := range requests {
-		room, mixes := r.fits(held, nil), r.mixes(all)
-		switch waits := !mixes && !r.fits(held, all); {
-		case !looked && (!room || waits): // there may be more elsewhere
+		mixes := r.mixes(taken)
+		switch room := r.fits(held, taken); {
+		case all == nil && !(mixes && r.fits(held, nil) || room): // there may be more elsewhere
 			return Decision[P]{Look: true}
-		case !room:
-			d.Refused = append(d.Refused, i)
-		case mixes, waits:
-			d.Waiting = append(d.Waiting, i)
-		default:
+		case room && !mixes:
 			for place, ask := range r {
-				all[place] = all[place].Plus(ask)
+				taken[place] = taken[place].Plus(ask)
 			}
 			d.Taken = append(d.Taken, i)
+		case all != nil && !r.fits(all, nil):
+			d.Refused = append(d.Refused, i)
+		default:
+			d.Waiting = append(d.Waiting, i)
 		}
 	}
-	d.Plan, d.Parts = make(map[P][]Change, len(all)), make(map[P][][]Change, len(all))
-	for place := range all {
+	d.Plan, d.Parts = make(map[P][]Change, len(taken)), make(map[P][][]Change, len(taken))
+	for place := range taken {
 		asks := make([]Held, len(d.Taken))
 		for n, i := range d.Taken {
 			asks[n] = requests[i][place]

@@ -57,11 +57,38 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := Decide(test.known, test.looked, test.requests, first)
+			got := Decide(test.known, sums(test.known, test.looked), test.requests, first)
 			if got.Parts, got.Waiting = nil, nil; !reflect.DeepEqual(got, test.want) {
 				t.Errorf("Decide = %+v, want %+v", got, test.want)
 			}
 		})
+	}
+}
+
+// sums are what all shards hold, if somebody has looked.
+func sums[P comparable](known map[P][]Held, looked bool) map[P]Held {
+	if !looked {
+		return nil
+	}
+	all := map[P]Held{}
+	for place, shards := range known {
+		all[place] = Sum(shards...)
+	}
+	return all
+}
+
+// Some of the shards are known beside what all held together: who finds no room in these, and would in all, waits.
+func TestDecideByLessThanAll(t *testing.T) {
+	t.Parallel()
+	known, all := map[string][]Held{"a": {{Count: 1, Share: 3}}}, map[string]Held{"a": {Count: 5, Share: 9}}
+	requests := []Request[string]{{"a": By(3, false, false)}, {"a": By(2, false, false)}, {"a": By(5, false, false)}, {"a": By(1, false, false)}}
+	d := Decide(known, all, requests, first)
+	if want := (Decision[string]{Waiting: []int{0, 3}, Taken: []int{1}, Refused: []int{2}}); !slices.Equal(d.Waiting, want.Waiting) || !slices.Equal(d.Taken, want.Taken) || !slices.Equal(d.Refused, want.Refused) {
+		t.Errorf("Decide = %+v, want %+v", d, want)
+	}
+	all["a"] = Held{Count: 9, Share: 9} // when these were summed up; there is room by now
+	if d = Decide(known, all, requests[1:2], first); len(d.Taken) != 1 {
+		t.Errorf("Decide = %+v, and what is known has room", d)
 	}
 }
 
@@ -126,13 +153,13 @@ func TestDecideProperties(t *testing.T) {
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") }
 		for len(requests) > 0 {
 			looked := rapid.Bool().Draw(t, "looked")
-			d := Decide(known, looked, requests, pick)
+			d := Decide(known, sums(known, looked), requests, pick)
 			if d.Look {
 				if looked || len(d.Taken)+len(d.Refused)+len(d.Plan) > 0 {
 					t.Fatalf("after a look: %+v", d)
 				}
 				looked = true
-				d = Decide(known, looked, requests, pick)
+				d = Decide(known, sums(known, looked), requests, pick)
 			}
 			if len(d.Taken)+len(d.Refused) == 0 {
 				t.Fatalf("nothing is decided: %+v", d)

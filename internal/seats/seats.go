@@ -26,6 +26,11 @@ func Shards(names layout.Layout, counter string, field layout.Field, at time.Tim
 	return store.Query{Collection: names.ShardsOf(counter), By: layout.FieldPath(layout.ShareOf(field.Shard)), At: at}
 }
 
+// Below asks for those shards of a field with a limit that count at most so much.
+func Below(names layout.Layout, counter string, field layout.Field, most int64) store.Query {
+	return store.Query{Collection: names.ShardsOf(counter), By: layout.FieldPath(field.Shard), Most: store.Int(most)}
+}
+
 // Make are the writes that make the shards of a field that has none: n, or [Most].
 func Make(names layout.Layout, counter string, field layout.Field, n int, limit int64) (writes []*firestorepb.Write) {
 	for i, share := range escrow.Even(limit, min(max(n, 1), Most)) {

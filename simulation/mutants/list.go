@@ -190,8 +190,8 @@ var mutants = []mutant{
 		"\tshown := make(chan error, 1)\n", "\tshown := make(chan error, 2)\n\tshown <- nil\n", simulation,
 	},
 	{
-		"a request is refused without a look", "internal/escrow",
-		"case !looked && (!room || waits):", "case !looked && room && waits:", simulationOf("limits"),
+		"a request is refused by some of the shards", "internal/escrow",
+		"case all != nil && !r.fits(all, nil):", "case all != nil && !r.fits(held, nil):", test("TestDecideByLessThanAll"),
 	},
 	{
 		"a commit takes where it gives back", "internal/escrow",
@@ -203,7 +203,7 @@ var mutants = []mutant{
 	},
 	{
 		"a request is refused by what is known", "shards",
-		"if p = decide(shards, false, requests); p.Look {", "if p = decide(shards, true, requests); p.Look {", simulationOf("limits"),
+		"if p = decide(shards, nil, requests); p.Look {", "if p = decide(shards, map[place]escrow.Held{}, requests); p.Look {", simulationOf("limits"),
 	},
 	{
 		"what ends a hold ends a later one", "internal/hold",
