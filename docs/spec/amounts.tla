@@ -244,7 +244,9 @@ Fence(r) ==
      THEN /\ Go(r, "failed", 0)
           /\ IF Rule("a commit in doubt is fenced")
              THEN /\ rec' = [NoRecord EXCEPT !.state = "fence"]
-                  /\ net' = Live({[c EXCEPT !.fresh = @ \ {Record}] : c \in net})
+                  /\ net' = IF Rule("a fence changes something") \/ rec.state = "none"
+                            THEN Live({[c EXCEPT !.fresh = @ \ {Record}] : c \in net})
+                            ELSE net
              ELSE UNCHANGED <<rec, net>>
           /\ UNCHANGED <<count, held, share, due, history>>
      ELSE /\ Go(r, IF rec.state = "ended" THEN "ended" ELSE "ok", 0)
@@ -262,10 +264,11 @@ Die(r) ==
 \* meanwhile, when it came before: the record says so, after the look.
 Refuse(r) ==
   LET k == req[r].knows
+      over == IF Rule("what was over at the time of the look") THEN k.over ELSE due /\ rec.state = "held"
       done == rec.state # (IF Kind(r) = "settle" THEN "held" ELSE "none") /\ ~(Kind(r) = "reserve" /\ rec.state = "fence")
   IN
   /\ req[r].at = "open" /\ Kind(r) # "expire" /\ ToDo(r) /\ Plans(r) = {}
-  /\ k.over /\ Rule("what is over is ended before a refusal") => Kind(r) \in {"settle", "give", "lower"}
+  /\ over /\ Rule("what is over is ended before a refusal") => Kind(r) \in {"settle", "give", "lower"}
   /\ IF Kind(r) \in {"settle", "reserve"} /\ done /\ Rule("a refusal reads the record after the look")
      THEN Go(r, IF Kind(r) = "reserve" THEN "doubt" ELSE "idle", 0) /\ UNCHANGED wrong
      ELSE Go(r, "refused", 0) /\ wrong' = (wrong \/ (Kind(r) \in {"settle", "reserve"} /\ done /\ (rec.state = "held" \/ rec.used = N(r))))
@@ -280,7 +283,9 @@ LookAgain(r) ==
 \* The hold is finished already, or there was none.
 Tell(r) ==
   LET k == req[r].knows IN
-  /\ req[r].at = "open" /\ NamesHold(r) /\ k.read /\ ~ToDo(r) /\ k.rec.state # "held"
+  /\ req[r].at = "open" /\ NamesHold(r) /\ k.read
+  /\ \/ ~ToDo(r) /\ k.rec.state # "held"
+     \/ Kind(r) = "settle" /\ due /\ ~Rule("ended is answered once the record says so")
   /\ IF Kind(r) = "expire" THEN Go(r, "idle", 0) ELSE Told(r, k.rec)
   /\ Same /\ Watch
 
