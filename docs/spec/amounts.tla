@@ -74,7 +74,7 @@ NoRecord == [state |-> "none", amount |-> 0, parts |-> Zero, used |-> 0]
 Nothing == [read |-> FALSE, looked |-> FALSE, fresh |-> {}, count |-> Zero, held |-> Zero, share |-> Zero, rec |-> NoRecord, over |-> FALSE]
 
 Init ==
-  /\ share \in {f \in [Shards -> 0..Limit] : Sum(f) = Limit}
+  /\ share \in {f \in [Shards -> 0..Limit] : Sum(f) = Limit /\ f["0"] <= f["1"]} \* the shards are alike
   /\ held \in {f \in [Shards -> 0..Limit] : Sum(f) = HeldAtFirst /\ \A s \in Shards : f[s] <= share[s]}
   /\ \E own \in {f \in [Shards -> 0..Limit] : Sum(f) = TakenAtFirst} :
        count = [s \in Shards |-> held[s] + own[s]] /\ \A s \in Shards : count[s] <= share[s]

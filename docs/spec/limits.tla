@@ -71,7 +71,7 @@ vars == <<docs, markers, net, req, landed, full, ghost>>
 Nothing == [docs |-> {}, since |-> {}, fresh |-> {}, count |-> Zero, share |-> Zero, seat |-> "none"]
 
 Init ==
-  /\ share \in {f \in [Shards -> 0..Limit] : Sum(f) = Limit}
+  /\ share \in {f \in [Shards -> 0..Limit] : Sum(f) = Limit /\ f["0"] <= f["1"]} \* the shards are alike
   /\ count \in {f \in [Shards -> 0..Limit] : Sum(f) = Counted /\ \A s \in Shards : f[s] <= share[s]}
   /\ seat = "none" /\ due = FALSE
   /\ markers = [r \in Requests |-> {}]
