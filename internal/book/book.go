@@ -53,18 +53,17 @@ type Shards []*firestorepb.Document
 // double if one is, or if it is beyond the int64s.
 func (s Shards) Add(field layout.Field) *firestorepb.Value {
 	var whole []int64
-	rest, double, numbers := 0.0, false, int64(0)
+	rest, double := 0.0, false
 	for _, doc := range s {
 		switch v := doc.GetFields()[field.Shard].GetValueType().(type) {
 		case *firestorepb.Value_IntegerValue:
 			whole = append(whole, v.IntegerValue)
-			numbers++
 		case *firestorepb.Value_DoubleValue:
 			rest, double = rest+v.DoubleValue, true
 		}
 	}
-	if n, unset := unset(field, numbers); unset {
-		return n
+	if len(whole) == 0 && !double {
+		return store.Int(field.OfNone())
 	}
 	parts := store.Parts(whole...)
 	if !double && len(parts) == 1 {
@@ -79,15 +78,6 @@ func (s Shards) Add(field layout.Field) *firestorepb.Value {
 // Of are the shards in which the field is counted.
 func (s Shards) Of(field layout.Field) Shards {
 	return slices.DeleteFunc(slices.Clone(s), func(doc *firestorepb.Document) bool { return !field.CountedIn(store.IDOf(doc.GetName())) })
-}
-
-// unset is the limit that FIELDS declares, for the field that shows a limit, as long as no shard has a share of it:
-// whoever takes first, or sets a limit, makes the shards.
-func unset(field layout.Field, shares int64) (limit *firestorepb.Value, is bool) {
-	if field.LimitOf == "" || shares > 0 {
-		return nil, false
-	}
-	return store.Int(*field.Limit), true
 }
 
 // Read reads a counter's document, without the app's own fields in it if these don't matter, and its base, both as of

@@ -124,8 +124,8 @@ func (books Books) SumFrom(ctx context.Context, counter string, field layout.Fie
 	if err != nil {
 		return a, fmt.Errorf("sum shards: %w", err)
 	}
-	if limit, is := unset(field, a.Numbers); is {
-		a.Value = limit
+	if a.Numbers == 0 {
+		a.Value = store.Int(field.OfNone())
 	}
 	return a, nil
 }

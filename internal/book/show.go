@@ -279,7 +279,7 @@ func (b *Book) Keeping(fields []string) *Book {
 	more := map[string]int64{}
 	for _, name := range fields {
 		field, sum := b.names().Field(name)
-		if sum && field.Limit == nil && field.LimitOf == "" && !b.Taken(field) && b.MayShow(field) {
+		if sum && field.Plain() && !b.Taken(field) && b.MayShow(field) {
 			more[name] = b.Replaced(field)
 		}
 	}

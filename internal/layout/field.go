@@ -294,10 +294,22 @@ func limitText(n int64) string {
 	return fmt.Sprintf("limit(%d)", n)
 }
 
+// Plain reports whether a sum of shards has no limit, and shows none.
+func (f Field) Plain() bool { return f.Limit == nil && f.LimitOf == "" }
+
+// OfNone is the sum of no shards: 0, or the limit that FIELDS declares, for the field that shows it. Whoever takes first,
+// or sets a limit, makes the shards.
+func (f Field) OfNone() int64 {
+	if f.LimitOf == "" {
+		return 0
+	}
+	return *f.Limit
+}
+
 // Plain are the sums of shards that have no limit.
 func (l Layout) Plain() (fields Fields) {
 	for _, f := range l.Fields {
-		if f.Limit == nil && f.LimitOf == "" {
+		if f.Plain() {
 			fields = append(fields, f)
 		}
 	}
