@@ -274,16 +274,6 @@ func (r *request) asks() escrow.Request[place] {
 	return asked
 }
 
-// gives reports whether a request gives back to a field with a limit, or takes nothing of it.
-func (r *request) gives() bool {
-	for _, ask := range r.asks() {
-		if ask.Count <= 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // touches returns a counter of the request for which the condition holds.
 func (r *request) touches(is func(counter string) bool) (string, bool) {
 	for _, sum := range r.sums {
