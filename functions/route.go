@@ -137,7 +137,7 @@ func readRequest(r *http.Request, partsOfID int) (*request, error) {
 	}
 	if exact := query.Get("exact"); exact == "true" {
 		q.exact = true
-	} else if query.Has("exact") && exact != "false" {
+	} else if exact != "" && exact != "false" {
 		return nil, bad("exact is %q; want true or false", exact)
 	}
 	if query.Has("hold") {
