@@ -158,6 +158,32 @@ func TestAHoldIsEndedBeforeARefusal(t *testing.T) {
 	}
 }
 
+// The only seat is held, and that is over. Somebody deletes the counter, shards first, while another ends the hold:
+// nobody is refused for want of room.
+func TestADeletionBesideTheEndOfAHold(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		cfg := shards.Config{Place: shards.Place{Fields: "total=limit()"}}
+		other := w.counter(t, w.open(t, cfg), "a", 1)
+		limit(t, other, 1)
+		heldBriefly(t, other, "u")
+		time.Sleep(10 * time.Millisecond)
+		var looks atomic.Int64 // two for holds that are over, and two to end them
+		taker := w.asking(t, cfg, "RunQuery", func() {
+			if looks.Add(1) == 3 {
+				doc := w.fs.Doc("counters/a")
+				for _, ref := range []*firestore.DocumentRef{doc.Collection("shards").Doc("total~0"), doc} {
+					_, err := ref.Delete(t.Context())
+					must(t, err)
+				}
+			}
+		})
+		if err := handle(t, taker, "a").Add(t.Context(), 1); !errors.Is(err, shards.ErrNotFound) || looks.Load() < 4 {
+			t.Errorf("%v after %d looks, want ErrNotFound", err, looks.Load())
+		}
+	})
+}
+
 // Who confirms stays, whatever the time; so does who joins.
 func TestConfirm(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {

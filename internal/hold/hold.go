@@ -145,7 +145,7 @@ func (h Holds) Confirm(ctx context.Context, s Seat) (kept bool, err error) {
 			if !ok {
 				return nil, fmt.Errorf("%q is not counted", s.Field)
 			}
-			_, writes, err := h.ending(ctx, s.Counter, field, []*firestorepb.Document{m})
+			_, _, writes, err := h.ending(ctx, s.Counter, field, []*firestorepb.Document{m})
 			return writes, err
 		}
 		return nil, nil
@@ -186,7 +186,7 @@ func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, 
 }
 
 // End ends the holds of a field that are over, and reports whether none of them is in the way any more, whoever ended
-// them. It reports false if there are some, and it could end none. Errors are those of [store.DB.CommitIf].
+// them or deletes their counter. It reports false if there are some, and it could end none. Errors are those of [store.DB.CommitIf].
 func (h Holds) End(ctx context.Context, counter string, field layout.Field) (ended bool, err error) {
 	n, err := h.endRecords(ctx, counter, field.Shard)
 	if err != nil {
@@ -206,8 +206,8 @@ func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field)
 				ended = true
 				return nil, err
 			}
-			n, writes, err := h.ending(ctx, counter, field, over)
-			ended, more = ended || n > 0, n == atOnce
+			n, shards, writes, err := h.ending(ctx, counter, field, over)
+			ended, more = ended || n > 0 || !shards && err == nil, n == atOnce // without shards the counter is being deleted
 			return writes, err
 		})
 	}
@@ -225,22 +225,22 @@ func (h Holds) over(ctx context.Context, collection string, most int) ([]*firest
 	return slices.DeleteFunc(docs, func(doc *firestorepb.Document) bool { return Of(doc, now) != Over }), nil
 }
 
-// ending are the writes that end holds of a field, and how many these are: no more than the shards hold members. Each
-// write is on condition of the membership, so no hold ends twice.
-func (h Holds) ending(ctx context.Context, counter string, field layout.Field, over []*firestorepb.Document) (n int, writes []*firestorepb.Write, err error) {
+// ending are the writes that end holds of a field, and how many these are: no more than the shards hold members, if
+// there are shards. Each write is on condition of the membership, so no hold ends twice.
+func (h Holds) ending(ctx context.Context, counter string, field layout.Field, over []*firestorepb.Document) (n int, there bool, writes []*firestorepb.Write, err error) {
 	q := store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true}
 	if field.Limit != nil {
 		q = seats.Shards(h.db.Layout, counter, field, time.Time{})
 	}
 	shards, err := h.db.Documents(ctx, q)
 	if err != nil {
-		return 0, nil, fmt.Errorf("read shards: %w", err)
+		return 0, false, nil, fmt.Errorf("read shards: %w", err)
 	}
 	n, back := giveBack(shards, field, len(over))
 	for _, m := range over[:n] {
 		writes = append(writes, store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime())), h.leave(m.GetName()))
 	}
-	return n, append(writes, back...), nil
+	return n, len(shards) > 0, append(writes, back...), nil
 }
 
 // giveBack are the writes that take up to n members of a field off shards, and how many they take. Shards
