@@ -124,11 +124,14 @@ func (k *knownShards) takeOut(p limitedPlan) {
 	}
 }
 
-// read remembers the shards that were read for a plan, but for those that it changes.
+// read remembers the shards that were read for a plan, but for those that it changes. Where sums refused, none were.
 func (k *knownShards) read(p limitedPlan) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for at, shards := range p.shards {
+		if len(shards) == 0 {
+			continue
+		}
 		known, room := &knownPlace{shards: map[string]seats.Shard{}}, int64(0)
 		for _, shard := range shards {
 			known.shards[shard.Name] = shard
