@@ -141,6 +141,11 @@ func storiesOfAnswers() []story {
 			s.recount(1, 1)
 			s.add(Settled{})
 		}},
+		{"another program's field, from before the counter is made", "", func(s counting) {
+			s.add(Foreign{Counter: named, Field: "comments"})
+			s.begin()
+			s.commit(map[Doc]*Document{counterDoc(): {Data: map[string]any{"comments": int64(7)}}})
+		}},
 		{"another program's field that a reconcile leaves", "its documents come to 1", func(s counting) {
 			one(s)
 			s.add(Foreign{Counter: named, Field: "comments"})

@@ -57,6 +57,7 @@ type checker struct {
 	clicks     []*intent // that nothing may be lost of
 	drift      bool      // something else wrote a total, ever
 	newest     int64     // when a commit was last made, in microseconds of Firestore's
+	newestAt   time.Time // the same by the world's clock
 	looked     map[lookedAt]looked
 	older      bool // a revision runs beside that doesn't know the field
 	fair       bool // nothing goes wrong

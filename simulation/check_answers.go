@@ -162,9 +162,9 @@ func (c *answersChecker) entry(what any) {
 				if k.doc == nil {
 					continue
 				}
-				// An app that wrote its old copy back wrote our map, too: the field's next event puts it right. What is
-				// noted waits for its reconcile, after which no note may be left.
-				if _, once := of.when(c.newest[name], 0, k.doc.Data[name]); once && (of.changed <= f.written || of.missed == of.changed) {
+				// An app that wrote its old copy back wrote our map, too: the field's next event puts it right, unless an
+				// older revision takes that. What is noted waits for its reconcile, after which no note may be left.
+				if _, once := of.when(c.newest[name], 0, k.doc.Data[name]); once && (of.changed <= max(f.written, f.lost) || of.missed == of.changed) {
 					continue
 				}
 				if _, ok := of.asOf(c.newest[name], of.changed); ok && f.stale && !k.noted && k.there() && k.again && !k.shows(c.newest[name], f.written) {
@@ -305,7 +305,9 @@ func (c *answersChecker) viewed(id string, k *countedCounter, name string, at in
 	case before == nil && is != nil && c.hosted == nil && !c.bySnippet(id) && !slices.Contains(c.older, name):
 		c.fail("a commit makes %q, and %s of it is %v", id, name, is)
 	}
-	f.writers = max(0, f.writers-1)
+	if before != nil || c.hosted != nil { // or the system makes it: others write only what is there
+		f.writers = max(0, f.writers-1)
+	}
 	f.stale, f.drift, f.written, f.from = true, f.drift || is != nil, at, max(0, f.from-backBy) // it may be what the app had read before
 }
 

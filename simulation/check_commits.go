@@ -10,7 +10,9 @@ import (
 
 // commit takes a commit into what is known, and checks what it did.
 func (c *checker) commit(e Commit) {
-	c.newest = max(c.newest, e.At.UnixMicro())
+	if at := e.At.UnixMicro(); at > c.newest {
+		c.newest, c.newestAt = at, c.now
+	}
 	touched := map[string][]Change{}
 	for _, ch := range c.oldDocs(e) {
 		touched[ch.Doc.Counter] = append(touched[ch.Doc.Counter], ch)
@@ -26,6 +28,9 @@ func (c *checker) commit(e Commit) {
 		i.applied = true
 	}
 }
+
+// clock is Firestore's time, in microseconds, as the last commit has told it.
+func (c *checker) clock() int64 { return c.newest + c.now.Sub(c.newestAt).Microseconds() }
 
 // deed is what a commit did to a counter.
 type deed struct {
@@ -93,7 +98,9 @@ func (c *checker) commitTo(id string, at time.Time, changes []Change, found map[
 	if d.marked || anew {
 		k.left = k.below()
 	}
-	d.over = d.marked || anew || len(k.left) < left || d.hadBase && k.base == nil || d.gone && c.hosted == nil || d.deletes && k.doc == nil && k.base == nil && len(k.shards) == 0
+	// A call's own commit, which changes shards, ends nothing: who leaves may have been there at the mark.
+	sweeps := !slices.ContainsFunc(changes, func(ch Change) bool { return ch.Doc.Kind == "shard" && ch.After != nil })
+	d.over = d.marked || anew || sweeps && len(k.left) < left || d.hadBase && k.base == nil || d.gone && c.hosted == nil || d.deletes && k.doc == nil && k.base == nil && len(k.shards) == 0
 	if c.hosted != nil {
 		c.app(id, k, before, d)
 	}

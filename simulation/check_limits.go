@@ -134,7 +134,9 @@ func (c *checker) endConfirm(k *call, e End) {
 		c.endStranger(k, e)
 	case e.Outcome == OK && !m.was(k.entry, kept):
 		c.fail("%s %d of %q/%s was acknowledged, and she keeps no seat", k.Kind, k.Call, k.Counter, k.Member)
-	case e.Outcome == Refused && e.Missing && !m.was(k.entry, func(there *membershipChange) bool { return there == nil || there.until != 0 && there.until <= c.newest }):
+	case e.Outcome == Refused && e.Missing && !m.was(k.entry, func(there *membershipChange) bool {
+		return there == nil || there.until != 0 && there.until <= c.clock()
+	}):
 		c.fail("%s %d of %q/%s was refused, and she has a seat", k.Kind, k.Call, k.Counter, k.Member)
 	}
 }

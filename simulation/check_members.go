@@ -103,7 +103,7 @@ func (c *checker) endMember(k *call, e End) {
 		case e.Missing && !slices.ContainsFunc(n.series[k.from:], func(p point) bool { return !p.there }):
 			c.fail("a look at %q/%s found no counter, and there was one all the time", k.Counter, k.Member)
 		case !e.Missing && !m.was(k.entry, func(there *membershipChange) bool {
-			over := there != nil && there.until != 0 && there.until <= c.newest && !e.There
+			over := there != nil && there.until != 0 && there.until <= c.clock() && !e.There
 			return over || (there != nil) == e.There && (there == nil || there.since == e.Since)
 		}):
 			c.fail("a look at %q/%s found it there: %v, since %s, which it was at no moment", k.Counter, k.Member, e.There, time.UnixMicro(e.Since).UTC().Format(time.TimeOnly))
@@ -196,7 +196,8 @@ func (c *checker) moved(id string, k *counter, d deed, changes []Change) int64 {
 		}
 	}
 	// A reset takes members off beside its command, and leaves the shards as they are.
-	beside := gone > 0 && made == 0 && d.delta == 0 && d.base && d.doc && c.now.Sub(k.emptied) < longestCommand
+	// Where they alone were counted, the base stays as it is, too.
+	beside := gone > 0 && made == 0 && d.delta == 0 && d.doc && (d.base || k.total() == 0) && c.now.Sub(k.emptied) < longestCommand
 	if beside {
 		k.aside, gone = k.aside+gone, 0
 	}
@@ -210,7 +211,7 @@ func (c *checker) moved(id string, k *counter, d deed, changes []Change) int64 {
 		case ch.After == nil:
 			delete(k.members, ch.Doc.Member)
 			change.who = c.authorOf(k, d)
-			if ch.Before.Until != 0 && ch.Before.Until <= c.newest { // the hold is over, whoever else may have ended it
+			if ch.Before.Until != 0 && ch.Before.Until <= c.clock() { // the hold is over, whoever else may have ended it
 				k.shrinks = true
 				if change.who == anyCall {
 					change.who = maybeCall

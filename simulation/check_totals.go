@@ -191,7 +191,9 @@ func (c *checker) viewed(id string, k *counter, d deed, before *Document) {
 	// Who doesn't know the field makes a document that shows nothing of it: a snippet, or an older revision.
 	none := d.made && k.doc.Bare && (k.snippets > 0 || c.older && !c.fair)
 	others := k.writers > 0 || apps || none
-	k.writers = max(0, k.writers-1)
+	if !d.made || c.hosted != nil { // or the system makes it: others write only what is there
+		k.writers = max(0, k.writers-1)
+	}
 	if !others {
 		c.fail("a commit changes the total of %q to %d, which it has come to at no moment since %s", id, k.doc.Total, describe(k.series[k.from:]))
 	}

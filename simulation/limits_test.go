@@ -87,6 +87,11 @@ func storiesOfHolds() []story {
 			s.add(Begin{Call: 1, Kind: Join, Counter: named, Member: "m1"})
 			s.commit(map[Doc]*Document{alice: {Since: since(s), CountedOn: "total~1"}, shardDoc("total~0"): shard(1)})
 		}},
+		{"a hold is over, and nothing has been committed since", "", func(s *script) {
+			hold(s, 3*time.Second)
+			s.now = s.now.Add(5 * time.Second)
+			ask(s, End{Outcome: Refused, Missing: true})
+		}},
 		{"a hold ends before its time", "for which there is no call", func(s *script) {
 			hold(s, time.Minute)
 			end(s)

@@ -290,6 +290,26 @@ func storiesOfMembers() []story {
 			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2, Total: 2048}})
 			s.read(5, ExactRead, 2048, nothing)
 		}},
+		{"a reset with the members that alone were counted", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.show(0) // a rebase to less, by then
+			s.add(Begin{Call: 3, Kind: ResetMembers, Counter: named})
+			s.commit(map[Doc]*Document{memberDoc("ann"): nil, counterDoc(): {NumShards: 2}})
+			s.end(3, OK)
+		}},
+		{"who was there when the deletion began leaves beside an increment", "", func(s *script) {
+			s.make()
+			s.joined(1, 1)
+			s.begin(2, 2, 2048)
+			s.removeWith(func() {
+				s.asks(3, Leave)
+				s.leaves("1", 2047)
+				s.answers(3, OK, false)
+				s.end(2, OK)
+			})
+			s.end(99, OK)
+		}},
 		{"a reset that was to keep members", "no shard", func(s *script) {
 			s.make()
 			s.joined(2, 1)
