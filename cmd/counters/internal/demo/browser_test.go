@@ -148,6 +148,12 @@ func (b *browser) media(feature, value string) {
 	}
 }
 
+// toggle switches a fault on or off, by the keyboard: a click may miss a box that has just moved.
+func (b *browser) toggle(fault string) {
+	b.t.Helper()
+	b.do(chromedp.SendKeys(chromedp.CSS(fmt.Sprintf(`[data-fault="%s"]`, fault)), " "))
+}
+
 // load sets how many increments a second the page makes by itself.
 func (b *browser) load(rate int) {
 	b.t.Helper()

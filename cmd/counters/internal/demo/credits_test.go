@@ -24,7 +24,7 @@ func TestCreditsAndJobsThatCrash(t *testing.T) {
 		if (sum !== 500 || used < 0 || held < 0 || left < 0 || document.getElementById("wrong").textContent !== "0") odd.push(shown);
 	}).observe(document.body, { childList: true, subtree: true });undefined`))
 	for _, fault := range []string{"events", "kills", "answers"} {
-		b.do(chromedp.Click(chromedp.CSS(fmt.Sprintf(`[data-fault="%s"]`, fault))))
+		b.toggle(fault)
 	}
 	b.load(10)
 	b.until(`document.getElementById("counter").dataset.used > 20 && document.getElementById("counter").dataset.held > 0`)
@@ -40,7 +40,7 @@ func TestCreditsAndJobsThatCrash(t *testing.T) {
 		}
 	}
 	b.until(`["refused", "crashed", "retried", "twice"].every((id) => document.getElementById(id).textContent !== "0")`)
-	b.do(chromedp.Click(chromedp.CSS(`[data-fault="kills"]`)))
+	b.toggle("kills")
 	b.load(0)
 	b.until(`document.getElementById("counter").dataset.rests === "true" && document.getElementById("counter").dataset.held === "0"`)
 	if odd := eval[[]string](b, "odd"); len(odd) > 0 {

@@ -450,7 +450,7 @@ func TestFaults(t *testing.T) {
 
 	b.load(50)
 	for _, fault := range []string{"events", "kills", "answers"} {
-		b.do(chromedp.Click(chromedp.CSS(`[data-fault="` + fault + `"]`)))
+		b.toggle(fault)
 	}
 	b.until(`document.querySelectorAll("[data-fault]:checked").length === 3 && !document.getElementById("befallen").hidden`)
 	b.until(`/^[1-9]\d* duplicates?, [1-9]\d* kills?, [1-9]\d* lost answers?; off by 0$/.test(` + befallen + `)`)
@@ -460,7 +460,7 @@ func TestFaults(t *testing.T) {
 	b.keep("faults.png")
 	b.load(0)
 	for _, fault := range []string{"events", "kills", "answers"} {
-		b.do(chromedp.Click(chromedp.CSS(`[data-fault="` + fault + `"]`)))
+		b.toggle(fault)
 	}
 	b.until(`document.querySelectorAll("[data-fault]:checked").length === 0 && document.getElementById("inFlight").textContent === "0"`)
 	for deadline := time.Now().Add(patience); s.Faults() != (dev.Faults{}); time.Sleep(20 * time.Millisecond) {
