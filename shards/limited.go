@@ -55,7 +55,7 @@ func (c *Client) planBatch(ctx context.Context, f *batch) (next step, planned bo
 // old, most likely.
 const looksAfter = 4
 
-// planLimited plans requests by what is known of shards, or by a look at all of them, whose error may be [errUnmade].
+// planLimited plans requests by what is known of shards, or by a [Client.look], whose error may be [errUnmade].
 // Where that refuses requests, planLimited ends holds that were over then, and reports whether there were any: then
 // there may be room, whoever has ended them.
 func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []place, requests []*request, known bool) (p limitedPlan, ended bool, err error) {

@@ -80,7 +80,7 @@ type knownShards struct {
 // knownPlace is what a client knows of the shards of a place.
 type knownPlace struct {
 	shards map[string]seats.Shard // :: name → as it was last
-	all    int                    // how many had room when these were read; 0 where that is not known
+	all    int                    // how many were read, if these had all the room there was; 0 where others may have some
 }
 
 // limitedPlaces is of how many fields of counters a client remembers shards.
@@ -166,8 +166,8 @@ func (k *knownShards) put(where place, shards []seats.Shard) {
 
 func (k *knownShards) forget(where place) { k.places.Remove(where) }
 
-// left is how much is left by what is known of all shards of a place. It reports false if not all are known, as while a
-// commit changes one.
+// left is how much is left by what is known of the shards of a place that had room. It reports false if one of these is
+// missing, as while a commit changes it.
 func (k *knownShards) left(where place) (left int64, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
