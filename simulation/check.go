@@ -132,6 +132,7 @@ type point struct {
 	shows    bool    // its document is there
 	sum      int64   // of the shards
 	vague    bool    // which Firestore can't add up to the last digit, or that is no number
+	huge     bool    // their sizes together are beyond the int64s
 	beyond   *beyond // what the counter held beyond its shards
 	lost     *beyond // what its base held that was deleted by hand since, or before and wasn't there again yet
 	total    int64   // that its document showed
@@ -178,7 +179,7 @@ func (c *checker) entry(what any) {
 			k.waiting[event{e.Doc, e.Of}] = w
 		}
 		if n, waits := k.source.events[event{e.Doc, e.Of}]; waits {
-			n.lost = false
+			n.lost, n.came = false, n.came || e.Fields != nil
 			k.source.events[event{e.Doc, e.Of}] = n
 		}
 	case Acknowledged:

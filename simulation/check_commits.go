@@ -156,7 +156,7 @@ func (k *counter) there() bool { return k.doc != nil && !k.ending() }
 // point is the counter as it is after a commit.
 func (k *counter) point(now time.Time) point {
 	p := point{at: now, there: k.there(), shows: k.doc != nil, fraction: k.fraction(), total: k.total(), beyond: k.beyond}
-	p.sum, p.vague = k.summed()
+	p.sum, p.vague, p.huge = k.summed()
 	for _, s := range k.shards {
 		p.limited, p.limit, p.joined = p.limited || s.Shared, p.limit+s.Share, p.joined+s.Joined
 		p.held += s.Held
@@ -222,8 +222,8 @@ func (c *checker) app(id string, k *counter, before *Document, d deed) {
 	switch {
 	case before == nil && k.doc != nil:
 		k.backSince = c.now
-	case before != nil && k.doc == nil && (k.goneSince.IsZero() || c.now.Sub(k.backSince) > briefly):
-		k.goneSince = c.now
+	case before != nil && k.doc == nil && (k.goneSince.IsZero() || c.now.Sub(k.backSince) > briefly), k.doc == nil && d.base && !d.hadBase && k.goneSince.IsZero():
+		k.goneSince = c.now // or it never was there
 	}
 	if k.doc != nil && (before == nil || before.Title != k.doc.Title) && !k.titles[k.doc.Title] {
 		c.fail("the title of %q is %d, which the app never wrote", id, k.doc.Title)

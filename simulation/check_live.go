@@ -7,6 +7,7 @@ type click struct {
 	held  int64
 	point int // of the series: the counter as of the event
 	lost  bool
+	came  bool // to an instance that shows the field: it waits there, whoever acknowledges a copy
 }
 
 // clicked takes a change of one of the extension's shards into what is known: its event is to be told, unless the shard
@@ -25,7 +26,7 @@ func (k *counter) clicked(name event, held int64) {
 func (k *counter) missed(e Dropped) {
 	name := event{Doc{Kind: "source shard", Counter: e.Counter, Shard: e.Shard}, e.Of}
 	if n, waits := k.source.events[name]; waits {
-		n.lost = true
+		n.lost = !e.Elsewhere || !n.came
 		k.source.events[name], k.source.untold = n, true
 	}
 }

@@ -290,7 +290,7 @@ func (c *checker) agreed(id string, k *counter) {
 	if !k.hadMembers || k.wrong || k.ending() {
 		return
 	}
-	sum, vague := k.summed()
+	sum, vague, _ := k.summed()
 	rest := sum - int64(len(k.members)) - k.aside
 	if vague {
 		return

@@ -154,9 +154,10 @@ func (k *counter) shows(from int) bool {
 }
 
 // closes has what the document shows tell what an open guess is: it shows what the shards held at one of the points
-// from k.from on. If nobody can tell that of one of them, the guess stays open.
+// from k.from on. If nobody can tell that of one of them, the guess stays open. So it does where it was to make up for
+// huge shards: once something else is written over these, no total may be able to show it.
 func (k *counter) closes() {
-	if !k.beyond.open() {
+	if !k.beyond.open() || slices.ContainsFunc(k.series, func(p point) bool { return p.huge && p.beyond == k.beyond }) {
 		return
 	}
 	closed := map[guess]bool{}
@@ -201,8 +202,9 @@ func (c *checker) viewed(id string, k *counter, d deed, before *Document) {
 	k.writtenAt, k.from = c.newest, max(0, len(k.series)-1000)
 }
 
-// summed is what the shards hold. It is vague where Firestore's sum may be another in the last digit, or no number.
-func (k *counter) summed() (sum int64, vague bool) {
+// summed is what the shards hold. It is vague where Firestore's sum may be another in the last digit, or no number, as
+// where their sizes are huge together.
+func (k *counter) summed() (sum int64, vague, huge bool) {
 	var whole, size wide
 	rest, double := 0.0, false
 	for _, s := range k.shards {
@@ -212,14 +214,14 @@ func (k *counter) summed() (sum int64, vague bool) {
 		rest, double = rest+s.Rest, double || s.Double
 	}
 	sum = whole.int64()
-	if vague || size.int64() == math.MaxInt64 {
-		return sum, true
+	if huge = size.int64() == math.MaxInt64; vague || huge {
+		return sum, true, huge
 	}
 	if double {
 		exact := float64(sum) + rest
-		return int64(exact), !(math.Abs(rest)+math.Abs(float64(size.int64())) < 1<<53)
+		return int64(exact), !(math.Abs(rest)+math.Abs(float64(size.int64())) < 1<<53), false
 	}
-	return sum, false
+	return sum, false, false
 }
 
 // event is the event of a document's change, named by the time of its commit, in microseconds.

@@ -37,6 +37,15 @@ func storiesOfHosted() []story {
 		s.add(Foreign{Counter: named})
 		s.commit(map[Doc]*Document{counterDoc(): {Title: 2}})
 	}
+	neverThere := func(s *script) { // until it is there for five minutes
+		s.add(Hosted{CleanupAfter: time.Hour})
+		s.commit(map[Doc]*Document{baseDoc(): {}})
+		s.now = s.now.Add(30 * time.Minute)
+		s.add(AppWrites{Counter: named, Title: 1})
+		s.commit(map[Doc]*Document{counterDoc(): {Title: 1}})
+		s.now = s.now.Add(5 * time.Minute)
+		remove(s)
+	}
 	return []story{
 		{"the app's document is counted", "", func(s *script) {
 			s.host()
@@ -112,6 +121,15 @@ func storiesOfHosted() []story {
 			s.host()
 			remove(s)
 			s.now = s.now.Add(2 * time.Hour)
+			clean(s)
+		}},
+		{"a document is made where none ever was, and gone soon, and what is below it is removed in time", "", func(s *script) {
+			neverThere(s)
+			s.now = s.now.Add(30 * time.Minute)
+			clean(s)
+		}},
+		{"a document is made where none ever was, and gone soon, and what is below it is removed too early", "was gone for", func(s *script) {
+			neverThere(s)
 			clean(s)
 		}},
 		{"what is below it is removed in time, while somebody deletes the document again", "", func(s *script) {

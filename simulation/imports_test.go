@@ -388,6 +388,21 @@ func storiesOfImports() []story {
 			s.add(Came{Doc: sourceShardDoc("a"), Of: s.told()})
 			s.acknowledges(of)
 		}},
+		{"live, and a copy waits of a newer click that was acknowledged by who doesn't show the field", "", func(s *script) {
+			s.live(100)
+			of := s.told()
+			s.old(2, 2, "a", 3)
+			s.add(Came{Doc: sourceShardDoc("a"), Of: s.told(), Fields: []string{""}})
+			s.add(Dropped{Counter: named, Shard: "a", Of: s.told(), Elsewhere: true})
+			s.acknowledges(of)
+		}},
+		{"live, and a newer click is acknowledged by who doesn't show the field", "the shard holds 3 yet", func(s *script) {
+			s.live(100)
+			of := s.told()
+			s.old(2, 2, "a", 3)
+			s.add(Dropped{Counter: named, Shard: "a", Of: s.told(), Elsewhere: true})
+			s.acknowledges(of)
+		}},
 		{"live, and a newer click never comes", "the shard holds 3 yet", func(s *script) {
 			s.live(100)
 			of := s.told()

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -40,6 +41,15 @@ func storiesOfOdd() []story {
 		at := s.commit(map[Doc]*Document{shard: {}})
 		show(s, 9)
 		s.add(Acknowledged{Doc: shard, Of: at, Fields: []string{""}}) // so it isn't as of before
+	}
+	rebaseHuge := func(s *script) {
+		make(s)
+		write(s, Document{Count: math.MinInt64 + 1})
+		s.add(Begin{Call: 1, Kind: Increment, Intent: 9, Adds: []Add{{plain, 100, ""}}})
+		s.commit(map[Doc]*Document{doc("shard", "1"): {Count: 100}})
+		s.add(Begin{Call: 2, Kind: Rebase, Counter: plain, To: 7})
+		s.commit(map[Doc]*Document{doc("counter", ""): {NumShards: 2, Total: 7}, doc("base", ""): {}})
+		s.add(End{Call: 2, Outcome: OK})
 	}
 	return []story{
 		{"a text counts nothing while it is there", "", func(s *script) {
@@ -96,6 +106,12 @@ func storiesOfOdd() []story {
 			add(s, 1)
 			show(s, 10)
 			s.add(Calm{})
+		}},
+		{"a rebase makes up for huge shards, and no total can show it without them", "", func(s *script) {
+			rebaseHuge(s)
+			s.add(Acknowledged{Doc: shard, Of: s.commit(map[Doc]*Document{shard: {Odd: true}}), Fields: []string{""}})
+			s.add(Begin{Call: 3, Kind: Increment, Intent: 10, Adds: []Add{{plain, 1, ""}}})
+			s.add(Acknowledged{Doc: doc("shard", "1"), Of: s.commit(map[Doc]*Document{doc("shard", "1"): {Count: 101}}), Fields: []string{""}})
 		}},
 		{"a shard that the system makes no integer", "nothing else wrote there", func(s *script) {
 			make(s)
