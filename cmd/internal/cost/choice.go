@@ -29,8 +29,13 @@ func (l Load) Choices(p Prices, by Billing) []Choice {
 // without sharing, which costs more for what it is faster.
 func (l Load) Cheapest(p Prices, by Billing) (best Design, ok bool) {
 	least := math.Inf(1)
-	for _, d := range l.Designs() {
-		if d.Name == Blind || d.Name == Unshared || d.Unworkable != "" {
+	names := []Name{Ours, SumOnRead, OneDocument}
+	if l.Documents > 0 {
+		names = append(names, Counted, CountOnRead)
+	}
+	for _, name := range names {
+		d := l.design(name)
+		if d.Unworkable != "" {
 			continue
 		}
 		// Of two that cost the same, the latter in the order of the constants, which is the simpler
@@ -74,14 +79,4 @@ func (l Load) Borders(p Prices, name Name) Borders {
 		return math.Pow(10, high)
 	}
 	return Borders{find(func(u Usage) Function { return u.Increment }), find(func(u Usage) Function { return u.Rollup })}
-}
-
-// design is one of the load's, by its name.
-func (l Load) design(name Name) Design {
-	for _, d := range l.Designs() {
-		if d.Name == name {
-			return d
-		}
-	}
-	return Design{}
 }
