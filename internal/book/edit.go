@@ -206,8 +206,8 @@ func (e *Edit) writes(ctx context.Context) ([]*firestorepb.Write, error) {
 	if len(s.Problems) > 0 {
 		return nil, fmt.Errorf("%w: %s", ErrBeyond, s.Problems[0])
 	}
-	if len(s.Writes) == 0 { // only what is beside it changes
-		s.Writes = []*firestorepb.Write{store.Update(e.Doc.GetName(), store.UpdatedAtTime(e.Version()), nil, nil, store.ServerTime(e.names().OwnPath(layout.UpdatedAt)))}
+	if !s.writesDocument() { // no number changes
+		s.Writes = append(s.Writes, store.Update(e.Doc.GetName(), store.UpdatedAtTime(e.Version()), nil, nil, store.ServerTime(e.names().OwnPath(layout.UpdatedAt))))
 		if !e.HasBase() { // by which walks find the counter
 			s.Writes = append(s.Writes, e.writeBase(nil))
 		}

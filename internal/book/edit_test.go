@@ -248,12 +248,23 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%+v, the page %v, %v", b.Base, doc.Data(), err)
 		}
 		w.want(t, 4, 1)
-		version := b.Version()
-		if err := w.edit(t.Context(), func(_ context.Context, e *book.Edit) error { e.Beside(page); return nil }); err != nil {
-			t.Fatal(err)
-		}
-		if !w.read(t).Version().After(version) {
-			t.Error("an edit has left the version as it was: what was asked for before could be shown")
+		for _, gone := range []bool{false, true} { // whether the base says yet that the document is missing
+			if gone {
+				if _, err := w.db.Commit(t.Context(), w.read(t).NoteGone().Writes...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			version := w.read(t).Version()
+			if err := w.edit(t.Context(), func(_ context.Context, e *book.Edit) error { e.Beside(page); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			b = w.read(t)
+			if !b.Version().After(version) {
+				t.Errorf("gone %v: an edit has left the version as it was: what was asked for before could be shown", gone)
+			}
+			if !b.Base.Gone.IsZero() {
+				t.Errorf("gone since %v, and it is there", b.Base.Gone)
+			}
 		}
 	})
 }

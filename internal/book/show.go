@@ -60,11 +60,15 @@ func (b *Book) AsOf(field layout.Field) time.Time {
 	return at
 }
 
-// Next is from when on the document may be refreshed again, so that all instances together don't write it too often;
-// zero where it doesn't say, or says what can't be.
-func (b *Book) Next() time.Time {
+// longestNext is after which time a document may be refreshed again at the latest: no instance writes more than 25 s,
+// ROLLUP_INTERVAL's 5 s at most, stretched five times.
+const longestNext = time.Minute
+
+// NextRefresh is from when on the document may be refreshed again, so that all instances together don't write it too
+// often; zero where it doesn't say. A time that no instance writes is not ours, and counts as none.
+func (b *Book) NextRefresh() time.Time {
 	at := timeOf(rollupOf(b.Doc)[layout.NextRefresh])
-	if at.Sub(b.Version()) > time.Minute {
+	if at.Sub(b.Version()) > longestNext {
 		return time.Time{}
 	}
 	return at
@@ -157,7 +161,7 @@ func Whole(sum *firestorepb.Value) (int64, bool) {
 // incremented by its delta; what isn't one is set. On condition of the version both are the same.
 func (b *Book) Show(answers map[string]Answer, next time.Time) Shown {
 	s := Shown{}
-	b = b.Keeping(slices.Collect(maps.Keys(answers)))
+	b = b.WithExtensionNumbers(slices.Collect(maps.Keys(answers)))
 	after := b.copy()
 	set := map[string]*firestorepb.Value{}
 	var transforms []*firestorepb.DocumentTransform_FieldTransform
@@ -229,6 +233,9 @@ func (b *Book) Show(answers map[string]Answer, next time.Time) Shown {
 	return s
 }
 
+// writesDocument reports whether a write changes the document, and not the base alone.
+func (s Shown) writesDocument() bool { return len(s.Writes) > 0 && s.After.Doc != nil }
+
 // change is what a field shows, and what it is to show.
 func (b *Book) change(field layout.Field, total *firestorepb.Value) Change {
 	c := Change{Field: field, Before: b.Doc.GetFields()[field.Name], After: total}
@@ -270,9 +277,9 @@ func (b *Book) Taken(field layout.Field) bool {
 	return taken
 }
 
-// Keeping is the book whose base holds the numbers that the extension has counted in those of the fields, by their
-// names, that were never shown: their totals go on from there.
-func (b *Book) Keeping(fields []string) *Book {
+// WithExtensionNumbers is the book whose base also holds the numbers that the extension has counted. It takes those of
+// the named fields that were never shown: their totals go on from there. Without EXTENSION it is the book itself.
+func (b *Book) WithExtensionNumbers(fields []string) *Book {
 	if !b.names().Extension || b.Unusable != nil {
 		return b
 	}
@@ -288,7 +295,7 @@ func (b *Book) Keeping(fields []string) *Book {
 	}
 	after := b.Holding(more)
 	for name := range more {
-		put(&after.Base.Replaced, name, 0)
+		put(&after.Base.Replaced, name, 0) // the number is in Counts now: nobody counts it again
 	}
 	return after
 }
