@@ -352,7 +352,7 @@ func (r *reconciling) gone(ctx context.Context, b *book.Book) (made bool, err er
 		if err != nil || b.Doc != nil || !b.HasBase() || b.Unusable != nil || b.Deleting() || !b.Base.Gone.Equal(r.since) {
 			return book.Shown{}, err
 		}
-		return b.Miss(), nil
+		return b.NoteGone(), nil
 	})
 	return false, err
 }

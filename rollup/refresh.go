@@ -142,7 +142,7 @@ func (r *refreshing) look(ctx context.Context, before *book.Book) (*book.Book, b
 	r.forgetTaken()
 	switch {
 	case b.Doc == nil && b.HasBase() && b.Unusable == nil && !b.Deleting() && r.flight.makes && b.At.Sub(b.Base.Gone) > noticeGone:
-		return b, b.Miss(), nil // something was counted, so what is below the document stays for its whole time again
+		return b, b.NoteGone(), nil // something was counted, so what is below the document stays for its whole time again
 	case b.Doc != nil && b.Deleting(): // the app made it again: its events come again after the deletion
 		return b, book.Shown{}, fmt.Errorf("%w: what was below the counter is being deleted", ErrContention)
 	case b.Doc == nil: // no document shows anything: counts stay in the shards, or end with them
@@ -156,7 +156,7 @@ func (r *refreshing) look(ctx context.Context, before *book.Book) (*book.Book, b
 
 // show plans with a document that was just looked at, or is remembered.
 func (r *refreshing) show(ctx context.Context, b *book.Book, looked bool) (book.Shown, error) {
-	r.next = b.Next()
+	r.next = b.NextRefresh()
 	r.shows(b)
 	if len(r.flight.waits) > 0 && !r.waits() { // others were faster: what was asked for is shown, and newer answers need no commit
 		clear(r.answers)
@@ -172,7 +172,7 @@ func (r *refreshing) show(ctx context.Context, b *book.Book, looked bool) (book.
 	if err := r.ask(ctx, b); err != nil {
 		return book.Shown{}, err
 	}
-	r.next = r.flight.after(b.Next(), r.began) // not as of now: however long questions take, commits are an interval apart
+	r.next = r.flight.after(b.NextRefresh(), r.began) // not as of now: however long questions take, commits are an interval apart
 	r.shown = r.moved.Show(r.answers, r.next)
 	r.early = r.shown.Early
 	r.name(ctx, b)
@@ -281,7 +281,7 @@ func notShown(b *book.Book) layout.Fields {
 // Of the extension's shards nobody else knows, but a new instance waits for its turn: others may be in theirs, or have
 // died in it.
 func (r *refreshing) leaves(b *book.Book) bool {
-	due := b.Next()
+	due := b.NextRefresh()
 	switch {
 	case r.flight.hurries, len(r.flight.answers) > 0, len(r.flight.shards) > 0 && r.memory.used, !r.waits():
 		return false

@@ -105,9 +105,10 @@ type Client struct {
 
 	patience patience
 
-	reads   singleflight.Group // of a counter's document, for [Counter.Cached]
-	exact   singleflight.Group // that have not begun, for [Counter.Sum]
-	lookups *lookups
+	reads singleflight.Group // of a counter's document, for [Counter.Cached]
+	// sums that have not begun, for [Counter.Sum]: one that has may miss what its caller has counted
+	nextSums singleflight.Group
+	lookups  *lookups
 }
 
 // Project is the id of the project that the counters are in.

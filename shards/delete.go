@@ -27,8 +27,8 @@ import (
 // fails if the mark has come since. An increment, and a membership in the same commit, are on condition that the shard
 // exists. What changes document or base is on condition of their versions, and so is each step of a deletion.
 
-// errBack says that a counter which was to be removed is there, or has counted something.
-var errBack = errors.New("the counter is back")
+// errSpared says that a counter which was to be removed stays: it is there again, is in use, or has counted something.
+var errSpared = errors.New("the counter is in use")
 
 // DeleteOptions are the choices in deleting a counter.
 type DeleteOptions struct {
@@ -63,7 +63,7 @@ func (c *Client) Remove(ctx context.Context, counter string, since time.Time) (r
 		return err
 	})
 	switch {
-	case errors.Is(err, errBack), err != nil && marked && ctx.Err() != nil: // or whoever comes next goes on
+	case errors.Is(err, errSpared), err != nil && marked && ctx.Err() != nil: // or whoever comes next goes on
 		return false, nil
 	case errors.Is(err, ErrNotFound):
 		return true, nil
@@ -88,7 +88,7 @@ func (c *Client) RemoveIdle(ctx context.Context, counter string, since time.Time
 		marked, err = idle.endIdle(ctx, since, atZero)
 		return err
 	})
-	if errors.Is(err, errBack) || err != nil && marked && ctx.Err() != nil {
+	if errors.Is(err, errSpared) || err != nil && marked && ctx.Err() != nil {
 		return false, nil
 	}
 	return err == nil, err
@@ -97,15 +97,15 @@ func (c *Client) RemoveIdle(ctx context.Context, counter string, since time.Time
 // endIdle is [Client.RemoveIdle]. With an error it reports whether the counter is marked.
 func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (marked bool, err error) {
 	if c.client.db.Layout.Hosted || len(c.client.db.Layout.Counted) > 0 {
-		return false, errBack
+		return false, errSpared
 	}
 	// Not in the transaction: whoever holds something later writes a shard.
 	confirmed := since
-	if atZero { // whoever is a member spares the counter anyway
+	if atZero { // any member spares the counter, below
 		confirmed = time.Time{}
 	}
 	if held, err := c.held(ctx, confirmed); err != nil || held {
-		return false, cmp.Or(err, errBack)
+		return false, cmp.Or(err, errSpared)
 	}
 	defer c.client.known.Remove(c.id)
 	whole := false
@@ -116,23 +116,23 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 		}
 		b := books[0]
 		if b.Doc == nil {
-			return errBack
+			return errSpared
 		}
 		shards, err := c.client.books.Shards(ctx, tx, c.id, time.Time{})
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case !b.Made() || b.Version().After(since) || b.BaseVersion().After(since) || newer(shards, since),
-			atZero && !c.client.atZero(b, shards):
-			return errBack
 		}
-		fields, room := c.membersIn(shards, b), maxWrites-5-len(shards)
+		written := b.Version().After(since) || b.BaseVersion().After(since) || newer(shards, since)
+		if written || !b.Made() || atZero && !c.client.atZero(b, shards) {
+			return errSpared
+		}
+		fields, room := c.membersIn(shards, b), atOnce-len(shards)
 		members, err := c.someMembers(ctx, fields, max(1, room), time.Time{}, tx)
 		if err != nil {
 			return err
 		}
 		if atZero && len(members) > 0 {
-			return errBack
+			return errSpared
 		}
 		base := c.client.db.Layout.BaseOf(c.id)
 		beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(base), Limit: atOnce, Names: true})
@@ -140,7 +140,7 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 			return fmt.Errorf("read what is beside the base: %w", err)
 		}
 		below := slices.Concat(shards, members, beside)
-		if whole = len(below) < atOnce && len(members) < max(1, room); !whole {
+		if whole = len(below) < atOnce && len(members) < max(1, room); !whole { // too much for one commit
 			b.End(tx, fields)
 			return nil
 		}
@@ -276,7 +276,7 @@ func (c Counter) mark(ctx context.Context, since *time.Time) (removed int, err e
 		case try > 1 && life.Over(now): // another has ended the life that was meant
 			return nil
 		case since != nil && (b.Doc != nil || !b.Base.Gone.Equal(*since) || newer(shards, *since)):
-			return errBack
+			return errSpared
 		case b.Doc != nil && db.Layout.Hosted:
 			return ErrHosted
 		case b.AppField() != "":

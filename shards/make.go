@@ -248,7 +248,8 @@ func (c Counter) endEarlier(ctx context.Context, tx *store.Tx, total int64) (int
 	return total, nil
 }
 
-// createMissing makes those of the shards that are missing, at zero.
+// createMissing makes those of the shards that are missing, with a 0 for each field without a limit. Where all fields
+// have one it makes none: these have shards of their own. It sorts the names, one of which may stand there twice.
 func (c *Client) createMissing(ctx context.Context, tx *store.Tx, names []string) error {
 	if len(c.db.Layout.Plain()) == 0 {
 		return nil

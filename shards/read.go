@@ -188,13 +188,13 @@ func (c Counter) shared(ctx context.Context) (Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return Snapshot{}, err
 	}
-	return share(ctx, &c.client.exact, c.id, func(ctx context.Context) (Snapshot, error) {
+	return share(ctx, &c.client.nextSums, c.id, func(ctx context.Context) (Snapshot, error) {
 		over, err := c.client.turns.wait(ctx, c.client.db.Layout.Counter(c.id))
 		if err != nil {
 			return Snapshot{}, err
 		}
 		defer over()
-		c.client.exact.Forget(c.id)
+		c.client.nextSums.Forget(c.id)
 		return c.sum(ctx)
 	})
 }
@@ -249,7 +249,7 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, fields []
 	if err != nil {
 		return s, at, nil, err
 	}
-	b = b.Keeping(db.Layout.Fields.Names())
+	b = b.WithExtensionNumbers(db.Layout.Fields.Names())
 	fields = make([]parts, len(db.Layout.Fields))
 	for i, field := range db.Layout.Fields {
 		a, err := c.client.books.Sum(ctx, c.id, field, at)

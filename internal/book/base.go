@@ -17,7 +17,7 @@ type Base struct {
 	Replaced map[string]int64 // :: shown field → the number that stood there before it was first shown; rarely any
 	Sources  map[string]int64 // :: what counts are taken over from → what of it is in the base
 	Swept    string           // how far somebody has come who tidies up below the counter, a few documents at a time
-	Gone     time.Time        // since when the counter's document is known to be missing; zero if it is there
+	Gone     time.Time        // when it was last noted that the counter's document is missing; zero if it is there
 	Ending   time.Time        // since when the counter is being deleted, see [Book.End]; zero if it isn't
 }
 

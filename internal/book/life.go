@@ -50,7 +50,8 @@ func (b *Book) Make(ctx context.Context, tx *store.Tx, n int, total int64) error
 }
 
 // begin has a transaction make the base of a counter whose document is missing, or change it, and returns what the
-// document is to show. It doesn't say as of when: the first roll-up asks for all fields.
+// document is to show. It doesn't say as of when: the first roll-up asks for all fields. With a total other than 0 the
+// first field without a limit shows that, whatever the shards hold; its caller has checked that there is one.
 func (b *Book) begin(ctx context.Context, tx *store.Tx, total int64) (map[string]*firestorepb.Value, error) {
 	if b.Unusable != nil {
 		return nil, b.Unusable
@@ -79,9 +80,11 @@ func (b *Book) begin(ctx context.Context, tx *store.Tx, total int64) (map[string
 	if b.HasBase() { // its documents were counted before
 		for _, field := range b.names().Counted {
 			a, err := b.books.db.Aggregate(ctx, b.Counter, field.Counted, time.Time{})
-			total, odd := b.Total(field, Answer{Value: a.Value})
-			if err == nil && odd == nil { // or else the next roll-up says why
-				fields[field.Name] = total
+			if err != nil {
+				continue // the next roll-up asks again, and says why
+			}
+			if shows, odd := b.Total(field, Answer{Value: a.Value}); odd == nil {
+				fields[field.Name] = shows
 			}
 		}
 	}
@@ -149,8 +152,9 @@ func (b *Book) Clear(below []*firestorepb.Document, fields layout.Fields) (write
 	return writes
 }
 
-// Miss notes in the base since when the counter's document is missing.
-func (b *Book) Miss() Shown {
+// NoteGone is the commit that sets the base's Gone to now: what is below the missing document stays for the whole of
+// its time from then on.
+func (b *Book) NoteGone() Shown {
 	return Shown{Writes: []*firestorepb.Write{store.Update(b.names().BaseOf(b.Counter), store.UpdatedAtTime(b.baseVersion), nil, nil, store.ServerTime(baseGone))}}
 }
 

@@ -61,7 +61,7 @@ func take(names layout.Layout, b *book.Book, shards book.Shards, kept []string) 
 			fields = append(fields, field)
 		}
 	}
-	room := b.Keeping(fields.Names()).Base.Counts // with the numbers that their totals go on from
+	room := b.WithExtensionNumbers(fields.Names()).Base.Counts // with the numbers that their totals go on from
 	for _, shard := range shards {
 		off := map[string]int64{} // :: field → what is taken
 		for _, field := range fields {

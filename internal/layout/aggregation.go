@@ -47,7 +47,7 @@ var prefixes = [...]string{Below: "", Root: "/", Group: "**/"}
 type Filter struct {
 	Field string   // path
 	Op    Operator // how it compares with the value
-	Value any      // a bool, int64 or string; a [Wildcard]; a []any of them for [In]
+	Value any      // a bool, int64 or string; a [Wildcard]; for [In] a []any of bools, int64s and strings
 }
 
 // Operator is how a field compares with a value.

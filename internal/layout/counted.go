@@ -151,15 +151,17 @@ func (l Layout) Refer(counter string, wildcard Wildcard, references []Filter) (i
 func AllowedFields(path Path, fields Fields) string {
 	for _, field := range fields {
 		if a := field.Counted; a != nil {
-			if allowed := a.allowed(path); allowed != "" {
-				return allowed + " in " + field.String()
+			if want := a.mustHave(path); want != "" {
+				return want + " in " + field.String()
 			}
 		}
 	}
 	return ""
 }
 
-func (a *Aggregation) allowed(path Path) string {
+// mustHave says what the field must have instead, as the begin of a sentence that " in" and the field end; "" if it may
+// stay as it is.
+func (a *Aggregation) mustHave(path Path) string {
 	refs := a.References()
 	if a.From == Below {
 		if len(refs) > 0 {

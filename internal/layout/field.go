@@ -316,7 +316,7 @@ func (l Layout) Plain() (fields Fields) {
 	return fields
 }
 
-// Limited are those that have one.
+// Limited are the sums of shards that have a limit. A field that only shows such a limit (LimitOf) is none of them.
 func (l Layout) Limited() (fields Fields) {
 	for _, f := range l.Fields {
 		if f.Limit != nil && f.LimitOf == "" {

@@ -198,7 +198,8 @@ var operatorOf = map[layout.Operator]firestorepb.StructuredQuery_FieldFilter_Ope
 }
 
 // Alternatives are the values that a filter compares a counter's documents with: all ways to name the
-// counter, the values of an in, or the one value.
+// counter, the values of an in, or the one value. [CounterIn] reads the same names from a document: what changes here
+// changes there.
 func (db *DB) Alternatives(counter string, a *layout.Aggregation, f layout.Filter) []*firestorepb.Value {
 	switch value := f.Value.(type) {
 	case layout.Wildcard:

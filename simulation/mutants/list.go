@@ -39,7 +39,7 @@ var mutants = []mutant{
 	},
 	{
 		"an edit that changes no number leaves the version", "internal/book",
-		"if len(s.Writes) == 0 { // only", "if false { // only", test("TestDecide"),
+		"if !s.writesDocument() { // no number", "if false { // no number", test("TestDecide"),
 	},
 	{
 		"the base is read before the document", "internal/book",
@@ -106,7 +106,7 @@ var mutants = []mutant{
 	},
 	{
 		"the next refresh is an interval after an answer", "rollup",
-		"r.flight.after(b.Next(), r.began)", "r.flight.after(b.Next(), r.client.db.Now())", test("TestACrowdBesideSlowQueries"),
+		"r.flight.after(b.NextRefresh(), r.began)", "r.flight.after(b.NextRefresh(), r.client.db.Now())", test("TestACrowdBesideSlowQueries"),
 	},
 	{
 		"a counter is asked plainly however slow that is", "rollup",
@@ -275,7 +275,7 @@ var mutants = []mutant{
 	},
 	{
 		"what the extension has counted is replaced", "internal/book",
-		"	b = b.Keeping(slices.Collect(maps.Keys(answers)))\n", "", testIn("rollup", "TestExtensionsClientsGoOn"),
+		"	b = b.WithExtensionNumbers(slices.Collect(maps.Keys(answers)))\n", "", testIn("rollup", "TestExtensionsClientsGoOn"),
 	},
 	{
 		"what is taken off the extension's shards isn't in the base", "internal/extension",
@@ -303,7 +303,7 @@ var mutants = []mutant{
 	},
 	{
 		"a take-over has the room of a base without the app's number", "internal/extension",
-		"room := b.Keeping(fields.Names()).Base.Counts", "room := b.Base.Counts", testIn("rollup", "TestOddClicks"),
+		"room := b.WithExtensionNumbers(fields.Names()).Base.Counts", "room := b.Base.Counts", testIn("rollup", "TestOddClicks"),
 	},
 	{
 		"no walk finds what is clicked on a missing document", "rollup",
@@ -377,8 +377,8 @@ var mutants = []mutant{
 	},
 	{
 		"an idle counter's shards are read before the transaction that removes it", "shards",
-		"\t\tshards, err := c.client.books.Shards(ctx, tx, c.id, time.Time{})\n\t\tswitch {\n\t\tcase err != nil:\n\t\t\treturn err\n\t\tcase !b.Made()",
-		"\t\tshards, err := c.client.books.Shards(ctx, c.client.db, c.id, time.Time{})\n\t\tswitch {\n\t\tcase err != nil:\n\t\t\treturn err\n\t\tcase !b.Made()", test("TestRemoveIdleLosesNothing"),
+		"\t\tshards, err := c.client.books.Shards(ctx, tx, c.id, time.Time{})\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\twritten :=",
+		"\t\tshards, err := c.client.books.Shards(ctx, c.client.db, c.id, time.Time{})\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\twritten :=", test("TestRemoveIdleLosesNothing"),
 	},
 	{
 		"an idle counter's document and base are read before the transaction that removes it", "shards",
