@@ -124,7 +124,8 @@ const lastLook = 3 * time.Second
 // CommitIf commits what a plan makes of the documents as they are: writes on condition that what it
 // read hasn't changed, or none if there is nothing to do. If another commit was faster, or an answer
 // was lost, the plan runs again. So it must recognize its own work, by a difference that is gone or by
-// an id that it has left. CommitIf returns the answer to its commit, or nil.
+// an id that it has left. After contention the same commit is sent, because its conditions say whether
+// what it was planned by has changed. CommitIf returns the answer to its commit, or nil.
 func (db *DB) CommitIf(ctx context.Context, p Patience, plan func(context.Context) ([]*firestorepb.Write, error)) (*firestorepb.CommitResponse, error) {
 	return db.commitIf(ctx, p, func(ctx context.Context) (*firestorepb.CommitRequest, error) {
 		writes, err := plan(ctx)
@@ -136,8 +137,12 @@ func (db *DB) CommitIf(ctx context.Context, p Patience, plan func(context.Contex
 func (db *DB) commitIf(ctx context.Context, p Patience, plan func(context.Context) (*firestorepb.CommitRequest, error)) (*firestorepb.CommitResponse, error) {
 	pause := Pauses()
 	s := attempts{Patience: p}
-	for {
-		req, err := plan(ctx)
+	var req *firestorepb.CommitRequest
+	for planned := false; ; {
+		var err error
+		if !planned {
+			req, err = plan(ctx)
+		}
 		a := attempt{err: err, sent: err == nil, writes: len(req.Writes) > 0}
 		if a.sent && !a.writes && !p.locks {
 			return nil, nil
@@ -152,6 +157,7 @@ func (db *DB) commitIf(ctx context.Context, p Patience, plan func(context.Contex
 			}
 		}
 		db.rollback(ctx, req)
+		planned = a.sent && KindOf(a.err) == Contention && !p.locks
 		switch next, err := s.failed(a); {
 		case next == end:
 			return nil, err
