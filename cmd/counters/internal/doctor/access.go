@@ -138,11 +138,8 @@ func (f *findings) open(d *Deployment, function *Function) {
 	}
 	add := func(what, mend string) {
 		if s, err := parse(function.Env); err == nil && function == d.Functions.Increment && s.MakesForAnybody() {
-			var mends []string // it is the worse of the two, and its end leaves the other
-			for _, of := range d.Functions.all() {
-				mends = append(mends, d.setEnv(of, "AUTO_CREATE", "60"))
-			}
-			f.add("auto-create-open", function.Name, "AUTO_CREATE is true, and "+what, strings.Join(mends, "\n"))
+			// It is the worse of the two, and its end leaves the other.
+			f.add("auto-create-open", function.Name, "AUTO_CREATE is true, and "+what, d.with("AUTO_CREATE", "60"))
 			return
 		}
 		f.add(name, function.Name, what, mend)

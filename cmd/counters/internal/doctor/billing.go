@@ -22,23 +22,27 @@ func (f *findings) billing(d *Deployment) {
 		}
 		used := function.Week.used(function.MinInstances)
 		byRequest, byInstance := run.Total(used, size, cost.ByRequest), run.Total(used, size.Fits(), cost.ByInstance)
-		now, other, way, flag := byRequest, byInstance, cost.ByInstance, "--no-cpu-throttling"
+		now, other, way := byRequest, byInstance, cost.ByInstance
 		if function.Billing == cost.ByInstance {
-			now, other, way, flag = byInstance, byRequest, cost.ByRequest, "--cpu-throttling"
+			now, other, way = byInstance, byRequest, cost.ByRequest
 		}
 		if now < other*dearer || now-other < cents || way == cost.ByRequest && d.bounded() {
 			continue // a ceiling that is kept by the instance can't be kept otherwise
 		}
-		fix := line("gcloud", "run", "services", "update", function.service(), "--project="+d.Target.Project, "--region="+function.Region, flag)
-		if way == cost.ByInstance && size != size.Fits() {
-			cpu, memory := "1", "512Mi" // Cloud Run refuses less
-			if size.VCPU >= 1 {
-				cpu = function.CPU
-			}
-			if size.GiB >= 0.5 {
-				memory = function.Memory
-			}
-			fix = lines(d.redeploy(function, "--cpu="+cpu, "--memory="+memory), fix)
+		w := d.same()
+		switch function.EntryPoint {
+		case "Increment":
+			w.Billing = string(way)
+		case "Rollup":
+			w.RollupBilling = string(way)
+		}
+		if way == cost.ByInstance && size.GiB < cost.Deployed.GiB {
+			w.Memory = "512Mi" // Cloud Run refuses less
+		}
+		fix := asking(w)
+		if function.EntryPoint == "Reconcile" { // whose way deploy leaves as it is
+			fix = lines(fix, line("gcloud", "run", "services", "update", function.service(), "--project="+d.Target.Project, "--region="+function.Region,
+				map[cost.Billing]string{cost.ByRequest: "--cpu-throttling", cost.ByInstance: "--no-cpu-throttling"}[way]))
 		}
 		f.add("billing-dearer", function.Name, fmt.Sprintf("the last seven days, with %.0f requests, cost $%.2f by the %s, and $%.2f by the %s",
 			used.Requests, now, function.Billing, other, way), fix)

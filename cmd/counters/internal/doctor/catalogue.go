@@ -35,7 +35,7 @@ var catalogue = map[string]entry{
 	"layout-differs":   {Error, "The functions don't look at the same documents: what one writes the others don't see, and totals stand still."},
 	"settings-differ":  {Warning, "The functions of a deployment are meant to share their settings: which value holds depends on which function is asked."},
 
-	"billing-dearer": {Warning, "What it has had costs less when it is billed the other way, by list prices and without what is free each month. gcloud's deployments keep what the command sets. Tell the script and terraform as well: --increment-billing or --rollup-billing, and the variables of these names."},
+	"billing-dearer": {Warning, "What it has had costs less when it is billed the other way, by list prices and without what is free each month. With terraform it is the variables increment_billing and rollup_billing."},
 
 	"ceiling-missing":  {Warning, "A flood costs thousands of dollars a day, and nothing stops it. With a ceiling the functions spend no more, and refuse what is beyond it. Take your own amount; with none you say that nothing is to bound it, and doctor is quiet."},
 	"ceiling-exceeded": {Warning, "Somebody has changed instances, billing, the schedule or CEILING by hand since the ceiling was worked out, so that it isn't kept. Deployed again, it is worked out anew."},

@@ -4,59 +4,34 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/settings"
 )
 
 // line is a command line that may be pasted into a shell.
 func line(args ...string) string { return resources.Line(args...) }
 
-// deployed is what somebody asks for who deploys what is there. Its error is of the settings, which the functions don't
-// start with either.
-func (d *Deployment) deployed() (w resources.Wanted, err error) {
-	w = resources.Wanted{
-		Project: d.Target.Project, Prefix: d.Target.Prefix, Location: d.location(), TriggerLocation: d.location(), Region: d.region(),
-		CreateDatabase: true, Schedule: "7 * * * *",
-	}
+// list is the list of resources of a deployment like the one that is there; nil where nobody could ask for that, such as
+// with settings that aren't ones.
+func (d *Deployment) list() []resources.Resource {
+	w := d.same()
+	w.CreateDatabase = true
 	if d.enterprise() {
 		w.Edition = "enterprise"
 	}
-	w.Settings, err = d.asked()
-	return w, err
-}
-
-// list is the list of resources of a deployment like the one that is there; nil where its settings aren't ones.
-func (d *Deployment) list() []resources.Resource {
-	w, err := d.deployed()
-	if err != nil {
+	if w.Check() != nil {
 		return nil
 	}
-	b := resources.Builder{Wanted: &w, Look: func(name string) resources.Object {
+	b := resources.Builder{Wanted: w, Look: func(name string) resources.Object {
 		if p := d.part(name); p != nil {
 			return p.There
 		}
 		return nil
 	}}
 	return b.List()
-}
-
-// asked is what the deployment's settings come to, as far as the database is concerned.
-func (d *Deployment) asked() (settings.Deployment, error) {
-	given := []string{
-		"DATABASE=" + d.Target.Database, "COUNTERS=" + d.Target.Counters, "FIELDS=" + d.Target.Fields, "SHARDS=" + d.Target.Shards, fmt.Sprint("HOSTED=", d.Target.Hosted),
-		fmt.Sprint("EXTENSION=", d.Target.Extension),
-	}
-	if there := d.Functions.all(); len(there) > 0 { // who may hold seats
-		if asked, err := settings.ForDeployment(append(given, "AUTH="+cmp.Or(there[0].Env["AUTH"], "none"), "MEMBERS="+there[0].Env["MEMBERS"])); err == nil {
-			return asked, nil
-		}
-	}
-	return settings.ForDeployment(given)
 }
 
 // made are the commands that make parts of the deployment, a line each.
@@ -78,49 +53,39 @@ func lines(all ...string) string { return strings.Join(all, "\n") }
 // a deletion is ready before it.
 func then(all ...string) string { return strings.Join(all, " && ") }
 
-// redeploy changes something about a function and leaves the rest as it is, its source included.
-func (d *Deployment) redeploy(f *Function, flags ...string) string {
-	args := []string{"gcloud", "functions", "deploy", f.Name, "--gen2", "--project=" + d.Target.Project, "--region=" + f.Region}
-	if f.Source != "" {
-		args = append(args, "--source="+f.Source)
-	}
-	return line(append(args, flags...)...)
-}
-
-// setEnv sets one setting of a function.
-func (d *Deployment) setEnv(f *Function, name, value string) string {
-	return d.redeploy(f, "--update-env-vars=^|^"+name+"="+value)
-}
-
 // recreate makes Rollup anew with the right trigger: a trigger can't move to another location. Writes in between are
 // counted by the next reconcile.
-func (d *Deployment) recreate(f *Function) string { return then(d.remove(f), d.again(f)) }
+func (d *Deployment) recreate(f *Function) string { return then(d.remove(f), d.deploy()) }
 
 // asking is `counters deploy`, which every program of ours has with it, sources and all.
 func asking(w *resources.Wanted) string {
 	return line(append([]string{"counters", "deploy"}, w.Args()...)...)
 }
 
-// deploy makes everything that isn't there, like what is there.
+// deploy makes everything that isn't there, and brings what is there to what it should be.
 func (d *Deployment) deploy() string { return asking(d.same()) }
 
-// again deploys everything with the settings of a function.
-func (d *Deployment) again(f *Function) string { return asking(d.like(f.Env, f.Region)) }
+// with deploys the same with another setting, whose value may be empty.
+func (d *Deployment) with(name, value string) string {
+	env := d.environment()
+	env[name] = value
+	return asking(d.like(env, d.home()))
+}
 
-// same is what is there, as far as anything is.
-func (d *Deployment) same() *resources.Wanted {
+// same is what is there, as it should be.
+func (d *Deployment) same() *resources.Wanted { return d.like(d.environment(), d.home()) }
+
+// home is the region of the functions; empty where there are none.
+func (d *Deployment) home() string {
 	if there := d.Functions.all(); len(there) > 0 {
-		return d.like(there[0].Env, there[0].Region)
+		return there[0].Region
 	}
-	return d.like(map[string]string{
-		"DATABASE": d.Target.Database, "COUNTERS": d.Target.Counters, "FIELDS": d.Target.Fields, "SHARDS": d.Target.Shards, "HOSTED": strconv.FormatBool(d.Target.Hosted),
-		"EXTENSION": strconv.FormatBool(d.Target.Extension),
-	}, "")
+	return ""
 }
 
 // below is the same, below a ceiling that works out instances and ways to pay.
 func (d *Deployment) below(ceiling string) string {
-	w := d.like(d.Functions.Increment.Env, d.Functions.Increment.Region)
+	w := d.same()
 	w.MostPerDay, w.Most, w.RollupMost, w.Billing, w.RollupBilling = ceiling, 0, 0, "", ""
 	w.Set = slices.DeleteFunc(w.Set, func(pair string) bool { return strings.HasPrefix(pair, "CEILING=") })
 	return asking(w)

@@ -396,24 +396,20 @@ func (d *Deployment) countedIn(field string) string {
 // setCountField lets all functions count in another field; where there are none, a command does.
 func (d *Deployment) setCountField(id, field string) string {
 	if len(d.Functions.all()) > 0 {
-		return d.setFields(d.Functions.all(), d.countedIn(field))
+		return d.recounted(d.with("FIELDS", d.countedIn(field)))
 	}
 	there := *d
 	there.Target.Fields = d.countedIn(field)
 	return there.counters("reconcile", id)
 }
 
-// setFields sets FIELDS of functions, and reconciles: what only a revision with other fields saw is
-// missing until then.
-func (d *Deployment) setFields(functions []*Function, fields string) string {
-	var fixes []string
-	for _, function := range functions {
-		fixes = append(fixes, d.setEnv(function, "FIELDS", fields))
-	}
+// recounted reconciles after a command that sets FIELDS: what only a revision with other fields saw is missing until
+// then.
+func (d *Deployment) recounted(command string) string {
 	if job := d.reconcileJob(); job != nil {
-		fixes = append(fixes, d.job("run", path.Base(job.Text("name"))))
+		return lines(command, d.job("run", path.Base(job.Text("name"))))
 	}
-	return lines(fixes...)
+	return command
 }
 
 // address is a document's in Firestore's REST API.

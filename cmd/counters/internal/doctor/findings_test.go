@@ -70,6 +70,9 @@ var longID = strings.Repeat("x", 1495)
 
 const testKey = "projects/my-project/locations/us-central1/keyRings/r/cryptoKeys/k"
 
+// deploying is what brings a healthy deployment to what it should be.
+const deploying = "counters deploy --project my-project --location nam5 --invoker user:web@example.com"
+
 // Every finding, each in a deployment that is healthy but for it.
 var brokenDeployments = []broken{
 	{"an API that was turned off", func(t *testing.T, d *deployment) {
@@ -92,20 +95,20 @@ var brokenDeployments = []broken{
 	}, "repository-missing", "counters-functions", "gcloud artifacts repositories create counters-functions --project=my-project --location=us-central1 --repository-format=docker\ngcloud artifacts repositories add-iam-policy-binding"},
 	{"Rollup has less time than an event may take", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").ServiceConfig.TimeoutSeconds = 15
-	}, "timeout-short", "counters-rollup", "--timeout=60s"},
+	}, "timeout-short", "counters-rollup", deploying},
 	{"Rollup has less time than an event of a counted collection may take", func(t *testing.T, d *deployment) {
 		d.count(t)
 		d.function("counters-rollup").ServiceConfig.TimeoutSeconds = 30
-	}, "timeout-short", "counters-rollup", "--timeout=60s"},
+	}, "timeout-short", "counters-rollup", deploying},
 	{"Reconcile has less time than its walk", func(t *testing.T, d *deployment) {
 		d.env("counters-reconcile", "RECONCILE_DEADLINE", "600s")
 		d.env("counters-increment", "RECONCILE_DEADLINE", "600s")
 		d.env("counters-rollup", "RECONCILE_DEADLINE", "600s")
-	}, "timeout-short", "counters-reconcile", "--timeout=660s"},
+	}, "timeout-short", "counters-reconcile", deploying + " --set RECONCILE_DEADLINE=600s"},
 	{"an account that was deleted", func(t *testing.T, d *deployment) {
 		d.accounts = map[string]*iam.ServiceAccount{account("rollup"): nil}
 		d.revoke(member("rollup")) // what it had is a deleted account's
-	}, "account-gone", account("rollup"), "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
+	}, "account-gone", account("rollup"), deploying},
 	{"accounts that were deleted, of the trigger and of the build", func(t *testing.T, d *deployment) {
 		d.accounts = map[string]*iam.ServiceAccount{account("eventarc"): nil, account("build"): nil}
 		d.revoke(member("eventarc"))
@@ -151,7 +154,7 @@ var brokenDeployments = []broken{
 		for _, f := range d.functions[:3] {
 			f.ServiceConfig.EnvironmentVariables["ALLOWED_ORIGINS"] = "https://app.example"
 		}
-	}, "increment-hidden", "counters-increment", "--ingress-settings=all"},
+	}, "increment-hidden", "counters-increment", deploying + " --set ALLOWED_ORIGINS=https://app.example"},
 	{"an older revision that answers", func(t *testing.T, d *deployment) {
 		d.services["counters-rollup"].Traffic = []*run.GoogleCloudRunV2TrafficTarget{{Type: "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION", Revision: "counters-rollup-00001", Percent: 100}}
 	}, "traffic-pinned", "counters-rollup", "gcloud run services update-traffic counters-rollup --project=my-project --region=us-central1 --to-latest"},
@@ -185,10 +188,10 @@ var brokenDeployments = []broken{
 	}, "rules-others", "(default)", "https://firebaserules.googleapis.com/v1/projects/my-project/rulesets/r1"},
 	{"a metric that was deleted", func(t *testing.T, d *deployment) {
 		d.metrics = slices.DeleteFunc(d.metrics, func(name string) bool { return name == "counters_rollup_lag" })
-	}, "metric-missing", "log-based metrics", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
+	}, "metric-missing", "log-based metrics", deploying},
 	{"an alert that was deleted", func(t *testing.T, d *deployment) {
 		delete(d.alerts, "counters: a total had drifted")
-	}, "alert-missing", "alert policies", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
+	}, "alert-missing", "alert policies", deploying},
 	{"an alert that was deleted, of some that are sent to channels", func(t *testing.T, d *deployment) {
 		delete(d.alerts, "counters: a total had drifted")
 		d.channels = map[string][]string{
@@ -205,7 +208,7 @@ var brokenDeployments = []broken{
 	}, "alert-missing", "alert policies", "--invoker user:web@example.com"},
 	{"no alerts", func(t *testing.T, d *deployment) {
 		d.alerts = nil
-	}, "alerts-none", "alert policies", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
+	}, "alerts-none", "alert policies", deploying},
 	{"an alert that was turned off", func(t *testing.T, d *deployment) {
 		d.alerts["counters: a total had drifted"] = false
 	}, "alert-off", "counters: a total had drifted", "gcloud alpha monitoring policies update projects/my-project/alertPolicies/"},
@@ -243,7 +246,7 @@ var brokenDeployments = []broken{
 		for _, name := range []string{"counters-increment", "counters-reconcile"} {
 			d.env(name, "NUM_SHARDS", "20")
 		}
-	}, "function-missing", "Rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com --set NUM_SHARDS=20"},
+	}, "function-missing", "Rollup", deploying + " --set NUM_SHARDS=20"},
 	{"Rollup was never deployed, and Increment is billed by the instance", func(t *testing.T, d *deployment) {
 		d.functions = d.functions[:2]
 		d.billed("counters-increment", false)
@@ -252,44 +255,44 @@ var brokenDeployments = []broken{
 	{"a deployment failed", func(t *testing.T, d *deployment) {
 		f := d.function("counters-increment")
 		f.State, f.StateMessages = functionspb.Function_FAILED, []*functionspb.StateMessage{{Message: "Build failed"}}
-	}, "function-not-active", "counters-increment", "gcloud functions deploy counters-increment --gen2 --project=my-project --region=us-central1 --source=gs://source/counters-increment.zip"},
+	}, "function-not-active", "counters-increment", deploying},
 	{"a deployment is under way", func(t *testing.T, d *deployment) {
 		d.function("counters-reconcile").State = functionspb.Function_DEPLOYING
 	}, "function-deploying", "counters-reconcile", "gcloud functions describe counters-reconcile"},
 	{"a runtime has ended", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").BuildConfig.Runtime = "go121"
-	}, "runtime-ended", "counters-rollup", "--runtime=go127"},
+	}, "runtime-ended", "counters-rollup", deploying},
 	{"a runtime is about to end", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").BuildConfig.Runtime = "go124"
-	}, "runtime-deprecated", "counters-rollup", "--runtime=go127"},
+	}, "runtime-deprecated", "counters-rollup", deploying},
 	{"the platform's default concurrency", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").ServiceConfig.MaxInstanceRequestConcurrency = 1
-	}, "concurrency-one", "counters-rollup", "--concurrency=1000 --cpu=1 --memory=512Mi"},
+	}, "concurrency-one", "counters-rollup", deploying},
 	{"no concurrency at all", func(t *testing.T, d *deployment) {
 		d.function("counters-increment").ServiceConfig.MaxInstanceRequestConcurrency = 0
-	}, "concurrency-one", "counters-increment", "--concurrency=500 --cpu=1 --memory=512Mi"},
+	}, "concurrency-one", "counters-increment", deploying},
 	{"Cloud Run's default concurrency", func(t *testing.T, d *deployment) {
 		d.function("counters-increment").ServiceConfig.MaxInstanceRequestConcurrency = 80
-	}, "concurrency-low", "counters-increment", "--concurrency=500"},
+	}, "concurrency-low", "counters-increment", deploying},
 
 	// At 100 requests a second, which one instance takes.
 	{"a busy week, billed by the request", func(t *testing.T, d *deployment) {
 		d.had["counters-increment"] = had{requests: 60_480_000, mean: 20, billed: 604_000, counted: 10_080}
-	}, "billing-dearer", "counters-increment", "gcloud run services update counters-increment --project=my-project --region=us-central1 --no-cpu-throttling"},
+	}, "billing-dearer", "counters-increment", deploying + " --increment-billing instance"},
 	{"a busy week on half a CPU", func(t *testing.T, d *deployment) {
 		d.had["counters-rollup"] = had{requests: 60_480_000, mean: 900, billed: 604_000, counted: 10_080}
 		d.function("counters-rollup").ServiceConfig.AvailableCpu, d.function("counters-rollup").ServiceConfig.AvailableMemory = "0.5", "1Gi"
-	}, "billing-dearer", "counters-rollup", "--source=gs://source/counters-rollup.zip --cpu=1 --memory=1Gi\ngcloud run services update counters-rollup"},
+	}, "billing-dearer", "counters-rollup", deploying + " --rollup-billing instance"},
 	// One request a minute keeps the instance.
 	{"a quiet week, billed by the instance", func(t *testing.T, d *deployment) {
 		d.billed("counters-rollup", false)
 		d.had["counters-rollup"] = had{requests: 10_080, mean: 1000, billed: 604_800, counted: 10_080}
-	}, "billing-dearer", "counters-rollup", "gcloud run services update counters-rollup --project=my-project --region=us-central1 --cpu-throttling"},
+	}, "billing-dearer", "counters-rollup", deploying + " --rollup-billing request"},
 	{"an instance that is kept warm for nothing, billed by the instance", func(t *testing.T, d *deployment) {
 		d.billed("counters-increment", false)
 		d.function("counters-increment").ServiceConfig.MinInstanceCount = 1
 		d.had["counters-increment"] = had{billed: 604_800, counted: 10_080}
-	}, "billing-dearer", "counters-increment", "--cpu-throttling"},
+	}, "billing-dearer", "counters-increment", deploying + " --increment-min-instances 1 --increment-billing request"},
 
 	{"open to the internet, without a word of a ceiling", func(_ *testing.T, d *deployment) {
 		d.policies["counters-increment"].Bindings[0].Members = []string{"allUsers"}
@@ -301,7 +304,7 @@ var brokenDeployments = []broken{
 	{"a ceiling whose instances somebody has raised by hand", func(t *testing.T, d *deployment) {
 		d.ceiling(t, "12.50USD")
 		d.function("counters-increment").ServiceConfig.MaxInstanceCount = 20
-	}, "ceiling-exceeded", "counters-increment", "counters deploy --project my-project --location nam5 --invoker user:web@example.com --most-per-day 12.5USD"},
+	}, "ceiling-exceeded", "counters-increment", deploying + " --most-per-day 12.5USD"},
 	{"a ceiling that somebody has taken from Rollup by hand", func(t *testing.T, d *deployment) {
 		d.ceiling(t, "50USD")
 		d.env("counters-rollup", "CEILING", "writes=1")
@@ -312,59 +315,59 @@ var brokenDeployments = []broken{
 	}, "ceiling-exceeded", "counters-increment", "--most-per-day 5.4USD"},
 	{"a setting that stops the start", func(t *testing.T, d *deployment) {
 		d.env("counters-rollup", "ROLLUP_INTERVAL", "1h")
-	}, "settings-invalid", "counters-rollup", "--remove-env-vars=ROLLUP_INTERVAL"},
+	}, "settings-invalid", "counters-rollup", deploying},
 	{"a misspelt AUTH, whose default lets everybody in", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "AUTH", "Firebase")
 		d.env("counters-increment", "RATE_LIMIT", "-1")
-	}, "settings-invalid", "counters-increment", "--update-env-vars=AUTH=firebase --remove-env-vars=RATE_LIMIT"},
+	}, "settings-invalid", "counters-increment", deploying + " --set AUTH=firebase"},
 	{"a cleanup that there is none of", func(t *testing.T, d *deployment) {
 		d.env("counters-reconcile", "CLEANUP", "all")
-	}, "settings-invalid", "counters-reconcile", "--remove-env-vars=CLEANUP"},
+	}, "settings-invalid", "counters-reconcile", deploying},
 	{"a cleanup beside another setting that stops the start", func(t *testing.T, d *deployment) {
 		d.env("counters-reconcile", "AUTO_CREATE", "true")
 		d.env("counters-reconcile", "CLEANUP", "zero")
 		d.env("counters-reconcile", "REQUEST_TTL", "never")
-	}, "settings-invalid", "counters-reconcile", "--remove-env-vars=REQUEST_TTL"},
+	}, "settings-invalid", "counters-reconcile", deploying},
 	{"a cleanup of counters that nobody makes again", func(t *testing.T, d *deployment) {
 		d.env("counters-reconcile", "CLEANUP", "zero")
-	}, "settings-invalid", "counters-reconcile", "--remove-env-vars=CLEANUP"},
+	}, "settings-invalid", "counters-reconcile", deploying},
 	{"App Check without the project's number", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "AUTH", "appcheck")
 		d.env("counters-increment", "PROJECT_NUMBER", "")
-	}, "settings-invalid", "counters-increment", "--update-env-vars=\"PROJECT_NUMBER=$(gcloud projects describe my-project"},
+	}, "settings-invalid", "counters-increment", deploying + " --set AUTH=appcheck"},
 	{"Increment writes to another collection", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "COUNTERS", "likes/{like}")
-	}, "layout-differs", "counters-increment", "'--update-env-vars=^|^COUNTERS=counters/{counter}'"},
+	}, "layout-differs", "counters-increment", deploying},
 	{"Reconcile works on another database", func(t *testing.T, d *deployment) {
 		d.env("counters-reconcile", "DATABASE", "other")
-	}, "layout-differs", "counters-reconcile", "DATABASE=(default)"},
+	}, "layout-differs", "counters-reconcile", deploying},
 	{"Increment works on another project", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "GOOGLE_CLOUD_PROJECT", "other")
-	}, "layout-differs", "counters-increment", "GOOGLE_CLOUD_PROJECT=my-project"},
+	}, "layout-differs", "counters-increment", deploying},
 	{"Increment counts other fields", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "FIELDS", "total=count,likes")
-	}, "layout-differs", "counters-increment", "'--update-env-vars=^|^FIELDS=total=count'\ngcloud scheduler jobs run counters-reconcile"},
+	}, "layout-differs", "counters-increment", deploying + "\ngcloud scheduler jobs run counters-reconcile"},
 	{"Increment takes the documents for its own", func(t *testing.T, d *deployment) {
 		d.host(t)
 		d.env("counters-increment", "HOSTED", "false")
-	}, "layout-differs", "counters-increment", "'--update-env-vars=^|^HOSTED=true'"},
+	}, "layout-differs", "counters-increment", deploying + " --set 'COUNTERS=posts/{post}' --set FIELDS=likes,views --set HOSTED=true"},
 	{"functions with different settings", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "ROLLUP_INTERVAL", "2s")
 		d.env("counters-rollup", "ROLLUP_INTERVAL", "3s")
 		d.env("counters-reconcile", "ROLLUP_INTERVAL", "3000ms")
-	}, "settings-differ", "ROLLUP_INTERVAL", "gcloud functions deploy counters-increment --gen2 --project=my-project --region=us-central1 --source=gs://source/counters-increment.zip '--update-env-vars=^|^ROLLUP_INTERVAL=3s'"},
+	}, "settings-differ", "ROLLUP_INTERVAL", deploying + " --set ROLLUP_INTERVAL=3s"},
 
 	{"Increment is the odd one out", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "MAX_SHARDS", "100")
-	}, "settings-differ", "MAX_SHARDS", "gcloud functions deploy counters-increment --gen2 --project=my-project --region=us-central1 --source=gs://source/counters-increment.zip '--update-env-vars=^|^MAX_SHARDS=0'"},
+	}, "settings-differ", "MAX_SHARDS", deploying},
 	{"Rollup is the odd one out, of a setting of its own", func(t *testing.T, d *deployment) {
 		d.env("counters-rollup", "ROLLUP_PENDING", "10")
-	}, "settings-differ", "ROLLUP_PENDING", "gcloud functions deploy counters-rollup --gen2 --project=my-project --region=us-central1 --source=gs://source/counters-rollup.zip '--update-env-vars=^|^ROLLUP_PENDING=5000'"},
+	}, "settings-differ", "ROLLUP_PENDING", deploying},
 	{"all three differ", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "RECONCILE_PARALLEL", "1")
 		d.env("counters-rollup", "RECONCILE_PARALLEL", "2")
 		d.env("counters-reconcile", "RECONCILE_PARALLEL", "3")
-	}, "settings-differ", "RECONCILE_PARALLEL", "counters-rollup.zip '--update-env-vars=^|^RECONCILE_PARALLEL=3'"},
+	}, "settings-differ", "RECONCILE_PARALLEL", deploying + " --set RECONCILE_PARALLEL=3"},
 
 	{"a database that was deleted and made again", func(t *testing.T, d *deployment) {
 		d.databases[0].CreateTime = timestamppb.New(today.AddDate(0, -1, 0))
@@ -374,28 +377,28 @@ var brokenDeployments = []broken{
 	}, "trigger-missing", "counters-rollup", "gcloud functions delete counters-rollup"},
 	{"Rollup is an HTTP function", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger = nil
-	}, "trigger-missing", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
+	}, "trigger-missing", "counters-rollup", deploying},
 	{"only updates", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventType = "google.cloud.firestore.document.v1.updated"
-	}, "trigger-event-type", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
+	}, "trigger-event-type", "counters-rollup", deploying},
 	{"events of another database", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[0].Value = "other"
-	}, "trigger-database", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
+	}, "trigger-database", "counters-rollup", deploying},
 	{"events of the counters themselves", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Value = "counters/{counter}"
-	}, "trigger-document", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
+	}, "trigger-document", "counters-rollup", deploying},
 	{"events of everything below a counter", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Value = "counters/{counter}/{below=**}"
-	}, "trigger-document", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
+	}, "trigger-document", "counters-rollup", deploying},
 	{"events of another collection", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Value = "likes/{counter}/shards/{shard}"
-	}, "trigger-document", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
+	}, "trigger-document", "counters-rollup", deploying},
 	{"a pattern that is taken literally", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.EventFilters[1].Operator = ""
-	}, "trigger-operator", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
+	}, "trigger-operator", "counters-rollup", deploying},
 	{"no retries", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.RetryPolicy = functionspb.EventTrigger_RETRY_POLICY_DO_NOT_RETRY
-	}, "trigger-retry-off", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
+	}, "trigger-retry-off", "counters-rollup", deploying},
 	{"a trigger far from nam5", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").EventTrigger.TriggerRegion = "europe-west1"
 	}, "trigger-region", "counters-rollup", "&& counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
@@ -469,14 +472,14 @@ var brokenDeployments = []broken{
 		d.function("counters-increment").UpdateTime = timestamppb.New(today)
 		d.env("counters-increment", "FIELDS", "total=count,likes")
 		d.env("counters-increment", "NUM_SHARDS", "20")
-	}, "upgrade-unfinished", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com --set FIELDS=total=count,likes --set NUM_SHARDS=20"},
+	}, "upgrade-unfinished", "counters-rollup", deploying + " --set FIELDS=total=count,likes --set NUM_SHARDS=20"},
 	{"a deployment of another source, with the same settings, that ended before Rollup", func(t *testing.T, d *deployment) {
 		for _, f := range d.functions[:3] {
 			f.Labels = map[string]string{"counters-source": "aaaa"}
 		}
 		f := d.function("counters-increment")
 		f.UpdateTime, f.Labels = timestamppb.New(today), map[string]string{"counters-source": "bbbb"}
-	}, "upgrade-unfinished", "counters-rollup", "counters deploy --project my-project --location nam5 --invoker user:web@example.com"},
+	}, "upgrade-unfinished", "counters-rollup", deploying},
 	{"a deployment that ended before Rollup, of a function that nobody checks the callers of", func(t *testing.T, d *deployment) {
 		for _, name := range []string{"counters-increment", "counters-reconcile"} {
 			d.function(name).UpdateTime = timestamppb.New(today)
@@ -574,7 +577,7 @@ var brokenDeployments = []broken{
 		for _, f := range d.functions[:3] {
 			f.ServiceConfig.EnvironmentVariables["AUTO_CREATE"] = "true"
 		}
-	}, "auto-create-open", "counters-increment", "'--update-env-vars=^|^AUTO_CREATE=60'"},
+	}, "auto-create-open", "counters-increment", "counters deploy --project my-project --location nam5 --public --set AUTO_CREATE=60 --most-per-day none"},
 	{"everything in the project for everybody", func(t *testing.T, d *deployment) {
 		d.grant("roles/run.invoker", "", "allAuthenticatedUsers")
 		for _, name := range []string{"counters-rollup", "counters-reconcile"} { // leaves Increment
@@ -588,7 +591,7 @@ var brokenDeployments = []broken{
 	}, "increment-open", "counters-increment", "--invoker-iam-check"},
 	{"Rollup takes traffic from the internet", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").ServiceConfig.IngressSettings = functionspb.ServiceConfig_ALLOW_ALL
-	}, "function-reachable", "counters-rollup", "--ingress-settings=internal-only"},
+	}, "function-reachable", "counters-rollup", deploying},
 	{"Rollup for everybody", func(t *testing.T, d *deployment) {
 		p := d.policies["counters-rollup"]
 		p.Bindings = append(p.Bindings, &run.GoogleIamV1Binding{Role: "roles/run.invoker", Members: []string{"allAuthenticatedUsers"}})
@@ -802,7 +805,7 @@ var brokenDeployments = []broken{
 		for _, n := range []string{"0", "1"} {
 			d.set(t, "counters/go/shards/"+n, map[string]any{"Count": 4})
 		}
-	}, "count-field-differs", "go", "gcloud functions deploy counters-rollup --gen2 --project=my-project --region=us-central1 --source=gs://source/counters-rollup.zip '--update-env-vars=^|^FIELDS=total=Count'"},
+	}, "count-field-differs", "go", deploying + " --set FIELDS=total=Count\ngcloud scheduler jobs run counters-reconcile"},
 	{"a shard that holds a word", func(t *testing.T, d *deployment) {
 		d.set(t, "counters/odd", map[string]any{"num_shards": 2})
 		d.set(t, "counters/odd/shards/0", map[string]any{"count": 4})

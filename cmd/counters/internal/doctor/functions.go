@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -90,7 +89,7 @@ func (f *findings) state(d *Deployment, function *Function) {
 		f.add("function-deploying", function.Name, seen,
 			line("gcloud", "functions", "describe", function.Name, "--gen2", "--project="+d.Target.Project, "--region="+function.Region, "--format=value(state)"))
 	default:
-		f.add("function-not-active", function.Name, seen, d.redeploy(function))
+		f.add("function-not-active", function.Name, seen, d.deploy())
 	}
 }
 
@@ -124,25 +123,22 @@ func (f *findings) runtime(d *Deployment, function *Function, now time.Time) {
 	if i < 0 || newest == "" {
 		return
 	}
-	fix := d.redeploy(function, "--runtime="+newest)
 	if day := past(d.Runtimes[i], "decommissionDate", now); day != "" {
-		f.add("runtime-ended", function.Name, function.Runtime+" was decommissioned on "+day, fix)
+		f.add("runtime-ended", function.Name, function.Runtime+" was decommissioned on "+day, d.deploy())
 	} else if day := past(d.Runtimes[i], "deprecationDate", now); day != "" {
-		f.add("runtime-deprecated", function.Name, function.Runtime+" has been deprecated since "+day, fix)
+		f.add("runtime-deprecated", function.Name, function.Runtime+" has been deprecated since "+day, d.deploy())
 	}
 }
 
 func (f *findings) concurrency(d *Deployment, function *Function, entryPoint string) {
-	want := map[string]int{"Increment": 500, "Rollup": 1000, "Reconcile": 100}[entryPoint]
+	want := map[string]int{"Increment": d.same().Concurrency, "Rollup": 1000}[entryPoint]
 	seen := fmt.Sprintf("an instance takes %s at a time, and should take %d", count(int(max(function.Concurrency, 1)), "request"), want)
-	// gcloud takes the CPU together with the memory only.
-	fix := d.redeploy(function, fmt.Sprintf("--concurrency=%d", want), "--cpu=1", "--memory="+cmp.Or(function.Memory, "512Mi"))
 	switch {
 	case entryPoint == "Reconcile": // is called once in a while, and shares nothing between requests
 	case function.Concurrency <= 1:
-		f.add("concurrency-one", function.Name, seen, fix)
+		f.add("concurrency-one", function.Name, seen, d.deploy())
 	case function.Concurrency < 100:
-		f.add("concurrency-low", function.Name, seen, fix)
+		f.add("concurrency-low", function.Name, seen, d.deploy())
 	}
 }
 
@@ -153,18 +149,17 @@ func (f *findings) timeout(d *Deployment, function *Function, entryPoint string)
 	if err != nil {
 		return
 	}
-	least, want := s.RequestTimeout, 75*time.Second
+	least := s.RequestTimeout
 	switch entryPoint {
 	case "Rollup":
-		if want = time.Minute; len(d.Target.counted()) > 0 {
+		if len(d.Target.counted()) > 0 {
 			least = max(least, min(s.RecountMax+15*time.Second, 55*time.Second)) // the event waits until it is worth counting
 		}
 	case "Reconcile":
 		least = s.ReconcileDeadline
-		want = least + time.Minute
 	}
 	if has := time.Duration(function.TimeoutSeconds) * time.Second; has < least {
-		f.add("timeout-short", function.Name, fmt.Sprintf("Cloud Run ends what takes %s, and it may take %s", has, least), d.redeploy(function, fmt.Sprintf("--timeout=%.0fs", want.Seconds())))
+		f.add("timeout-short", function.Name, fmt.Sprintf("Cloud Run ends what takes %s, and it may take %s", has, least), d.deploy())
 	}
 }
 
@@ -173,10 +168,12 @@ func (f *findings) timeout(d *Deployment, function *Function, entryPoint string)
 func (f *findings) ingress(d *Deployment, function *Function, entryPoint string) {
 	from := function.Text("serviceConfig.ingressSettings")
 	if entryPoint != "Increment" && from == "ALLOW_ALL" {
-		f.add("function-reachable", function.Name, "it takes traffic from the internet", d.redeploy(function, "--ingress-settings=internal-only"))
+		f.add("function-reachable", function.Name, "it takes traffic from the internet", d.deploy())
 	}
 	if origins := function.Env["ALLOWED_ORIGINS"]; entryPoint == "Increment" && from == "ALLOW_INTERNAL_ONLY" && origins != "" {
-		f.add("increment-hidden", function.Name, "it takes internal traffic alone, and ALLOWED_ORIGINS is "+origins, d.redeploy(function, "--ingress-settings=all"))
+		w := d.same()
+		w.Ingress = "all"
+		f.add("increment-hidden", function.Name, "it takes internal traffic alone, and ALLOWED_ORIGINS is "+origins, asking(w))
 	}
 }
 

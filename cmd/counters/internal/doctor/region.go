@@ -71,5 +71,5 @@ func place(location string, near []string) string {
 
 // move deploys everything next to the database, and then takes the function away where it was.
 func (d *Deployment) move(f *Function) string {
-	return then(asking(d.like(f.Env, "")), d.remove(f))
+	return then(asking(d.like(d.environment(), "")), d.remove(f))
 }

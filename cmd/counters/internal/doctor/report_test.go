@@ -30,8 +30,8 @@ func TestReport(t *testing.T) {
 	for _, want := range []string{ // in this order
 		"Project my-project, database (default), counters at counters/{counter}\n",
 		"\nERROR  concurrency-one\n  An instance takes one request at a time",
-		"\n\n  counters-increment: an instance takes 1 request at a time, and should take 500\n    $ gcloud functions deploy counters-increment ",
-		"\n\n  counters-rollup: an instance takes 1 request at a time, and should take 1000\n    $ gcloud functions deploy counters-rollup ",
+		"\n\n  counters-increment: an instance takes 1 request at a time, and should take 500\n    $ counters deploy --project my-project ",
+		"\n\n  counters-rollup: an instance takes 1 request at a time, and should take 1000\n    $ counters deploy --project my-project ",
 		"\nWARNING  ttl-missing\n",
 		"\nINFO  timestamp-indexed\n",
 		"\nNOT CHECKED\n\n  Scheduler jobs: it takes the permission cloudscheduler.jobs.list",

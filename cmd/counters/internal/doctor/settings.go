@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
@@ -122,107 +123,95 @@ func (t Target) collection() string {
 	return path.Collection()
 }
 
-func (f *findings) settings(d *Deployment) {
-	there := d.Functions.all()
-	var valid []*Function
-	for _, function := range there {
-		if _, err := parse(function.Env); err != nil {
-			f.add("settings-invalid", function.Name, strings.ReplaceAll(err.Error(), "\n", "; "), d.mendSettings(function))
-			continue
-		}
-		valid = append(valid, function)
-	}
-	if len(valid) == 0 {
-		return
-	}
-	columns := make([][]setting, len(valid))
-	for i, function := range valid {
-		columns[i] = settingsOf(function.Env)
-	}
-	for row := range columns[0] {
-		name := columns[0][row].name
-		if of, ok := layoutSettings[name]; ok {
-			want := of(d.Target)
-			for i, function := range valid {
-				got := columns[i][row].value
-				if name == "GOOGLE_CLOUD_PROJECT" && got == "" {
-					continue // the project that it runs in
-				}
-				if got != want {
-					f.add("layout-differs", function.Name, fmt.Sprintf("%s is %s, where %s is expected", name, got, want), d.setLayout(function, name, want))
-				}
-			}
-			continue
-		}
-		if name == "CEILING" {
-			continue // each function has its own: see ceiling
-		}
-		f.compare(d, valid, columns, row)
-	}
-}
-
-// setLayout sets one of the settings that say which documents a function looks at.
-func (d *Deployment) setLayout(function *Function, name, value string) string {
-	if name == "FIELDS" {
-		return d.setFields([]*Function{function}, value)
-	}
-	return d.setEnv(function, name, value)
-}
-
-// compare looks at one setting of all functions. Where they differ, the value that most have is
-// right, and of two the one of the function that works with the setting: of Increment, unless the
-// setting is named after another.
-func (f *findings) compare(d *Deployment, valid []*Function, columns [][]setting, row int) {
-	name := columns[0][row].name
-	right, most := 0, 0
-	for i, function := range valid {
-		votes := 0
-		for _, column := range columns {
-			if column[row].value == columns[i][row].value {
-				votes += 2
-			}
-		}
-		if strings.HasPrefix(name, strings.ToUpper(function.EntryPoint)+"_") {
-			votes++
-		}
-		if votes > most {
-			right, most = i, votes
-		}
-	}
-	var seen, fixes []string
-	for i, function := range valid {
-		seen = append(seen, fmt.Sprintf("%q on %s", columns[i][row].raw, function.Name))
-		if columns[i][row].value != columns[right][row].value {
-			fixes = append(fixes, d.setEnv(function, name, columns[right][row].raw))
-		}
-	}
-	if len(fixes) > 0 {
-		f.add("settings-differ", name, strings.Join(seen, ", "), lines(fixes...))
-	}
-}
-
-// mendSettings puts every setting that stops a function from starting back to its default; but AUTH to what lets in
-// fewer callers than were meant, and not more.
-func (d *Deployment) mendSettings(f *Function) string {
-	var bad, flags []string
-	for _, s := range settingsOf(f.Env) {
+// startable is an environment without what stops a function from starting; but with an AUTH that lets in fewer callers
+// than were meant, and not more.
+func startable(env map[string]string) map[string]string {
+	good := maps.Clone(env)
+	for _, s := range settingsOf(env) {
 		alone := map[string]string{"PROJECT_NUMBER": "1", s.name: s.raw}
-		if on, set := f.Env["AUTO_CREATE"]; set && s.name == "CLEANUP" { // which takes it
+		if on, set := env["AUTO_CREATE"]; set && s.name == "CLEANUP" { // which takes it
 			alone["AUTO_CREATE"] = on
 		}
 		switch _, err := parse(alone); {
 		case err == nil:
 		case s.name == "AUTH":
-			flags = append(flags, "--update-env-vars=AUTH=firebase")
+			good["AUTH"] = "firebase"
 		default:
-			bad = append(bad, s.name)
+			delete(good, s.name)
 		}
 	}
-	if len(bad) > 0 {
-		flags = append(flags, "--remove-env-vars="+strings.Join(bad, ","))
+	return good
+}
+
+// environment is what the functions are meant to have: where the counters are, and of each other setting what most have
+// that they start with. Of two it is what the function has that works with the setting: Increment, unless the setting is
+// named after another. Who may count is for Increment to say.
+func (d *Deployment) environment() map[string]string {
+	env := map[string]string{}
+	votes := map[string]map[string]int{} // :: setting → value → how many have it, twice
+	most := map[string]int{}             // :: setting
+	for _, function := range d.Functions.all() {
+		for _, s := range settingsOf(startable(function.Env)) {
+			if votes[s.name] == nil {
+				votes[s.name] = map[string]int{}
+			}
+			votes[s.name][s.value] += 2
+		}
 	}
-	if len(flags) == 0 { // each is right by itself: AUTH=appcheck needs the project's number
-		return d.redeploy(f) + ` --update-env-vars="PROJECT_NUMBER=` + d.number() + `"`
+	for _, function := range d.Functions.all() {
+		for _, s := range settingsOf(startable(function.Env)) {
+			n := votes[s.name][s.value]
+			switch {
+			case strings.HasPrefix(s.name, strings.ToUpper(function.EntryPoint)+"_"):
+				n++
+			case s.name == "AUTH" && function.EntryPoint == "Increment": // or the others let in whom it keeps out
+				n = 2*len(entryPoints) + 1
+			}
+			if n > most[s.name] {
+				env[s.name], most[s.name] = s.raw, n
+			}
+		}
 	}
-	return d.redeploy(f, flags...)
+	for name, of := range layoutSettings {
+		env[name] = of(d.Target)
+	}
+	return env
+}
+
+// settings looks at whether the functions start with their settings, and share them.
+func (f *findings) settings(d *Deployment) {
+	var valid []*Function
+	var columns [][]setting
+	for _, function := range d.Functions.all() {
+		if _, err := parse(function.Env); err != nil {
+			f.add("settings-invalid", function.Name, strings.ReplaceAll(err.Error(), "\n", "; "), d.deploy())
+			continue
+		}
+		valid, columns = append(valid, function), append(columns, settingsOf(function.Env))
+	}
+	if len(valid) == 0 {
+		return
+	}
+	for row, setting := range columns[0] {
+		of, isLayout := layoutSettings[setting.name]
+		var seen []string
+		differ := false
+		for i, function := range valid {
+			got := columns[i][row]
+			switch {
+			case !isLayout:
+				seen, differ = append(seen, fmt.Sprintf("%q on %s", got.raw, function.Name)), differ || got.value != setting.value
+			case got.value == of(d.Target), setting.name == "GOOGLE_CLOUD_PROJECT" && got.value == "": // the project that it runs in
+			default:
+				fix := d.deploy()
+				if setting.name == "FIELDS" {
+					fix = d.recounted(fix)
+				}
+				f.add("layout-differs", function.Name, fmt.Sprintf("%s is %s, where %s is expected", setting.name, got.value, of(d.Target)), fix)
+			}
+		}
+		if differ && setting.name != "CEILING" { // of which each has its own: see ceiling
+			f.add("settings-differ", setting.name, strings.Join(seen, ", "), d.deploy())
+		}
+	}
 }

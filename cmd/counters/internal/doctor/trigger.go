@@ -36,14 +36,14 @@ func (f *findings) trigger(d *Deployment) {
 	rollup := d.Functions.Rollup
 	trigger := rollup.Trigger
 	if trigger == nil {
-		f.add("trigger-missing", rollup.Name, "it has no event trigger", d.again(rollup))
+		f.add("trigger-missing", rollup.Name, "it has no event trigger", d.deploy())
 		return
 	}
 	if trigger.Missing {
 		f.add("trigger-missing", rollup.Name, "Eventarc has no "+trigger.Name, d.recreate(rollup))
 		return
 	}
-	mend := d.again(rollup)
+	mend := d.deploy()
 	f.events(d, trigger, rollup.Name, mend, d.recreate(rollup))
 	if s, err := parse(rollup.Env); err == nil {
 		f.subscription(d, trigger, rollup.Name, "trigger-ack-deadline", s.RequestTimeout, d.recreate(rollup))

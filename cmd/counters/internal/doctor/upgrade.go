@@ -37,6 +37,6 @@ func (f *findings) upgrade(d *Deployment) bool {
 		return false
 	}
 	f.add("upgrade-unfinished", rollup.Name, fmt.Sprintf("%s was deployed on %s with %s, and %s is of %s", newest.Name, newest.Updated.Format(time.RFC3339),
-		strings.Join(differ, ", "), rollup.Name, rollup.Updated.Format(time.RFC3339)), d.again(newest))
+		strings.Join(differ, ", "), rollup.Name, rollup.Updated.Format(time.RFC3339)), asking(d.like(newest.Env, newest.Region)))
 	return true
 }
