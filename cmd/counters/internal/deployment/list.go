@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,7 +86,9 @@ func (b *Builder) inRegion() string { return b.in() + "/locations/" + b.Region }
 func (b *Builder) project() string { return "--project=" + b.Project }
 
 // Account is the one that is given a job.
-func (w *Wanted) Account(job string) string { return w.Prefix + "-" + job + AccountsEnd(w.Project) }
+func (w *Wanted) Account(job string) string {
+	return cmp.Or(w.Accounts[job], w.Prefix+"-"+job+AccountsEnd(w.Project))
+}
 
 // AccountsEnd ends the names of a project's accounts: the domain of example.com:my-project comes last in them.
 func AccountsEnd(project string) string {
@@ -150,9 +153,12 @@ func (r Resource) MissingAPIs(there Object) (off []string) {
 	return off
 }
 
+// Grant is a role that a policy gives.
+type Grant struct{ Member, Role, Condition string }
+
 // binding is a role that somebody has by a policy.
 func binding(address, member, role, condition string) Place {
-	return Place{Address: address, List: "bindings", Is: func(b Object) bool {
+	return Place{Address: address, Grant: &Grant{member, role, condition}, List: "bindings", Is: func(b Object) bool {
 		members, _ := b["members"].([]any)
 		return b.Text("role") == role && b.Text("condition.expression") == condition && slices.Contains(members, any(member))
 	}}

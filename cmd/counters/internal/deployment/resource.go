@@ -52,6 +52,7 @@ func Objects(list any) (all []Object) {
 // to read, in the path From.
 type Place struct {
 	Address string // such as "iam/v1/projects/p/serviceAccounts/a"; %s is what the place before names
+	Grant   *Grant // that is there, where it is in a policy; else nil
 	List    string // key of the items
 	Is      func(Object) bool
 	From    string

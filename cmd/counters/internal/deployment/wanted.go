@@ -40,6 +40,8 @@ type Wanted struct {
 
 	all bool // all that any deployment of this prefix may have: to remove it
 
+	// Accounts are those that have a job instead of the deployment's own, by the job.
+	Accounts map[string]string
 	// Settings are what Set comes to, once it was checked.
 	Settings settings.Deployment
 	// Ceiling is what MostPerDay leaves to each function, once the database's edition is known; nil for none.

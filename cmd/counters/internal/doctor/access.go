@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,13 +12,35 @@ import (
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
-// Roles that are enough, the narrowest first: that one is what doctor proposes.
+// grants are the grants of the list that doctor looks at, by how their names begin, with what their accounts do by them
+// and what is found where they are missing.
+var grants = []struct{ begins, does, finding string }{
+	{"the documents of ", "runs %s, and has no %s on the database", "account-role-missing"},
+	{"the events of ", "carries events to Rollup, and has no %[2]s", "account-role-missing"},
+	{"caller ", "calls %s, and has no %s on it", "account-role-missing"},
+	{"the log of ", "writes the log of each build, and has no %[2]s", "build-role-missing"},
+	{"the sources of ", "reads the source of each build, and has no %[2]s", "build-role-missing"},
+	{"the images of ", "writes the image of each build, and has no %[2]s on its repository", "build-role-missing"},
+}
+
+// wider are roles that are as good as one that the list gives.
+var wider = map[string][]string{
+	"roles/datastore.user":          {"roles/datastore.owner"},
+	"roles/run.invoker":             {"roles/run.servicesInvoker", "roles/run.developer", "roles/run.admin"},
+	"roles/logging.logWriter":       {"roles/logging.admin", "roles/cloudbuild.builds.builder"},
+	"roles/storage.objectViewer":    {"roles/storage.objectUser", "roles/storage.objectAdmin", "roles/storage.admin", "roles/cloudbuild.builds.builder"},
+	"roles/artifactregistry.writer": {"roles/artifactregistry.createOnPushWriter", "roles/artifactregistry.repoAdmin", "roles/artifactregistry.admin", "roles/cloudbuild.builds.builder"},
+}
+
+// enough are the roles that are enough where the list gives one, which comes first.
+func enough(role string) []string {
+	return slices.Concat([]string{role}, wider[role], []string{"roles/editor", "roles/owner"})
+}
+
 var (
-	documentRoles = []string{"roles/datastore.user", "roles/datastore.owner", "roles/editor", "roles/owner"}
-	receiverRoles = []string{"roles/eventarc.eventReceiver", "roles/editor", "roles/owner"}
-	invokerRoles  = []string{"roles/run.invoker", "roles/run.servicesInvoker", "roles/run.developer", "roles/run.admin", "roles/editor", "roles/owner"}
-	agentRoles    = []string{"roles/eventarc.serviceAgent", "roles/editor", "roles/owner"}
-	tokenRoles    = []string{"roles/iam.serviceAccountTokenCreator", "roles/owner"}
+	invokerRoles = enough("roles/run.invoker")
+	agentRoles   = enough("roles/eventarc.serviceAgent")
+	tokenRoles   = []string{"roles/iam.serviceAccountTokenCreator", "roles/owner"}
 )
 
 // agentsChanged is since when projects have a Pub/Sub agent that makes tokens by itself.
@@ -64,24 +88,13 @@ func (d *Deployment) onDatabase(condition string) bool {
 }
 
 func (f *findings) access(d *Deployment) {
+	f.grants(d, d.jobs())
 	for _, function := range d.Functions.all() {
-		f.documents(d, function)
 		f.open(d, function)
-	}
-	if d.Functions == nil {
-		return
-	}
-	if rollup := d.Functions.Rollup; rollup != nil && rollup.Trigger != nil {
-		f.receiver(d, rollup.Trigger.Account)
-		f.invoker(d, rollup, rollup.Trigger.Account)
-	}
-	if account := d.reconcileJob().Text(accountOfJob); account != "" {
-		f.invoker(d, d.Functions.Reconcile, account)
 	}
 	if len(d.Functions.all()) > 0 && d.Access != nil && !d.Access.has(agentRoles, eventarcAgent.MatchString, always) {
 		f.add("agent-role-missing", "Eventarc's service agent", "it does not have "+agentRoles[0],
-			line("gcloud", "projects", "add-iam-policy-binding", d.Target.Project, "--role="+agentRoles[0], "--condition=None")+
-				` --member="serviceAccount:service-`+d.number()+`@gcp-sa-eventarc.iam.gserviceaccount.com"`)
+			d.made("the role of Eventarc's agent"))
 	}
 	if member := "serviceAccount:service-" + d.number() + "@gcp-sa-pubsub.iam.gserviceaccount.com"; d.Access != nil && !d.Since.IsZero() && d.Since.Before(agentsChanged) &&
 		!d.Access.has(tokenRoles, pubsubAgent.MatchString, always) {
@@ -90,41 +103,66 @@ func (f *findings) access(d *Deployment) {
 	}
 }
 
-// documents looks at a function's own account: it reads and writes documents.
-func (f *findings) documents(d *Deployment, function *Function) {
-	condition := fmt.Sprintf(`expression=resource.name == "projects/%s/databases/%s",title=%s-database`, d.Target.Project, d.Target.Database, d.Target.Prefix)
-	f.role(d, "account-role-missing", function.Account, fmt.Sprintf("it runs %s, and has no %s on database %s", function.Name, documentRoles[0], d.Target.Database),
-		documentRoles, nil, d.onDatabase, d.grant("serviceAccount:"+function.Account, documentRoles[0], condition))
-}
-
-// receiver looks at the trigger's account: it takes events.
-func (f *findings) receiver(d *Deployment, account string) {
-	f.role(d, "account-role-missing", account, "it carries events to Rollup, and has no "+receiverRoles[0], receiverRoles, nil, always, d.grant("serviceAccount:"+account, receiverRoles[0], ""))
-}
-
-// invoker looks at an account that calls a function.
-func (f *findings) invoker(d *Deployment, function *Function, account string) {
-	everybodyMay := function.Invokers.has(invokerRoles, is(everybody...), always) || d.Access.has(invokerRoles, is(everybody...), always)
-	if function.Invokers == nil || function.Open || everybodyMay {
-		return
+// jobs are the accounts that have the jobs of the deployment, where they are known.
+func (d *Deployment) jobs() map[string]string {
+	jobs := map[string]string{"scheduler": d.reconcileJob().Text(accountOfJob)}
+	for _, function := range d.Functions.all() {
+		jobs[strings.ToLower(function.EntryPoint)] = function.Account
+		if function.BuildAccount != "" {
+			jobs["build"] = path.Base(function.BuildAccount)
+		}
+		if t := function.Trigger; t != nil {
+			jobs["eventarc"] = t.Account
+		}
 	}
-	f.role(d, "account-role-missing", account, fmt.Sprintf("it calls %s, and has no %s on it", function.Name, invokerRoles[0]), invokerRoles, function.Invokers, always,
-		d.allow(function, "serviceAccount:"+account))
+	maps.DeleteFunc(jobs, func(_, account string) bool { return account == "" })
+	return jobs
 }
 
-// role looks at whether an account has one of the roles that are enough, in the project or by the policy of what it is
-// about, where that has one.
-func (f *findings) role(d *Deployment, finding, account, seen string, enough []string, on Policy, holds func(condition string) bool, grant string) {
-	member := "serviceAccount:" + account
-	switch {
-	case account == "", d.Gone[account] != "", on == nil && d.Access == nil:
-		return
-	case on.has(enough, is(member), holds), d.Access.has(enough, is(member), holds):
-		return
-	case d.Access == nil, d.Access.custom(member), on.custom(member):
-		finding = "account-role-unclear"
+// policy says who has which role at an address of the list; nil where it could not be read.
+func (d *Deployment) policy(address string) Policy {
+	switch api, _, _ := strings.Cut(address, "/"); api {
+	case "cloudresourcemanager":
+		return d.Access
+	case "artifactregistry":
+		return d.Images
 	}
-	f.add(finding, account, seen, grant)
+	for _, function := range d.Functions.all() {
+		if address == "run/v2/"+function.Service+withConditions && !function.Open && !function.Invokers.has(invokerRoles, is(everybody...), always) &&
+			!d.Access.has(invokerRoles, is(everybody...), always) {
+			return function.Invokers
+		}
+	}
+	return nil // or everybody may call it
+}
+
+// grants looks at whether the accounts that have jobs may do what the list lets them, by whatever role, in the project or
+// by the policy of what it is about.
+func (f *findings) grants(d *Deployment, jobs map[string]string) {
+	inUse := slices.Collect(maps.Values(jobs))
+	for _, p := range d.accounts() {
+		if p.gone() != "" { // which is said
+			inUse = slices.DeleteFunc(inUse, func(account string) bool { return account == path.Base(p.Place.Address) })
+		}
+	}
+	for _, r := range d.list(jobs) {
+		g := r.Place.Grant
+		i := slices.IndexFunc(grants, func(g struct{ begins, does, finding string }) bool { return strings.HasPrefix(r.Name, g.begins) })
+		if g == nil || i < 0 {
+			continue
+		}
+		account, policy := strings.TrimPrefix(g.Member, "serviceAccount:"), d.policy(r.Place.Address)
+		finding := grants[i].finding
+		switch {
+		case policy == nil, !slices.Contains(inUse, account):
+			continue
+		case policy.has(enough(g.Role), is(g.Member), d.onDatabase), d.Access.has(enough(g.Role), is(g.Member), d.onDatabase):
+			continue
+		case d.Access == nil, d.Access.custom(g.Member), policy.custom(g.Member):
+			finding = "account-role-unclear"
+		}
+		f.add(finding, account, "it "+fmt.Sprintf(grants[i].does, r.Name[strings.LastIndexByte(r.Name, ' ')+1:], g.Role), typed(r.Make))
+	}
 }
 
 // open looks at whether the internet can call a function.

@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -14,18 +15,26 @@ import (
 // line is a command line that may be pasted into a shell.
 func line(args ...string) string { return resources.Line(args...) }
 
-// list is the list of resources of a deployment like the one that is there; nil where nobody could ask for that, such as
-// with settings that aren't ones.
-func (d *Deployment) list() []resources.Resource {
+// list is the list of resources of a deployment like the one that is there, in which these accounts have its jobs; nil
+// where nobody could ask for that, such as with settings that aren't ones.
+func (d *Deployment) list(accounts map[string]string) []resources.Resource {
 	w := d.same()
-	w.CreateDatabase = true
+	w.CreateDatabase, w.Accounts = true, accounts
 	if d.enterprise() {
 		w.Edition = "enterprise"
+	}
+	for _, f := range d.Functions.all() { // which deploy would move to a repository of its own
+		if repositoryName.MatchString(f.Repository) && path.Base(f.Repository) != d.Target.Prefix+"-functions" {
+			w.Images = f.Repository
+		}
 	}
 	if w.Check() != nil {
 		return nil
 	}
 	b := resources.Builder{Wanted: w, Look: func(name string) resources.Object {
+		if d.Functions != nil && d.Functions.Reconcile != nil && name == "function "+d.Functions.Reconcile.Name { // which the job calls
+			return d.Functions.Reconcile.Object
+		}
 		if p := d.part(name); p != nil {
 			return p.There
 		}
@@ -36,13 +45,20 @@ func (d *Deployment) list() []resources.Resource {
 
 // made are the commands that make parts of the deployment, a line each.
 func (d *Deployment) made(names ...string) string {
-	var all []string
-	for _, r := range d.list() {
-		for _, command := range r.Make {
-			if slices.Contains(names, r.Name) {
-				all = append(all, command.String())
-			}
+	var all []resources.Command
+	for _, r := range d.list(d.jobs()) {
+		if slices.Contains(names, r.Name) {
+			all = append(all, r.Make...)
 		}
+	}
+	return typed(all)
+}
+
+// typed are commands as they are typed, a line each.
+func typed(commands []resources.Command) string {
+	all := make([]string, len(commands))
+	for i, command := range commands {
+		all[i] = command.String()
 	}
 	return lines(all...)
 }
@@ -180,28 +196,9 @@ func (d *Deployment) remove(f *Function) string {
 	return line("gcloud", "functions", "delete", f.Name, "--gen2", "--project="+d.Target.Project, "--region="+f.Region, "--quiet")
 }
 
-// account is the one that the deployment's makers give a job to.
-func (d *Deployment) account(job string) string {
-	return d.Target.Prefix + "-" + job + resources.AccountsEnd(d.Target.Project)
-}
-
 // number is a shell expression for the project's number.
 func (d *Deployment) number() string {
 	return "$(gcloud projects describe " + d.Target.Project + " --format='value(projectNumber)')"
-}
-
-// grant gives a role in the project, on condition of an expression unless that is empty.
-func (d *Deployment) grant(member, role, condition string) string {
-	if condition == "" {
-		condition = "None"
-	}
-	return line("gcloud", "projects", "add-iam-policy-binding", d.Target.Project, "--member="+member, "--role="+role, "--condition="+condition)
-}
-
-// allow lets a member call a function.
-func (d *Deployment) allow(f *Function, member string) string {
-	return line("gcloud", "run", "services", "add-iam-policy-binding", f.service(), "--project="+d.Target.Project, "--region="+f.Region,
-		"--member="+member, "--role=roles/run.invoker")
 }
 
 // counters is a command of this program about a counter of the deployment.

@@ -43,7 +43,8 @@ type Deployment struct {
 	Functions *Functions
 	Runtimes  []resources.Object // that the platform has; nil when they could not be read
 	Access    Policy             // who may do what in the whole project
-	Gone      map[string]string  // :: account of the deployment's that nothing can act as → why
+	Images    Policy             // who may do what in the repository of the functions' images
+	NoImages  bool               // there is none
 	Since     time.Time          // when the project was made; zero when it could not be read
 	Number    string             // projects/ and the project's number; empty when it could not be read
 	Database  *Database
@@ -93,10 +94,7 @@ type Function struct {
 	Name, Region string
 	EntryPoint   string
 	Runtime      string
-	Source       string // gs://bucket/object of its source; may be empty
 	Repository   string // resource name of where its images are
-	Images       Policy // of that
-	NoImages     bool   // there is no such repository
 
 	Concurrency, MinInstances, MaxInstances int32
 	TimeoutSeconds                          int32

@@ -21,6 +21,7 @@ type kind struct{ begins, ends, part, finding, seen string }
 
 var kinds = []kind{
 	{"APIs", "", "APIs", "api-disabled", ""},
+	{"account ", "", "accounts", "account-gone", ""},
 	{"the TTL policy of ", "", ofFields, "ttl-missing", "it has no TTL policy that works"},
 	{"the exemption of ", " from indexes", ofFields, "index-not-exempt", "it has a single-field index"},
 	{"the index of ", " in the collection group", ofFields, "composite-missing", "it has no index in its collection group"},
@@ -117,11 +118,7 @@ func (p *Part) mend() string {
 	if len(commands) == 0 { // it is there, and doesn't work
 		commands = p.Make
 	}
-	all := make([]string, len(commands))
-	for i, command := range commands {
-		all[i] = command.String()
-	}
-	return lines(all...)
+	return typed(commands)
 }
 
 // enterprise reports whether the database is of the Enterprise edition, where no field has an index by itself.

@@ -45,7 +45,8 @@ func Check(d *Deployment, now time.Time) []Finding {
 	var f findings
 	f.apis(d)
 	f.accounts(d) // which all else is done as
-	f.builds(d)   // without whose roles no command deploys anything
+	f.repository(d)
+	f.access(d)
 	f.functions(d, now)
 	if !f.upgrade(d) {
 		f.settings(d)
@@ -55,7 +56,6 @@ func Check(d *Deployment, now time.Time) []Finding {
 	f.regions(d)
 	f.billing(d)
 	f.ceiling(d)
-	f.access(d)
 	f.scheduler(d)
 	f.differences(d)
 	f.restored(d, now)

@@ -81,18 +81,18 @@ var brokenDeployments = []broken{
 	{"a builder without roles", func(t *testing.T, d *deployment) {
 		d.revoke(member("build"))
 		d.images["counters-functions"].Bindings = nil
-	}, "build-role-missing", account("build"), "gcloud artifacts repositories add-iam-policy-binding counters-functions --project=my-project --location=us-central1 --member=serviceAccount:counters-build@my-project.iam.gserviceaccount.com --role=roles/artifactregistry.writer"},
+	}, "build-role-missing", account("build"), "gcloud artifacts repositories add-iam-policy-binding projects/my-project/locations/us-central1/repositories/counters-functions --project=my-project --member=serviceAccount:counters-build@my-project.iam.gserviceaccount.com --role=roles/artifactregistry.writer"},
 	{"a builder that may not read the source", func(t *testing.T, d *deployment) {
 		d.revoke(member("build"))
 		d.grant("roles/logging.logWriter", "", member("build"))
-	}, "build-role-missing", account("build"), `--role=roles/storage.objectViewer '--condition=expression=resource.name.startsWith("projects/_/buckets/gcf-v2-sources-"),title=counters-source'`},
+	}, "build-role-missing", account("build"), `--role=roles/storage.objectViewer '--condition=expression=resource.name.startsWith("projects/_/buckets/gcf-v2-sources-"),title=counters-source,description=The functions'\'' sources only'`},
 	{"a builder with a custom role", func(t *testing.T, d *deployment) {
 		d.revoke(member("build"))
 		d.grant("projects/my-project/roles/builds", "", member("build"))
 	}, "account-role-unclear", account("build"), "--role=roles/logging.logWriter"},
 	{"no repository", func(t *testing.T, d *deployment) {
 		d.images = nil
-	}, "repository-missing", "counters-functions", "gcloud artifacts repositories create counters-functions --project=my-project --location=us-central1 --repository-format=docker\ngcloud artifacts repositories add-iam-policy-binding"},
+	}, "repository-missing", "counters-functions", "gcloud artifacts repositories create counters-functions --project=my-project --location=us-central1 --repository-format=docker '--description=Images of counters-increment, counters-rollup and counters-reconcile.' --format=none\ngcloud artifacts repositories add-iam-policy-binding"},
 	{"Rollup has less time than an event may take", func(t *testing.T, d *deployment) {
 		d.function("counters-rollup").ServiceConfig.TimeoutSeconds = 15
 	}, "timeout-short", "counters-rollup", deploying},
@@ -121,7 +121,7 @@ var brokenDeployments = []broken{
 	}, "account-gone", account("scheduler"), "gcloud iam service-accounts enable counters-scheduler@my-project.iam.gserviceaccount.com --project=my-project"},
 	{"Eventarc's agent without its role", func(t *testing.T, d *deployment) {
 		d.revoke(eventarcsAgent)
-	}, "agent-role-missing", "Eventarc's service agent", `--role=roles/eventarc.serviceAgent --condition=None --member="serviceAccount:service-$(gcloud projects describe my-project`},
+	}, "agent-role-missing", "Eventarc's service agent", `"--member=serviceAccount:service-$(gcloud projects describe my-project '--format=value(projectNumber)')@gcp-sa-eventarc.iam.gserviceaccount.com" --role=roles/eventarc.serviceAgent --condition=None`},
 	{"a subscription that was deleted", func(t *testing.T, d *deployment) {
 		delete(d.waiting, "of-counters-rollup")
 	}, "subscription-broken", "counters-rollup", "gcloud functions delete counters-rollup"},
@@ -551,7 +551,7 @@ var brokenDeployments = []broken{
 
 	{"a function without documents", func(t *testing.T, d *deployment) {
 		d.revoke(member("rollup"))
-	}, "account-role-missing", account("rollup"), `--role=roles/datastore.user '--condition=expression=resource.name == "projects/my-project/databases/(default)",title=counters-database'`},
+	}, "account-role-missing", account("rollup"), `--role=roles/datastore.user '--condition=expression=resource.name == "projects/my-project/databases/(default)",title=counters-database,description=The counters'\'' database only'`},
 	{"a function with documents of another database", func(t *testing.T, d *deployment) {
 		d.revoke(member("rollup"))
 		d.grant("roles/datastore.user", `resource.name == "projects/my-project/databases/other"`, member("rollup"))
@@ -599,7 +599,7 @@ var brokenDeployments = []broken{
 
 	{"no Scheduler job", func(t *testing.T, d *deployment) {
 		d.jobs = nil
-	}, "scheduler-job-missing", "counters-reconcile", "gcloud scheduler jobs create http counters-reconcile --project=my-project --location=us-central1 --uri=https://counters-reconcile-abc.a.run.app"},
+	}, "scheduler-job-missing", "counters-reconcile", "gcloud scheduler jobs create http counters-reconcile --project=my-project --location=us-central1 '--schedule=7 * * * *' --time-zone=Etc/UTC --uri=https://counters-reconcile-abc.a.run.app"},
 	{"a job that rests", func(t *testing.T, d *deployment) {
 		d.jobs[0].State = "PAUSED"
 	}, "scheduler-job-paused", "counters-reconcile", "gcloud scheduler jobs resume counters-reconcile"},

@@ -103,9 +103,6 @@ func decode(o resources.Object) *Function {
 	if len(name) > 3 {
 		f.Region = name[3]
 	}
-	if object := o.Text("buildConfig.source.storageSource.object"); object != "" {
-		f.Source = "gs://" + o.Text("buildConfig.source.storageSource.bucket") + "/" + object
-	}
 	for _, key := range []string{"serviceConfig.uri", "url"} {
 		if url := o.Text(key); url != "" {
 			f.URLs = append(f.URLs, url)
@@ -186,7 +183,7 @@ func (r *Reader) images(ctx context.Context, d *Deployment) error {
 		if err != nil {
 			return err
 		}
-		f.Images, f.NoImages = Policy(policy), policy == nil
+		d.Images, d.NoImages = Policy(policy), policy == nil
 	}
 	return nil
 }

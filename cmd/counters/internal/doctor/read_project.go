@@ -29,30 +29,6 @@ func (r *Reader) project(ctx context.Context, d *Deployment) error {
 	return err
 }
 
-// What an account is that nothing can act as.
-const (
-	deletedAccount  = "deleted"
-	disabledAccount = "disabled"
-)
-
-// accounts reads whether the deployment's accounts are there.
-func (r *Reader) accounts(ctx context.Context, d *Deployment) error {
-	gone := map[string]string{}
-	for _, account := range d.accounts() {
-		there, err := r.get(ctx, "iam/v1/projects/"+d.Target.Project+"/serviceAccounts/"+account)
-		switch {
-		case err != nil:
-			return err
-		case there == nil:
-			gone[account] = deletedAccount
-		case there.Text("disabled") == "true":
-			gone[account] = disabledAccount
-		}
-	}
-	d.Gone = gone
-	return nil
-}
-
 // database reads where the database is.
 func (r *Reader) database(ctx context.Context, d *Deployment) error {
 	there, err := r.get(ctx, "firestore/v1/"+d.layout().Database)

@@ -44,6 +44,9 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 	if t.Emulator == "" {
 		r.cloud = resources.Reading(r.transport(ctx))
 		r.read(ctx, d, "functions", r.functions)
+	}
+	d.Target = t.resolve(d.Functions)
+	if t.Emulator == "" {
 		r.read(ctx, d, "when the runtimes end", r.runtimes)
 		r.read(ctx, d, "the trigger", r.trigger)
 		r.read(ctx, d, "the triggers of counted collections", r.watches)
@@ -54,14 +57,10 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 		r.read(ctx, d, "who may do what in the project", r.access)
 		r.read(ctx, d, "when the project was made", r.project)
 		r.read(ctx, d, "who may write the functions' images", r.images)
-	}
-	d.Target = t.resolve(d.Functions)
-	if t.Emulator == "" {
 		r.read(ctx, d, "database", r.database)
 		r.read(ctx, d, "security rules", r.rules)
 		r.read(ctx, d, "Scheduler jobs", r.jobs)
-		r.read(ctx, d, "accounts", r.accounts)
-		list := d.list()
+		list := d.list(d.jobs())
 		for _, part := range parts() {
 			r.read(ctx, d, part, func(ctx context.Context, d *Deployment) error { return r.parts(ctx, d, part, list) })
 		}

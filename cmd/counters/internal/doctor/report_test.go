@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+
+	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
 func TestReport(t *testing.T) {
@@ -127,9 +129,8 @@ func TestReportSaysWhatIsACallers(t *testing.T) {
 func TestAccountsOfAProjectWithADomain(t *testing.T) {
 	t.Parallel()
 	for project, want := range map[string]string{"p-roject": "c-eventarc@p-roject.iam.gserviceaccount.com", "example.com:p-roject": "c-eventarc@p-roject.example.com.iam.gserviceaccount.com"} {
-		d := &Deployment{Target: Target{Prefix: "c"}}
-		d.Target.Project = project
-		if got := d.account("eventarc"); got != want {
+		w := resources.Wanted{Project: project, Prefix: "c"}
+		if got := w.Account("eventarc"); got != want {
 			t.Errorf("%s: %s, want %s", project, got, want)
 		}
 	}

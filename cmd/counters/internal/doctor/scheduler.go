@@ -18,21 +18,18 @@ const (
 	accountOfJob = "httpTarget.oidcToken.serviceAccountEmail"
 )
 
-// reconcileJob is the job that calls Reconcile, or is meant to: the one with its address, or else
-// with its name. It is nil when there is none, or none could be read.
+// reconcileJob is the job that calls Reconcile, or is meant to: the one with its name, or else with its address. It is
+// nil when there is none, or none could be read.
 func (d *Deployment) reconcileJob() resources.Object {
 	if d.Scheduler == nil || d.Functions == nil || d.Functions.Reconcile == nil {
 		return nil
 	}
-	reconcile := d.Functions.Reconcile
-	for _, job := range d.Scheduler.Jobs {
-		if reconcile.answersAt(job.Text(uriOfJob)) {
-			return job
-		}
-	}
-	for _, job := range d.Scheduler.Jobs {
-		if name := path.Base(job.Text("name")); name == reconcile.Name || name == d.Target.nameOf("Reconcile") {
-			return job
+	for _, is := range []func(job resources.Object) bool{
+		func(job resources.Object) bool { return path.Base(job.Text("name")) == d.Target.nameOf("Reconcile") },
+		func(job resources.Object) bool { return d.Functions.Reconcile.answersAt(job.Text(uriOfJob)) },
+	} {
+		if i := slices.IndexFunc(d.Scheduler.Jobs, is); i >= 0 {
+			return d.Scheduler.Jobs[i]
 		}
 	}
 	return nil
@@ -52,11 +49,11 @@ func (f *findings) scheduler(d *Deployment) {
 	reconcile := d.Functions.Reconcile
 	job := d.reconcileJob()
 	if job == nil {
-		f.add("scheduler-job-missing", reconcile.Name, "no job in "+d.Scheduler.Region+" calls it", d.schedule("create", d.Target.nameOf("Reconcile"), ""))
+		f.add("scheduler-job-missing", reconcile.Name, "no job in "+d.Scheduler.Region+" calls it", d.schedule(""))
 		return
 	}
 	name, uri, account, method := path.Base(job.Text("name")), job.Text(uriOfJob), job.Text(accountOfJob), job.Text("httpTarget.httpMethod")
-	update := d.schedule("update", name, account)
+	update := d.schedule(name)
 	if state := job.Text("state"); state != "ENABLED" {
 		f.add("scheduler-job-paused", name, "it is "+state, d.job("resume", name))
 	}
@@ -83,19 +80,15 @@ func (d *Deployment) job(verb, name string, flags ...string) string {
 	return line(append(args, flags...)...)
 }
 
-// schedule makes or changes the job that calls Reconcile.
-func (d *Deployment) schedule(verb, name, account string) string {
-	url := "https://"
-	if urls := d.Functions.Reconcile.URLs; len(urls) > 0 {
-		url = urls[0]
+// schedule makes the job that calls Reconcile, or changes it where it has its name.
+func (d *Deployment) schedule(name string) string {
+	for _, r := range d.list(d.jobs()) {
+		switch r.Name {
+		case "job " + name:
+			return typed(r.Change)
+		case "job " + d.Target.nameOf("Reconcile"):
+			return typed(r.Make)
+		}
 	}
-	flags := []string{
-		"--uri=" + url, "--http-method=POST", "--oidc-token-audience=" + url,
-		"--oidc-service-account-email=" + cmp.Or(account, d.account("scheduler")),
-	}
-	if verb == "create" {
-		flags = append(flags, "--schedule=7 * * * *", "--time-zone=Etc/UTC",
-			fmt.Sprintf("--attempt-deadline=%ds", max(300, d.Functions.Reconcile.TimeoutSeconds)), "--max-retry-attempts=1")
-	}
-	return d.job(verb+" http", name, flags...)
+	return d.deploy()
 }

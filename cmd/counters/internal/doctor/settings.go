@@ -126,6 +126,9 @@ func (t Target) collection() string {
 // startable is an environment without what stops a function from starting; but with an AUTH that lets in fewer callers
 // than were meant, and not more.
 func startable(env map[string]string) map[string]string {
+	if _, err := parse(env); err == nil {
+		return env
+	}
 	good := maps.Clone(env)
 	for _, s := range settingsOf(env) {
 		alone := map[string]string{"PROJECT_NUMBER": "1", s.name: s.raw}

@@ -162,8 +162,7 @@ func (f *findings) watches(d *Deployment) {
 		f.events(d, t, name, mend, mend)
 		f.subscription(d, t, name, "watch-ack-deadline", time.Minute, mend)
 		if own := d.Functions.Rollup.Trigger; own == nil || t.Account != own.Account {
-			f.receiver(d, t.Account)
-			f.invoker(d, d.Functions.Rollup, t.Account)
+			f.grants(d, map[string]string{"eventarc": t.Account})
 		}
 	}
 	for _, collection := range d.layout().Collections() {
@@ -183,11 +182,7 @@ func (d *Deployment) watch(collection string) string {
 	w := resources.Wanted{Prefix: d.Target.Prefix, Region: d.region()}
 	w.Settings.Database, w.Settings.Counters = d.Target.Database, d.Target.Counters
 	name := w.WatchName(collection)
-	made := d.made("trigger "+name, "subscription of "+name)
-	if own := d.Functions.Rollup.Trigger; own != nil && own.Account != "" { // which has the roles
-		made = strings.ReplaceAll(made, d.account("eventarc"), own.Account)
-	}
-	return made
+	return d.made("trigger "+name, "subscription of "+name)
 }
 
 // unwatch deletes a trigger.
