@@ -152,7 +152,7 @@ func (t *target) onHold(cmd *cobra.Command, do func(context.Context, shards.Coun
 	}
 }
 
-// heldField adds the flag for the field of a hold to a command, and returns what reads it.
+// heldField adds the flag for the field of a hold or a limit to a command, and returns what reads it.
 func (t *target) heldField(cmd *cobra.Command) func() (string, error) {
 	field := cmd.Flags().String("field", "", "the field (default: the first that has a limit, or else the first)")
 	return func() (string, error) {
@@ -166,7 +166,10 @@ func (t *target) heldField(cmd *cobra.Command) func() (string, error) {
 		if limited := names.Limited(); len(limited) > 0 {
 			return limited[0].Name, nil
 		}
-		return t.fieldNames()[0], t.sums()
+		if err := t.sums(); err != nil {
+			return "", err
+		}
+		return t.fieldNames()[0], nil
 	}
 }
 

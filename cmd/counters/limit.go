@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,7 @@ import (
 )
 
 func newLimitCommand(t *target) *cobra.Command {
-	var field string
+	var field func() (string, error)
 	cmd := &cobra.Command{
 		Use:   "limit ID N",
 		Short: "Set a counter's limit",
@@ -31,16 +30,12 @@ A limit can't be less than what is taken.`,
 			if err != nil || limit < 0 {
 				return badUsage("a limit of %q: want an integer of 0 or more", args[1])
 			}
-			names, err := t.place().Layout()
-			if err != nil {
-				return err
-			}
-			if limited := names.Limited(); field == "" && len(limited) > 0 {
-				field = limited[0].Name
-			}
-			field := cmp.Or(field, t.fieldNames()[0])
 			return t.withCounter(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
-				err := c.SetLimit(ctx, field, limit)
+				field, err := field()
+				if err != nil {
+					return err
+				}
+				err = c.SetLimit(ctx, field, limit)
 				if of, ok := errors.AsType[*shards.LimitError](err); ok {
 					return fmt.Errorf("%w; %d is the least that it can be now", err, of.Taken)
 				}
@@ -51,6 +46,6 @@ A limit can't be less than what is taken.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&field, "field", "", "the field (default: the first that has a limit)")
+	field = t.heldField(cmd)
 	return cmd
 }

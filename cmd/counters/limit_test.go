@@ -36,3 +36,16 @@ func TestLimitCommand(t *testing.T) {
 		}
 	}
 }
+
+// Where documents alone are counted there is nothing to limit, nor to hold.
+func TestNothingToLimit(t *testing.T) {
+	firestore := emulator.Start(t)
+	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	t.Setenv("COUNTERS", "stats/site")
+	t.Setenv("FIELDS", "users=count(/users)")
+	for _, args := range []string{"limit site 3", "hold site --by 1 --for 2m", "held site job"} {
+		if out, errOut, code := counters(t, strings.Fields(args)...); code != exitUsage || out != "" || !strings.Contains(errOut, "documents") {
+			t.Errorf("%s: exit code %d, %q, error %q", args, code, out, errOut)
+		}
+	}
+}
