@@ -176,22 +176,37 @@ func (t *target) importAll(cmd *cobra.Command, source extension.Source, opts ext
 	}
 	defer db.Close()
 
+	result := importedAll{Path: source.Path, Field: source.Field, DryRun: opts.DryRun, Documents: []extension.Document{}}
+	return t.importing(cmd, opts.DryRun, &result, "nothing is added twice", func(done func(path, failed string)) error {
+		opts.Report = func(d extension.Document) {
+			result.add(d)
+			done(d.Path, d.Error)
+		}
+		return extension.ImportAll(cmd.Context(), db, source.Field, opts)
+	})
+}
+
+// importing shows how an import of all documents of a path goes, of which run says each that is done and why it failed.
+// It prints what the import came to.
+func (t *target) importing(cmd *cobra.Command, dryRun bool, result interface {
+	table() string
+	outcome() (imported, failed int)
+}, again string, run func(done func(path, failed string)) error) error {
 	doing := "importing"
-	if opts.DryRun {
+	if dryRun {
 		doing = "looking"
 	}
 	progress := newProgress(cmd.ErrOrStderr(), doing)
-	result := importedAll{Path: source.Path, Field: source.Field, DryRun: opts.DryRun, Documents: []extension.Document{}}
-	opts.Report = func(d extension.Document) {
+	err := run(func(path, failed string) {
 		_ = progress.Add(1)
-		if result.add(d); d.Outcome == extension.Failed {
+		if failed != "" {
 			_ = progress.Clear()
-			fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s: %s\n", terminal.Quote(d.Path), terminal.Line(d.Error))
+			fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s: %s\n", terminal.Quote(path), terminal.Line(failed))
 		}
-	}
-	err = extension.ImportAll(cmd.Context(), db, source.Field, opts)
+	})
 	_ = progress.Finish()
-	if err != nil && result.Imported == 0 {
+	imported, failed := result.outcome()
+	if err != nil && imported == 0 {
 		return err
 	}
 	if printed := t.print(cmd, result, "%s", result.table()); printed != nil {
@@ -199,11 +214,27 @@ func (t *target) importAll(cmd *cobra.Command, source extension.Source, opts ext
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w (import again: it goes on from here, and nothing is added twice)", err)
-	case result.Failed > 0:
-		return fmt.Errorf("%s could not be imported, for the reasons above; import again", quantity(result.Failed, "document"))
+		return fmt.Errorf("%w (import again: it goes on from here, and %s)", err, again)
+	case failed > 0:
+		return fmt.Errorf("%s could not be imported, for the reasons above; import again", quantity(failed, "document"))
 	}
 	return nil
+}
+
+// importRow is how many documents of a kind there are in a table.
+type importRow struct {
+	n        int
+	of, what string
+}
+
+// importTable shows what there is, and of the first row also if there is none.
+func importTable(text string, width int, rows ...importRow) string {
+	for i, row := range rows {
+		if row.n > 0 || i == 0 {
+			text += strings.TrimRight(fmt.Sprintf("\n%9d  %-*s %s", row.n, width, row.of, row.what), " ")
+		}
+	}
+	return text
 }
 
 // inPlace makes the documents of a path the counters of the command, in which a field is taken over in place.
@@ -243,24 +274,12 @@ func (a *importedAll) table() string {
 	if a.DryRun {
 		taken, sum = "to import", fmt.Sprintf("%s: %d in all, without what waits in %s of _counter_shards_", a.Field, a.Value, quantity(a.Shards, "document"))
 	}
-	rows := []struct {
-		n        int
-		of, what string
-	}{
-		{a.Imported, taken, sum},
-		{a.Before, "imported before", "nothing has come since"},
-		{a.Nothing, "not counted", "neither a number nor _counter_shards_"},
-		{a.Orphaned, "without a document", "only _counter_shards_ are left"},
-		{a.Failed, "failed", ""},
-	}
-	text := a.Path
-	for i, row := range rows {
-		if row.n > 0 || i == 0 {
-			text += strings.TrimRight(fmt.Sprintf("\n%9d  %-19s %s", row.n, row.of, row.what), " ")
-		}
-	}
-	return text
+	return importTable(a.Path, 19, importRow{a.Imported, taken, sum}, importRow{a.Before, "imported before", "nothing has come since"},
+		importRow{a.Nothing, "not counted", "neither a number nor _counter_shards_"}, importRow{a.Orphaned, "without a document", "only _counter_shards_ are left"},
+		importRow{a.Failed, "failed", ""})
 }
+
+func (a *importedAll) outcome() (imported, failed int) { return a.Imported, a.Failed }
 
 // idOf is the id of the counter whose document is at a path; of a document elsewhere, its own id.
 func (t *target) idOf(document string) string {

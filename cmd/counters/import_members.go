@@ -2,11 +2,9 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/lists"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -91,35 +89,17 @@ func (t *target) importMembers(cmd *cobra.Command, field string, opts lists.Opti
 	}
 	defer client.Close()
 
-	doing := "importing"
-	if opts.DryRun {
-		doing = "looking"
-	}
-	progress := newProgress(cmd.ErrOrStderr(), doing)
 	result := importedMembers{Path: t.Counters, Field: field, DryRun: opts.DryRun, Documents: []lists.Document{}}
-	opts.Report = func(d lists.Document) {
-		_ = progress.Add(1)
-		if result.add(d); d.Outcome == lists.Failed {
-			_ = progress.Clear()
-			fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s: %s\n", terminal.Quote(d.Path), terminal.Line(d.Error))
+	return t.importing(cmd, opts.DryRun, &result, "nobody is counted twice", func(done func(path, failed string)) error {
+		opts.Report = func(d lists.Document) {
+			result.add(d)
+			done(d.Path, d.Error)
 		}
-	}
-	err = lists.Import(ctx, db, client, field, opts)
-	_ = progress.Finish()
-	if err != nil && result.Imported == 0 {
-		return err
-	}
-	if printed := t.print(cmd, result, "%s", result.table()); printed != nil {
-		return printed
-	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w (import again: it goes on from here, and nobody is counted twice)", err)
-	case result.Failed > 0:
-		return fmt.Errorf("%s could not be imported, for the reasons above; import again", quantity(result.Failed, "document"))
-	}
-	return nil
+		return lists.Import(ctx, db, client, field, opts)
+	})
 }
+
+func (m *importedMembers) outcome() (imported, failed int) { return m.Imported, m.Failed }
 
 // table shows what an import of lists comes to.
 func (m *importedMembers) table() string {
@@ -134,19 +114,6 @@ func (m *importedMembers) table() string {
 	if m.Left > 0 {
 		sum += fmt.Sprintf("; %d left meanwhile", m.Left)
 	}
-	text := m.Path
-	for i, row := range []struct {
-		n        int
-		of, what string
-	}{
-		{m.Imported, taken, sum},
-		{m.Number, "a number", "imported before, or never a list"},
-		{m.Nothing, "nothing", "no " + m.Field},
-		{m.Failed, "failed", ""},
-	} {
-		if row.n > 0 || i == 0 {
-			text += strings.TrimRight(fmt.Sprintf("\n%9d  %-10s %s", row.n, row.of, row.what), " ")
-		}
-	}
-	return text
+	return importTable(m.Path, 10, importRow{m.Imported, taken, sum}, importRow{m.Number, "a number", "imported before, or never a list"},
+		importRow{m.Nothing, "nothing", "no " + m.Field}, importRow{m.Failed, "failed", ""})
 }
