@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,9 +32,7 @@ func costCeiling(cmd *cobra.Command, most, location string, edition cost.Edition
 		return usageError{err}
 	}
 	if asJSON {
-		encoder := json.NewEncoder(cmd.OutOrStdout())
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(w.Ceiling)
+		return writeSheet(cmd.OutOrStdout(), w.Ceiling)
 	}
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "At most $%s a day, whatever anybody sends: %s, on paper.\n\n", thousands(w.Ceiling.Day), fits(*w.Ceiling))

@@ -24,19 +24,11 @@ func (t *target) where(client *shards.Client) string {
 // withConfirmed opens the counter of that id, asks whether to do what a verb says with it, and does
 // it, for as long as it takes.
 func (t *target) withConfirmed(cmd *cobra.Command, yes bool, verb, id string, do func(context.Context, shards.Counter, string) error) error {
-	if err := t.check(id); err != nil {
-		return err
-	}
-	return t.with(cmd.Context(), func(client *shards.Client) error {
-		counter, err := client.Counter(id)
-		if err != nil {
-			return err
-		}
-		where := t.where(client)
+	return t.withCounterAt(cmd.Context(), id, func(counter shards.Counter, where string) error {
 		if err := confirm(cmd, yes, fmt.Sprintf("%s %s in %s", verb, terminal.Quote(id), where)); err != nil {
 			return err
 		}
-		err = do(cmd.Context(), counter, where)
+		err := do(cmd.Context(), counter, where)
 		if verb == "delete" && errors.Is(err, shards.ErrNotFound) {
 			return t.notFoundAt(where, id, err) // and nobody wants to make it
 		}
@@ -55,31 +47,37 @@ func confirm(cmd *cobra.Command, yes bool, what string) error {
 	if yes {
 		return nil
 	}
-	in := cmd.InOrStdin()
-	if f, ok := in.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+	if !atTerminal(cmd) {
 		return badUsage("%s: nothing was done. It can't be undone, and there is no terminal to ask on: say --yes to do it", what)
 	}
-	return ask(cmd.Context(), in, cmd.ErrOrStderr(), what)
+	switch goes, err := ask(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), strings.ToUpper(what[:1])+what[1:]+"? It can't be undone."); {
+	case err != nil:
+		return fmt.Errorf("%s: nothing was done: %w", what, err)
+	case !goes:
+		return fmt.Errorf("%s: nothing was done", what)
+	}
+	return nil
+}
+
+func atTerminal(cmd *cobra.Command) bool {
+	f, ok := cmd.InOrStdin().(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // ask asks on a terminal. Anything but a clear yes is a no, and Ctrl-C doesn't wait for an answer.
-func ask(ctx context.Context, in io.Reader, out io.Writer, what string) error {
-	fmt.Fprintf(out, "%s? It can't be undone. [y/N] ", strings.ToUpper(what[:1])+what[1:])
+func ask(ctx context.Context, in io.Reader, out io.Writer, question string) (yes bool, err error) {
+	fmt.Fprintf(out, "%s [y/N] ", question)
 	answers := make(chan string, 1)
 	go func() {
 		answer, _ := bufio.NewReader(in).ReadString('\n')
 		answers <- answer
 	}()
-	var answer string
 	select {
-	case answer = <-answers:
+	case answer := <-answers:
+		answer = strings.ToLower(strings.TrimSpace(answer))
+		return answer == "y" || answer == "yes", nil
 	case <-ctx.Done():
 		fmt.Fprintln(out) // what comes next is not to stand behind the question
-		return fmt.Errorf("%s: nothing was done: %w", what, ctx.Err())
+		return false, ctx.Err()
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return fmt.Errorf("%s: nothing was done", what)
 }

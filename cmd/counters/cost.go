@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -84,9 +83,7 @@ each millisecond saves.`,
 			}
 			sheet := newCostSheet(l, prices.In(cost.Edition(edition)), by)
 			if asJSON {
-				encoder := json.NewEncoder(cmd.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(sheet)
+				return writeSheet(cmd.OutOrStdout(), sheet)
 			}
 			return sheet.print(cmd.OutOrStdout())
 		},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -14,9 +13,7 @@ import (
 func printLarge(out io.Writer, asJSON bool) error {
 	points := cost.LargeTable()
 	if asJSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(points)
+		return writeSheet(out, points)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "increments/s\tshard writes/s, hot\twrites/s\tevents/s\tIncrement\tRollup\tall new grows for\t")

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
@@ -112,26 +108,10 @@ client still writes to shards is counted when the functions are deployed again, 
 	return cmd
 }
 
-func atTerminal(cmd *cobra.Command) bool {
-	f, ok := cmd.InOrStdin().(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
 // goOn asks on a terminal whether to go on. Where there is none, or it was answered before, it goes on.
 func goOn(cmd *cobra.Command, yes bool, question string) (bool, error) {
 	if yes || !atTerminal(cmd) {
 		return true, nil
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s? [y/N] ", question)
-	answers := make(chan string, 1)
-	go func() {
-		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-		answers <- answer
-	}()
-	select {
-	case answer := <-answers:
-		return strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y"), nil
-	case <-cmd.Context().Done():
-		return false, cmd.Context().Err()
-	}
+	return ask(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), question+"?")
 }

@@ -233,6 +233,11 @@ func (t *target) withCounter(ctx context.Context, id string, do func(context.Con
 
 // withCounterFor is withCounter for as long as it takes.
 func (t *target) withCounterFor(ctx context.Context, id string, do func(context.Context, shards.Counter) error) error {
+	return t.withCounterAt(ctx, id, func(c shards.Counter, where string) error { return t.unlessFound(where, id, do(ctx, c)) })
+}
+
+// withCounterAt opens the counter of that id, and names its database, for as long as do runs.
+func (t *target) withCounterAt(ctx context.Context, id string, do func(c shards.Counter, where string) error) error {
 	if err := t.check(id); err != nil {
 		return err
 	}
@@ -241,7 +246,7 @@ func (t *target) withCounterFor(ctx context.Context, id string, do func(context.
 		if err != nil {
 			return err
 		}
-		return t.unlessFound(t.where(client), id, do(ctx, counter))
+		return do(counter, t.where(client))
 	})
 }
 
