@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -152,37 +151,4 @@ func TestCallersAreCheckedAgain(t *testing.T) {
 		}
 	}
 	t.Error("nothing has callers checked again")
-}
-
-// The build's account reads the sources of functions, and no other bucket. It writes images of these functions, and no
-// other image of the project, which something else may run.
-func TestWhatTheBuildMay(t *testing.T) {
-	t.Parallel()
-	const ours, theirs = "projects/a-project/locations/us-central1/repositories/counters-functions", "projects/a-project/locations/us-central1/repositories/theirs"
-	for want, p := range planOf(t, map[string]vars{ours: nil, theirs: {"docker_repository": theirs}}) {
-		var on []string
-		for _, r := range p.of("google_project_iam_member") {
-			if strings.Contains(r.text("role"), "artifactregistry") {
-				t.Errorf("%s has %s on the project", r.text("member"), r.text("role"))
-			}
-			if r.text("role") == "roles/storage.objectViewer" {
-				on = append(on, r.text("condition.expression"))
-			}
-		}
-		if !slices.Equal(on, []string{`resource.name.startsWith("projects/_/buckets/gcf-v2-sources-")`}) {
-			t.Errorf("it reads objects on condition that %q", on)
-		}
-		var writes []string
-		for _, r := range p.of("google_artifact_registry_repository_iam_member") {
-			writes = append(writes, fmt.Sprintf("projects/%s/locations/%s/repositories/%s", r.text("project"), r.text("location"), r.text("repository")))
-		}
-		for _, r := range p.of("google_cloudfunctions2_function") {
-			if got := r.text("build_config.docker_repository"); got != want || !slices.Equal(writes, []string{want}) {
-				t.Errorf("images of %s are in %s, and its build writes %v; want %s", r.text("name"), got, writes, want)
-			}
-		}
-		if made := len(p.of("google_artifact_registry_repository")); made == 1 == (want == theirs) {
-			t.Errorf("images are in %s, and %d repositories are made", want, made)
-		}
-	}
 }

@@ -119,12 +119,12 @@ func (b *Builder) function(name string, f function) Resource {
 	if f.entryPoint == "Rollup" {
 		document := b.Settings.Counters + "/" + b.Settings.Shards + "/{shard}"
 		want["eventTrigger"] = Object{
-			"triggerRegion": b.TriggerLocation, "eventType": eventType, "retryPolicy": "RETRY_POLICY_RETRY", "serviceAccountEmail": b.Account("eventarc"),
+			"triggerRegion": b.TriggerLocation, "eventType": EventType, "retryPolicy": "RETRY_POLICY_RETRY", "serviceAccountEmail": b.Account("eventarc"),
 			"eventFilters": []any{
 				Object{"attribute": "database", "value": b.Settings.Database}, Object{"attribute": "document", "value": document, "operator": "match-path-pattern"},
 			},
 		}
-		words = append(words, "--trigger-location="+b.TriggerLocation, "--trigger-service-account="+b.Account("eventarc"), "--retry", "--trigger-event-filters=type="+eventType,
+		words = append(words, "--trigger-location="+b.TriggerLocation, "--trigger-service-account="+b.Account("eventarc"), "--retry", "--trigger-event-filters=type="+EventType,
 			"--trigger-event-filters=database="+b.Settings.Database, "--trigger-event-filters-path-pattern=document="+document)
 	} else {
 		words = append(words, "--trigger-http")
@@ -214,7 +214,7 @@ func (b *Builder) triggers() (all []Resource) {
 			Name: "trigger " + name, Needs: []string{rollup, "the events of " + b.Prefix + "-eventarc"}, Place: Place{Address: "eventarc/v1/" + at + "/triggers/" + name},
 			Make: []Command{gcloud("eventarc", "triggers", "create", name, b.project(), "--location="+b.TriggerLocation,
 				"--destination-run-service="+b.Prefix+"-rollup", "--destination-run-region="+b.Region, "--service-account="+b.Account("eventarc"),
-				"--event-data-content-type=application/protobuf", "--event-filters=type="+eventType,
+				"--event-data-content-type=application/protobuf", "--event-filters=type="+EventType,
 				"--event-filters=database="+b.Settings.Database, "--event-filters-path-pattern=document="+b.Settings.Watched[i], "--format=none")},
 			Remove: []Command{gcloud("eventarc", "triggers", "delete", name, b.project(), "--location="+b.TriggerLocation)},
 		},

@@ -26,7 +26,8 @@ const (
 	sourceRole   = "roles/storage.objectViewer"
 	imageRole    = "roles/artifactregistry.writer"
 
-	eventType = "google.cloud.firestore.document.v1.written"
+	// EventType is that of the events that Rollup takes: each write of a document.
+	EventType = "google.cloud.firestore.document.v1.written"
 	// SourcesOnly is the condition on which a build reads the functions' sources, and nothing else.
 	SourcesOnly = `resource.name.startsWith("projects/_/buckets/gcf-v2-sources-")`
 )

@@ -105,7 +105,7 @@ func (d *Deployer) notes() (lines []string) {
 			lines = append(lines, of+" has no index: it was turned off before. To turn it on: "+turnOn)
 		}
 	}
-	if rules := d.lookAt("security rules"); rules != nil && !oursByName(rules.Text("source.files.0.name")) && len(d.WebApps) > 0 {
+	if rules := d.lookAt("security rules"); rules != nil && !OursByName(rules.Text("source.files.0.name")) && len(d.WebApps) > 0 {
 		lines = append(lines, fmt.Sprintf(`the database has security rules of its own, and they were left alone. For totals that change on the page by themselves, by the
 Firebase SDK, put this into them, and see that no wider rule lets clients write there:
     match /%s {

@@ -48,7 +48,7 @@ func rulesResource(w *Wanted, look func(string) Object) Resource {
 		Name: "security rules", Needs: []string{"APIs", "database"},
 		Place: Place{Address: "firebaserules/v1/" + in + "/releases/" + release, From: "rulesetName", Next: &Place{Address: "firebaserules/v1/%s"}},
 		Differs: func(there Object) []string {
-			if file := there.Text("source.files.0.name"); !oursByName(file) || file == name {
+			if file := there.Text("source.files.0.name"); !OursByName(file) || file == name {
 				return nil
 			}
 			return []string{"the rules that an earlier deployment released become " + name}
@@ -64,13 +64,13 @@ func rulesResource(w *Wanted, look func(string) Object) Resource {
 				return err
 			},
 		}},
-		Ours:   func(there Object) bool { return oursByName(there.Text("source.files.0.name")) },
+		Ours:   func(there Object) bool { return OursByName(there.Text("source.files.0.name")) },
 		Shared: "the security rules that deploy released; without them clients read nothing",
 	}
 }
 
-// oursByName reports whether rules are those that a deployment released, which are known by the name of their file.
-func oursByName(file string) bool {
+// OursByName reports whether rules are those that a deployment released, which are known by the name of their file.
+func OursByName(file string) bool {
 	return strings.HasPrefix(file, "counters-") && strings.HasSuffix(file, ".rules")
 }
 

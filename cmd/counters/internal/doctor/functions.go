@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -93,19 +92,6 @@ func (f *findings) state(d *Deployment, function *Function) {
 	}
 }
 
-// goRuntime matches the names of Go's runtimes, which sort by age.
-var goRuntime = regexp.MustCompile(`^go[0-9]{3}$`)
-
-// newest is the newest of Go's runtimes that the platform supports; empty when it has none.
-func (d *Deployment) newest(now time.Time) (name string) {
-	for _, runtime := range d.Runtimes {
-		if of := runtime.Text("name"); goRuntime.MatchString(of) && runtime.Text("environment") != "GEN_1" && runtime.Text("stage") == "GA" && past(runtime, "deprecationDate", now) == "" {
-			name = max(name, of)
-		}
-	}
-	return name
-}
-
 // past is the day that a runtime says in a path, once it has come; empty before, and where the day isn't known yet.
 func past(runtime resources.Object, path string, now time.Time) string {
 	day := time.Date(int(number(runtime, path+".year")), time.Month(number(runtime, path+".month")), int(number(runtime, path+".day")), 0, 0, 0, 0, time.UTC)
@@ -116,11 +102,10 @@ func past(runtime resources.Object, path string, now time.Time) string {
 }
 
 func (f *findings) runtime(d *Deployment, function *Function, now time.Time) {
-	newest := d.newest(now)
 	i := slices.IndexFunc(d.Runtimes, func(runtime resources.Object) bool {
 		return runtime.Text("name") == function.Runtime && runtime.Text("environment") != "GEN_1"
 	})
-	if i < 0 || newest == "" {
+	if i < 0 {
 		return
 	}
 	if day := past(d.Runtimes[i], "decommissionDate", now); day != "" {

@@ -38,9 +38,6 @@ func ours(text string) bool {
 	return plain(text) == plain(firestore.Rules) || plain(text) == plain(clients)
 }
 
-// released is what a deployment calls the rules that it makes of ours, for its own paths.
-var released = regexp.MustCompile(`^counters-[0-9a-f]+\.rules$`)
-
 // forClients begins such a line.
 var forClients = regexp.MustCompile(`(?m)^(\s*)//\+ `)
 
@@ -61,7 +58,7 @@ func (f *findings) rules(d *Deployment) {
 	case d.Target.Extension && (strings.Contains(text, layout.ExtensionShards) || letsSome(text)): // they are the app's own
 	case d.Target.Extension:
 		f.add("rules-extension", d.Target.Database, seen+" don't name "+layout.ExtensionShards, look)
-	case !ours(written) && !released.MatchString(r.Set.Text("source.files.0.name")):
+	case !ours(written) && !resources.OursByName(r.Set.Text("source.files.0.name")):
 		f.add("rules-others", d.Target.Database, seen+" are not firestore.rules of this version", look)
 	}
 }

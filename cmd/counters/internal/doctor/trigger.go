@@ -12,11 +12,8 @@ import (
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
-// What the trigger of Rollup should say.
-const (
-	eventType = "google.cloud.firestore.document.v1.written"
-	matchPath = "match-path-pattern"
-)
+// matchPath is how the trigger's documents are to be compared.
+const matchPath = "match-path-pattern"
 
 // pattern is the path of the documents that Rollup is called for.
 func (d *Deployment) pattern() string {
@@ -62,8 +59,8 @@ func (f *findings) events(d *Deployment, t *Trigger, name, mend, anew string) {
 		}
 	}
 	// With authentication context the same writes arrive, and Rollup takes them.
-	if t.EventType != eventType && t.EventType != eventType+".withAuthContext" {
-		f.add("trigger-event-type", name, fmt.Sprintf("its type is %s, not %s", t.EventType, eventType), mend)
+	if t.EventType != resources.EventType && t.EventType != resources.EventType+".withAuthContext" {
+		f.add("trigger-event-type", name, fmt.Sprintf("its type is %s, not %s", t.EventType, resources.EventType), mend)
 	}
 	if got := t.filter("database").Value; got != d.Target.Database {
 		f.add("trigger-database", name, fmt.Sprintf("it is for database %q, and the counters are in %q", got, d.Target.Database), mend)
