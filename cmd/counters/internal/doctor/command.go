@@ -10,13 +10,14 @@ import (
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/settings"
 )
 
 // line is a command line that may be pasted into a shell.
 func line(args ...string) string { return resources.Line(args...) }
 
 // list is the list of resources of a deployment like the one that is there, in which these accounts have its jobs; nil
-// where nobody could ask for that, such as with settings that aren't ones.
+// where nobody knows where its counters are.
 func (d *Deployment) list(accounts map[string]string) []resources.Resource {
 	w := d.same()
 	w.CreateDatabase, w.Accounts = true, accounts
@@ -28,8 +29,18 @@ func (d *Deployment) list(accounts map[string]string) []resources.Resource {
 			w.Images = f.Repository
 		}
 	}
-	if w.Check() != nil {
-		return nil
+	if w.Check() != nil { // what deploy would refuse is no reason to look at nothing
+		w.Region, w.TriggerLocation = d.region(), d.location()
+		var given []string
+		for name, of := range layoutSettings {
+			if name != "GOOGLE_CLOUD_PROJECT" {
+				given = append(given, name+"="+of(d.Target))
+			}
+		}
+		var err error
+		if w.Settings, err = settings.ForDeployment(given); err != nil {
+			return nil
+		}
 	}
 	b := resources.Builder{Wanted: w, Look: func(name string) resources.Object {
 		if d.Functions != nil && d.Functions.Reconcile != nil && name == "function "+d.Functions.Reconcile.Name { // which the job calls
@@ -155,6 +166,9 @@ func (d *Deployment) like(env map[string]string, region string) *resources.Wante
 	for _, s := range settingsOf(env) {
 		if s.raw != s.byDefault && s.name != "GOOGLE_CLOUD_PROJECT" && s.name != "PROJECT_NUMBER" && (s.name != "CEILING" || !d.bounded()) { // which the ceiling works out
 			w.Set = append(w.Set, s.name+"="+s.raw)
+			if s.name == "CEILING" { // which deploy takes from who asks for no other
+				w.MostPerDay = "none"
+			}
 		}
 	}
 	return w

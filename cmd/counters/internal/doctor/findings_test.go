@@ -274,6 +274,12 @@ var brokenDeployments = []broken{
 	{"Cloud Run's default concurrency", func(t *testing.T, d *deployment) {
 		d.function("counters-increment").ServiceConfig.MaxInstanceRequestConcurrency = 80
 	}, "concurrency-low", "counters-increment", deploying},
+	{"Cloud Run's default concurrency, beside a CEILING that somebody has set by hand", func(t *testing.T, d *deployment) {
+		for _, f := range d.functions[:3] {
+			f.ServiceConfig.EnvironmentVariables["CEILING"] = "writes=1"
+		}
+		d.function("counters-increment").ServiceConfig.MaxInstanceRequestConcurrency = 80
+	}, "concurrency-low", "counters-increment", deploying + " --set CEILING=writes=1 --most-per-day none"},
 
 	// At 100 requests a second, which one instance takes.
 	{"a busy week, billed by the request", func(t *testing.T, d *deployment) {

@@ -372,7 +372,7 @@ func healthyCloud() *cloud {
 	c.alerts = map[string]bool{"a policy of others": false}
 	c.oldest = map[string]int64{"of-counters-rollup": 2}
 	for _, prefix := range []string{"counters", "likes"} {
-		d := Deployment{Target: Target{Place: layout.Place{Project: testProject}, Prefix: prefix, Location: "nam5"}.resolve(nil)}
+		d := Deployment{Target: Target{Place: layout.Place{Project: testProject}, Prefix: prefix}.resolve(nil)}
 		for _, r := range d.list(nil) {
 			if metric, is := strings.CutPrefix(r.Name, "metric "); is {
 				c.metrics = append(c.metrics, metric)
