@@ -9,15 +9,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
-	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/settings"
@@ -162,7 +158,7 @@ func readEvent(w http.ResponseWriter, r *http.Request) (documentEvent, error) {
 func (e *documentEvent) changes(client *rollup.Client) ([]rollup.Change, error) {
 	if len(e.data) > 0 {
 		changes, err := client.Decode(e.contentType, e.data)
-		if err == nil || e.tells() {
+		if !errors.Is(err, rollup.ErrUnreadable) {
 			return changes, err
 		}
 		e.unread = err
@@ -172,22 +168,6 @@ func (e *documentEvent) changes(client *rollup.Client) ([]rollup.Change, error) 
 		return nil, fmt.Errorf("%w: %w", err, e.unread)
 	}
 	return changes, err
-}
-
-// tells reports whether the event's data can be read, and says which document was changed when.
-func (e *documentEvent) tells() bool {
-	var data firestoredata.DocumentEventData
-	var err error
-	switch mediaType, _, _ := mime.ParseMediaType(e.contentType); mediaType {
-	case "application/protobuf", "application/x-protobuf":
-		err = proto.Unmarshal(e.data, &data)
-	case "application/json":
-		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(e.data, &data)
-	default:
-		return false
-	}
-	doc := cmp.Or(data.GetValue(), data.GetOldValue())
-	return err == nil && doc.GetName() != "" && doc.GetUpdateTime().CheckValid() == nil
 }
 
 // structured reports whether a body is a whole CloudEvent as JSON.

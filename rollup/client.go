@@ -86,6 +86,9 @@ var (
 	// ErrPoison says that an event can never be counted. Log and acknowledge it: a reconcile covers
 	// what it carried.
 	ErrPoison = errors.New("event can never be counted")
+	// ErrUnreadable says that an event doesn't say which document was changed when. The path of its document is enough:
+	// see [Client.Named]. It is an [ErrPoison], too.
+	ErrUnreadable = fmt.Errorf("%w: its data can't be read", ErrPoison)
 	// ErrInvalidID says that an id can't be a counter's, and why.
 	ErrInvalidID = errors.New("invalid counter id")
 	// ErrContention says that too many write the counter's documents, and that nothing was applied.

@@ -3,6 +3,7 @@ package rollup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"mime"
 	"slices"
@@ -62,7 +63,8 @@ func extensionShard(field string) (shard string, is bool) {
 }
 
 // Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), a protocol buffer or JSON
-// by its content type. A document may concern several counters, or none. Every error is an [ErrPoison].
+// by its content type. A document may concern several counters, or none. Every error is an [ErrPoison], or an
+// [ErrUnreadable].
 func (c *Client) Decode(contentType string, data []byte) ([]Change, error) {
 	return decode(c.db.Layout, contentType, data)
 }
@@ -97,19 +99,23 @@ func referencesIn(names layout.Layout, collection string) []layout.Filter {
 // counted for two counters: it is gone from the one that it named before.
 func decode(names layout.Layout, contentType string, data []byte) (list []Change, err error) {
 	before, after, err := documents(contentType, data)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrPoison, err)
-	}
 	doc := cmp.Or(after, before)
+	switch {
+	case err != nil:
+	case doc == nil:
+		err = errors.New("it names no document")
+	default:
+		err = doc.GetUpdateTime().CheckValid()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
 	if before != nil && before.GetName() != doc.GetName() {
 		return nil, fmt.Errorf("%w: documents of two names, %q and %q", ErrPoison, before.GetName(), doc.GetName())
 	}
 	changes, err := named(names, doc.GetName())
 	if err != nil {
 		return nil, err
-	}
-	if err := doc.GetUpdateTime().CheckValid(); err != nil {
-		return nil, fmt.Errorf("%w: update time of %q: %w", ErrPoison, doc.GetName(), err)
 	}
 	for _, c := range changes {
 		if c.Gone = after == nil; !c.Gone {
