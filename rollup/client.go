@@ -135,13 +135,14 @@ const (
 	logProblem       = "problem"                            // something keeps a total from being right; with problem
 )
 
-// afford waits until the budget has something left for one counter more, or until ctx ends.
+// short is for how long the budget has nothing left for one counter more.
+func (c *Client) short() time.Duration {
+	return max(c.db.Budget.Until(ceiling.Reads, 1), c.db.Budget.Until(ceiling.Writes, 1))
+}
+
+// afford waits for that, or until ctx ends.
 func (c *Client) afford(ctx context.Context) {
-	for ctx.Err() == nil {
-		wait := max(c.db.Budget.Until(ceiling.Reads, 1), c.db.Budget.Until(ceiling.Writes, 1))
-		if wait == 0 {
-			return
-		}
+	for wait := c.short(); wait > 0 && ctx.Err() == nil; wait = c.short() {
 		c.db.Budget.Held()
 		_ = gax.Sleep(ctx, wait)
 	}

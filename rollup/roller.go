@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/hold"
 )
 
@@ -165,7 +164,7 @@ func (r *Roller) short() time.Duration {
 	if r.closed {
 		return 0
 	}
-	wait := max(r.client.db.Budget.Until(ceiling.Writes, 1), r.client.db.Budget.Until(ceiling.Reads, 1))
+	wait := r.client.short()
 	if wait > 0 && r.pending.waiting > 0 {
 		r.client.db.Budget.Held()
 	}
