@@ -509,7 +509,7 @@ func TestNotedClicksAreFound(t *testing.T) {
 		db, err := store.Open(w.ctx, s.cfg.Place, option.WithGRPCConn(conn))
 		w.must(nil, err)
 		s.click("web", map[string]any{"visits": 3})
-		_, err = db.EnsureNote(s.ctx, "hello", "contention", time.Minute) // for which the click's event was acknowledged
+		_, err = db.EnsureNote(s.ctx, "hello", "contention") // for which the click's event was acknowledged
 		s.must(nil, err)
 		for _, left := range []int{1, 0} {
 			_, err = client.Reconcile(s.ctx, "hello", rollup.ReconcileOptions{})

@@ -484,17 +484,17 @@ func TestNotesThatAreLeftHideNoOther(t *testing.T) {
 		db, err := store.Open(w.ctx, layout.Place{Project: "p", Fields: "total=count,comments=count(comments)"}, option.WithGRPCConn(w.connect()))
 		w.must(db, err)
 		defer db.Close()
-		now := w.now()
+		old, err := store.Open(w.ctx, layout.Place{Project: "p"}, option.WithGRPCConn(w.connect()))
+		w.must(old, err)
+		defer old.Close()
 		leave := func(counter string) {
 			w.t.Helper()
-			w.must(db.EnsureNote(w.ctx, counter, "", 0))
-			n, _, err := db.NoteOf(w.ctx, counter)
-			w.must(n, err)
-			begun, err := db.BeginNote(w.ctx, *n, now)
+			w.must(db.EnsureNote(w.ctx, counter, ""))
+			begun, err := old.BeginNote(w.ctx, counter, false)
 			if w.must(begun, err); begun == nil {
 				w.t.Fatal("another has begun")
 			}
-			w.must(nil, db.LeaveNote(w.ctx, *begun, begun.Asked, now.Add(24*time.Hour)))
+			w.must(nil, old.EndNote(w.ctx, *begun))
 		}
 		for i := range 1001 {
 			leave(fmt.Sprint("other", i))
@@ -516,8 +516,11 @@ func TestNotesThatAreLeftHideNoOther(t *testing.T) {
 		w.total(3)
 
 		leave("again")
-		w.must(db.EnsureNote(w.ctx, "again", "", time.Hour))
-		if due, err := db.Notes(w.ctx, w.now(), 10); err != nil || len(due) != 1 || due[0].Counter != "again" || due[0].Left {
+		if due, err := old.NotesDue(w.ctx, w.now()); err != nil || len(due) != 0 {
+			w.t.Errorf("due are %+v, %v", due, err)
+		}
+		w.must(db.EnsureNote(w.ctx, "again", ""))
+		if due, err := old.NotesDue(w.ctx, w.now()); err != nil || len(due) != 1 || due[0].Counter != "again" || due[0].Left {
 			w.t.Errorf("due are %+v, %v", due, err)
 		}
 	})

@@ -27,17 +27,12 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 		return Report{Counter: counter}, fmt.Errorf("reconcile: %w: %w", ErrInvalidID, err)
 	}
 	opts.each = opts.budget == nil || c.looks()
-	var noted *store.Note
+	r, noted := Report{Counter: counter}, false
 	var err error
 	if opts.budget == nil && !opts.DryRun { // a walk has looked at all notes before
-		noted, err = c.begin(ctx, counter, false)
+		r, noted, err = c.reconcileNoted(ctx, counter, false, opts)
 	}
-	r := Report{Counter: counter}
-	switch {
-	case err != nil:
-	case noted != nil:
-		r, err = c.reconcileNoted(ctx, *noted, opts)
-	default:
+	if err == nil && !noted {
 		r, err = c.reconcile(ctx, counter, opts)
 	}
 	if errors.Is(err, errUnfinished) || errors.Is(err, errUnanswered) {

@@ -756,7 +756,7 @@ func TestNoteStaysUntilItsQueriesAreAnswered(t *testing.T) {
 		reconcile()
 		for _, unanswered := range []int{1, 4, 12} { // reconciles
 			c.set(fmt.Sprint("posts/p/comments/", unanswered), map[string]any{})
-			if _, err := db.EnsureNote(w.ctx, "p", "", 0); err != nil {
+			if _, err := db.EnsureNote(w.ctx, "p", ""); err != nil {
 				w.t.Fatal(err)
 			}
 			silent.Store(1_000_000)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/internal/hold"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // RollerOptions say how a [Roller] coalesces. Zero values mean the defaults.
@@ -233,7 +234,7 @@ func (r *Roller) end(f flight, err error, take func(now time.Time) released[chan
 	r.mu.Lock()
 	now := time.Now()
 	s := take(now)
-	if f.documents == "" && !r.closed && now.Sub(r.looked) >= noteDue {
+	if f.documents == "" && !r.closed && now.Sub(r.looked) >= store.NoteDue {
 		r.looked = now
 		r.all.Go(r.reconcileDue)
 	}

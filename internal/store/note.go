@@ -50,8 +50,22 @@ const (
 	noteLeft    = "left" // since when
 )
 
-// maxWhy is how many bytes of a reason are kept.
-const maxWhy = 1000
+const (
+	maxWhy = 1000 // bytes of a reason that are kept
+	// NoteDue is how long a note waits for its first reconcile, and how often an instance looks for notes. After each
+	// reconcile that fails the pause doubles.
+	NoteDue    = time.Minute
+	longestDue = 5 * time.Minute
+	// After rareAfter reconciles that failed, half an hour, the next ones are rare: each may cost the reads of queries
+	// that get no answer in their time.
+	rareAfter = 10
+	rareDue   = time.Hour
+	// besideFor is how long a note waits for a revision that knows all its fields: as long as events
+	// are delivered again. After that they are fields of a revision that was rolled back.
+	besideFor = 24 * time.Hour
+	// notesAtOnce is how many notes are looked at in one go.
+	notesAtOnce = 1000
+)
 
 // NoteOf is the note of a counter, at the time that it returns; nil if there is none.
 func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, error) {
@@ -64,15 +78,28 @@ func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, err
 	return &n, now, nil
 }
 
-// Notes are at most limit notes that are due by a time, or all if that is zero, the first due first.
-func (db *DB) Notes(ctx context.Context, until time.Time, limit int) ([]Note, error) {
-	return db.notesBy(ctx, noteDue, until, limit)
+// Notes are at most limit notes, the first due first, without those left to other revisions.
+func (db *DB) Notes(ctx context.Context, limit int) ([]Note, error) {
+	notes, err := db.notesBy(ctx, noteDue, time.Time{}, limit)
+	return slices.DeleteFunc(notes, func(n Note) bool { return n.Left }), err
 }
 
-// LeftNotes is [DB.Notes] of those left to revisions that have their fields. For other revisions they are due later, so
-// that they don't hide what is due.
-func (db *DB) LeftNotes(ctx context.Context, until time.Time, limit int) ([]Note, error) {
-	return db.notesBy(ctx, noteLeft, until, limit)
+// NotesDue are up to 1,000 notes that are due by a time, or all if that is zero, and those left to revisions that have
+// their fields, such as this one. For other revisions these are due later, so that they don't hide what is due. The
+// oldest trouble comes first.
+func (db *DB) NotesDue(ctx context.Context, until time.Time) ([]Note, error) {
+	notes, err := db.notesBy(ctx, noteDue, until, notesAtOnce)
+	if err != nil {
+		return nil, err
+	}
+	left, err := db.notesBy(ctx, noteLeft, until, notesAtOnce)
+	for _, n := range left {
+		if _, unknown := db.unasked(n); len(unknown) == 0 {
+			notes = append(notes, n)
+		}
+	}
+	slices.SortStableFunc(notes, func(a, b Note) int { return a.Since.Compare(b.Since) })
+	return notes, err
 }
 
 func (db *DB) notesBy(ctx context.Context, field string, until time.Time, limit int) ([]Note, error) {
@@ -107,9 +134,9 @@ func noteOf(doc *firestorepb.Document) Note {
 	}
 }
 
-// Unasked are the keys of this revision's fields that a note's Asked lacks. Unknown are the keys in
+// unasked are the keys of this revision's fields that a note's Asked lacks. Unknown are the keys in
 // Asked that this revision doesn't have.
-func (db *DB) Unasked(n Note) (unasked, unknown []string) {
+func (db *DB) unasked(n Note) (unasked, unknown []string) {
 	unknown = slices.Clone(n.Asked)
 	for _, field := range db.Layout.Shown() {
 		key := field.Key()
@@ -123,8 +150,8 @@ func (db *DB) Unasked(n Note) (unasked, unknown []string) {
 }
 
 // EnsureNote makes a note of a counter, or changes the existing one, so that the caller may rely on it.
-// A new note is due after a while.
-func (db *DB) EnsureNote(ctx context.Context, counter, why string, due time.Duration) (made bool, err error) {
+// A new note is due after [NoteDue].
+func (db *DB) EnsureNote(ctx context.Context, counter, why string) (made bool, err error) {
 	_, err = db.CommitIf(ctx, Patience{Conflicts: 8, Doubts: 6}, func(ctx context.Context) ([]*firestorepb.Write, error) {
 		n, now, err := db.NoteOf(ctx, counter)
 		if made = err == nil && n == nil; made {
@@ -133,11 +160,11 @@ func (db *DB) EnsureNote(ctx context.Context, counter, why string, due time.Dura
 		if err != nil {
 			return nil, err
 		}
-		unasked, _ := db.Unasked(*n)
+		unasked, _ := db.unasked(*n)
 		if made {
 			why := strings.ToValidUTF8(why[:min(len(why), maxWhy)], "") // gRPC refuses half a character at the end
 			return []*firestorepb.Write{Create(db.Layout.Note(counter), map[string]*firestorepb.Value{
-				noteCounter: String(counter), noteWhy: String(why), noteSince: Time(now), noteDue: Time(now.Add(due)), noteTries: Int(0), noteAsked: texts(unasked),
+				noteCounter: String(counter), noteWhy: String(why), noteSince: Time(now), noteDue: Time(now.Add(NoteDue)), noteTries: Int(0), noteAsked: texts(unasked),
 			})}, nil
 		}
 		// If a reconcile has begun, its snapshot may be older than the events. If the note asks for fewer
@@ -162,43 +189,49 @@ func texts(list []string) *firestorepb.Value {
 	return Array(values...)
 }
 
-// BeginNote marks that a reconcile begins, and when the note is due again if that fails. It returns
-// nil if somebody else has changed the note, and with other errors the note.
-func (db *DB) BeginNote(ctx context.Context, n Note, due time.Time) (begun *Note, err error) {
-	n.Tries, n.Due, n.Begun = n.Tries+1, due, true
-	resp, err := db.Commit(ctx, Update(db.Layout.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
-		noteTries: Int(n.Tries), noteDue: Time(due), noteBegun: Bool(true),
+// BeginNote marks the note of a counter as begun, and returns it: a reconcile follows, and the note is due again if that
+// fails. With due, only a note that is due is begun. It returns nil if there is nothing to do: there is no note, another
+// instance was faster, or only queries of another revision are left. With other errors it returns the note.
+func (db *DB) BeginNote(ctx context.Context, counter string, due bool) (begun *Note, err error) {
+	n, now, err := db.NoteOf(ctx, counter)
+	if err != nil || n == nil || due && !n.Left && n.Due.After(now) {
+		return nil, err
+	}
+	if _, unknown := db.unasked(*n); n.Left && len(unknown) > 0 && now.Sub(n.LeftAt) < besideFor {
+		return nil, nil
+	}
+	pause := rareDue
+	if n.Tries < rareAfter {
+		pause = min(NoteDue<<n.Tries, longestDue)
+	}
+	n.Tries, n.Due, n.Begun = n.Tries+1, now.Add(pause), true
+	resp, err := db.Commit(ctx, Update(db.Layout.Note(counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
+		noteTries: Int(n.Tries), noteDue: Time(n.Due), noteBegun: Bool(true),
 	}, []string{noteLeft}))
 	switch {
 	case err == nil:
 		n.version = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
-		return &n, nil
+		return n, nil
 	case KindOf(err) == Conflict:
 		return nil, nil
 	}
-	return &n, fmt.Errorf("begin with a note: %w", err)
+	return n, fmt.Errorf("begin with a note: %w", err)
 }
 
-// LeaveNote leaves a begun note, which is covered except for the queries in asked, to a revision that
-// has their fields. Such a revision may take it at once; any may when it is due. LeaveNote does nothing
-// if others rely on the note by now.
-func (db *DB) LeaveNote(ctx context.Context, n Note, asked []string, due time.Time) error {
-	_, err := db.Commit(ctx, Update(db.Layout.Note(n.Counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
-		noteAsked: texts(asked), noteLeft: Time(n.At), noteDue: Time(due),
-	}, []string{noteBegun}))
-	if err == nil || KindOf(err) == Conflict {
-		return nil
+// EndNote ends a begun note, which is covered, unless others rely on it by now. If another revision has to ask queries
+// of it, EndNote leaves it to one that has their fields: such a one may take it at once, any a day later.
+func (db *DB) EndNote(ctx context.Context, n Note) error {
+	name, same := db.Layout.Note(n.Counter), UpdatedAtTime(n.version)
+	w := DeleteIf(name, same)
+	if _, unknown := db.unasked(n); len(unknown) > 0 && !n.Left {
+		w = Update(name, same, map[string]*firestorepb.Value{
+			noteAsked: texts(unknown), noteLeft: Time(n.At), noteDue: Time(n.At.Add(besideFor)),
+		}, []string{noteBegun})
 	}
-	return fmt.Errorf("leave a note: %w", err)
-}
-
-// RemoveNote deletes a begun note, unless others rely on it by now.
-func (db *DB) RemoveNote(ctx context.Context, n Note) error {
-	_, err := db.Commit(ctx, DeleteIf(db.Layout.Note(n.Counter), UpdatedAtTime(n.version)))
-	if err == nil || KindOf(err) == Conflict {
-		return nil
+	if _, err := db.Commit(ctx, w); err != nil && KindOf(err) != Conflict {
+		return fmt.Errorf("end a note: %w", err)
 	}
-	return fmt.Errorf("take a note away: %w", err)
+	return nil
 }
 
 // Cursor is where a walk over all counters goes on: after the last counter of a page that it has done. Beside it is the

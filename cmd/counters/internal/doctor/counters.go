@@ -33,9 +33,6 @@ func (f *findings) counters(d *Deployment) {
 		f.add("extension-runs", d.Target.Counters, d.Counters.Extension.Error(), line("firebase", "ext:uninstall", "firestore-counter", "--project="+d.Target.Project))
 	}
 	for _, n := range d.Counters.Noted {
-		if n.Left {
-			continue // to another revision
-		}
 		f.add("counter-noted", n.Counter, fmt.Sprintf("since %s, tried %s: %s", n.Since.UTC().Format(time.RFC3339), count(int(n.Tries), "time"), n.Why), d.counters("reconcile", n.Counter))
 	}
 	for _, c := range d.Counters.Read {

@@ -41,7 +41,7 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 	if err != nil {
 		return err
 	}
-	noted, err := db.Notes(ctx, time.Time{}, 10)
+	noted, err := db.Notes(ctx, 10)
 	if err != nil {
 		return err
 	}
