@@ -23,8 +23,7 @@ package rollup
 //	reconcile_all.go  counters are reconciled: one, some, or all
 //	notes.go          counters whose events can't be counted: a note, and its reconcile
 //	reconcile.go      a look at a counter, and a refresh without an event
-//	refresh.go        what is asked, and shown
-//	ask.go            queries of fields that count documents
+//	refresh.go        what is asked, and shown; queries of fields that count documents
 //	bound.go          sums of shards, and how a busy counter's are asked for
 //	pace.go           which events are refreshed together, when queries are asked, and what becomes of events
 //	flight.go         what one refresh or recount is for, and what became of it

@@ -119,7 +119,7 @@ func (r *reconciling) show(ctx context.Context) (s book.Shown, more bool, err er
 			return s, err
 		}
 		r.problems = nil
-		if moved, _, _, err = c.takeOver(ctx, b, nil, true); err != nil {
+		if moved, err = extension.Take(ctx, c.db, b, nil, true); err != nil {
 			return s, err
 		}
 		r.unseen = moved.Unseen

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -201,6 +204,27 @@ func (r *refreshing) read(ctx context.Context) (*book.Book, error) {
 	return b, nil
 }
 
+// anyCounted reports whether queries have found documents.
+func anyCounted(answers map[string]book.Answer) bool {
+	for _, a := range answers {
+		if n, _ := store.Float(a.Value); n != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// appear makes the document of a counter below which something was counted: see [book.Books.Appear].
+func (c *Client) appear(ctx context.Context, counter string, documents bool) (exists bool, err error) {
+	if exists, err = c.books.Appear(ctx, counter, documents); exists {
+		c.log.InfoContext(ctx, logAdopted, "counter", counter)
+	}
+	if err != nil {
+		return false, fmt.Errorf("make what is missing: %w", err)
+	}
+	return exists, nil
+}
+
 // waits reports whether an event waits for what isn't shown as of its write.
 func (r *refreshing) waits() bool {
 	return slices.ContainsFunc(r.flight.waits, func(w wait) bool { return !w.shown(r.asOf) })
@@ -209,13 +233,13 @@ func (r *refreshing) waits() bool {
 // takeOver takes over what the extension's clients counted: in the shards that events name, and now and then in others.
 func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 	looks := r.flight.all || slices.ContainsFunc(r.client.db.Layout.Fields, func(f layout.Field) bool { return !b.Taken(f) })
-	moved, at, reads, err := r.client.takeOver(ctx, b, r.flight.shards, looks)
-	if r.reads += reads; err != nil {
+	moved, err := extension.Take(ctx, r.client.db, b, r.flight.shards, looks)
+	if r.reads += moved.Reads; err != nil {
 		return err
 	}
 	r.moved = moved
 	for _, shard := range r.flight.shards {
-		r.asOf[ofExtension(shard)] = at
+		r.asOf[ofExtension(shard)] = moved.At
 	}
 	return nil
 }
@@ -225,40 +249,6 @@ func (r *refreshing) forgetTaken() {
 	for _, shard := range r.flight.shards {
 		delete(r.asOf, ofExtension(shard))
 	}
-}
-
-// waitingTimeout bounds the query for shards that no event names: it may scan over what an hour's rewrites have left in
-// the index.
-const waitingTimeout = 2 * time.Second
-
-// takeOver says what can be taken off shards of the extension's that events name, as of when, and how many reads that
-// took. With looks it looks for others that hold something, too, because events may be lost. If that fails, it is one
-// of the problems, and those shards wait for the next time.
-func (c *Client) takeOver(ctx context.Context, b *book.Book, named []string, looks bool) (m extension.Moved, at time.Time, reads int, err error) {
-	if !c.db.Layout.Extension {
-		return extension.Moved{Read: b, Book: b}, at, 0, nil
-	}
-	names := make([]string, len(named))
-	for i, shard := range named {
-		names[i] = c.db.Layout.ExtensionShard(b.Counter, shard)
-	}
-	docs, at, err := c.db.Get(ctx, names...)
-	shards := book.Shards(docs)
-	if reads = len(names); err != nil {
-		return m, at, reads, fmt.Errorf("read what the extension's clients counted: %w", err)
-	}
-	var unseen error
-	if looks {
-		soon, cancel := context.WithTimeout(ctx, waitingTimeout)
-		defer cancel()
-		shards, unseen = extension.Waiting(soon, c.db, b.Counter, shards)
-		reads += 1 + 2*len(c.db.Layout.Fields)
-	}
-	if m = extension.Take(c.db.Layout, b, shards); unseen != nil {
-		m.Problems, m.Unseen = append(m.Problems, unseen.Error()), !refuses(unseen)
-	}
-	idle, err := m.LookForIdle(ctx, c.db)
-	return m, at, reads + idle, err
 }
 
 // shows notes as of when a document shows its fields.
@@ -395,4 +385,74 @@ func (c *Client) logRefresh(ctx context.Context, f flight, r refreshed, err erro
 	default:
 		c.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, attrs...)
 	}
+}
+
+// aggregationTimeout bounds a counter's aggregation queries, together. Firestore ends one after 60 s,
+// and events wait for 55 s at most.
+const aggregationTimeout = 50 * time.Second
+
+// ask asks for fields that count documents, all as of one time. A field keeps its last value if its query can't
+// succeed. The answers cover whatever came before the call.
+func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) (asked, error) {
+	ctx, cancel := context.WithTimeout(ctx, aggregationTimeout)
+	defer cancel()
+	got := asked{
+		answers:   make(map[string]book.Answer, len(fields)),
+		elsewhere: len(fields) > 0 && len(fields[0].Counted.References()) > 0,
+	}
+	problem := func(field layout.Field, what string) {
+		got.problems, got.outcome = append(got.problems, what), unchanged
+		c.log.ErrorContext(ctx, logRecountFailed, "counter", counter, "field", field.String(), "problem", what)
+	}
+	for _, field := range fields {
+		a, err := c.db.Aggregate(ctx, counter, field.Counted, got.at)
+		switch {
+		case err != nil && timeIsOver(ctx, err):
+			// No answer came over two connections: the query may take too long.
+			got.unanswered = true
+			problem(field, fmt.Sprintf("%s can't be counted: no answer within %v: %v", field, aggregationTimeout, err))
+			continue
+		case err != nil && store.Refuses(err):
+			problem(field, fmt.Sprintf("%s can't be counted: %v", field, err))
+			continue
+		case err != nil:
+			got.outcome = failure(err)
+			return got, fmt.Errorf("count %s: %w", field, err)
+		}
+		got.at = a.At
+		got.reads += a.Reads()
+		got.largest = max(got.largest, a.Reads())
+		got.answers[field.Name] = book.Answer{Value: a.Value, At: a.At}
+	}
+	return got, nil
+}
+
+// timeIsOver reports whether an error says that ctx's deadline has come, or is about to: the server may
+// notice first.
+func timeIsOver(ctx context.Context, err error) bool {
+	end, ok := ctx.Deadline()
+	return ok && time.Until(end) < time.Second && (errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded)
+}
+
+// logRecount writes the one log line per recount.
+func (c *Client) logRecount(ctx context.Context, f flight, got asked, err error) {
+	values := make(map[string]any, len(got.answers))
+	for _, field := range c.db.Layout.CountedIn(f.documents) {
+		if a, ok := got.answers[field.Name]; ok {
+			values[field.Name] = a.Plain()
+		}
+	}
+	attrs := []slog.Attr{
+		slog.String("counter", f.counter),
+		slog.String("collection", f.documents),
+		slog.Int64("events", f.events),
+		slog.Int64("reads", got.reads),
+		slog.Any("values", values),
+		slog.Float64("duration_ms", ms(time.Since(f.started))),
+	}
+	if err != nil {
+		c.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, append(attrs, slog.Any("error", err))...)
+		return
+	}
+	c.log.LogAttrs(ctx, slog.LevelInfo, logRecount, attrs...)
 }

@@ -35,19 +35,51 @@ type Moved struct {
 	Idle     []*firestorepb.Write // that delete other shards, which are idle
 	Problems []string             // why something is left in them
 	Unseen   bool                 // there may be other shards that hold something: they weren't all found
+	At       time.Time            // as of when the shards that were named hold nothing that isn't taken
+	Reads    int                  // that this took
 
 	names  layout.Layout
 	shards book.Shards // that were read
 	kept   []string    // names of fields that are left in them, because their totals can't be shown
 }
 
-// Take is the commit that takes over what shards of the extension's hold, which were read after the book: whole numbers
-// of the fields that the document shows as sums of shards. A client may be adding to a shard at the same moment: that
-// stays there. So does the fraction of a number, until it is whole with others.
-func Take(names layout.Layout, b *book.Book, shards book.Shards) Moved {
-	return take(names, b, shards, nil)
+// waitingTimeout bounds the query for shards that no event names: it may scan over what an hour's rewrites have left in
+// the index.
+const waitingTimeout = 2 * time.Second
+
+// Take says what can be taken off shards of the extension's that events name, by their ids. With looks it looks for
+// others that hold something, too, because events may be lost. If that fails, it is one of the problems, and those
+// shards wait for the next time. With an error, too, it says how many reads it took.
+func Take(ctx context.Context, db *store.DB, b *book.Book, named []string, looks bool) (Moved, error) {
+	if !db.Layout.Extension {
+		return Moved{Read: b, Book: b}, nil
+	}
+	names := make([]string, len(named))
+	for i, shard := range named {
+		names[i] = db.Layout.ExtensionShard(b.Counter, shard)
+	}
+	docs, at, err := db.Get(ctx, names...)
+	reads := len(names)
+	if err != nil {
+		return Moved{Reads: reads}, fmt.Errorf("read what the extension's clients counted: %w", err)
+	}
+	shards, unseen := book.Shards(docs), error(nil)
+	if looks {
+		soon, cancel := context.WithTimeout(ctx, waitingTimeout)
+		defer cancel()
+		shards, unseen = waiting(soon, db, b.Counter, shards)
+		reads += 1 + 2*len(db.Layout.Fields)
+	}
+	m := take(db.Layout, b, shards, nil)
+	if m.At, m.Reads = at, reads; unseen != nil {
+		m.Problems, m.Unseen = append(m.Problems, unseen.Error()), !store.Refuses(unseen)
+	}
+	return m, m.lookForIdle(ctx, db)
 }
 
+// take is the commit that takes over what shards of the extension's hold, which were read after the book: whole numbers
+// of the fields that the document shows as sums of shards. A client may be adding to a shard at the same moment: that
+// stays there. So does the fraction of a number, until it is whole with others.
 func take(names layout.Layout, b *book.Book, shards book.Shards, kept []string) Moved {
 	t := Moved{Read: b, Book: b, Amounts: map[string]int64{}, names: names, shards: shards, kept: kept}
 	var fields layout.Fields
@@ -99,9 +131,9 @@ func (t *Moved) Show(answers map[string]book.Answer, next time.Time) book.Shown 
 		}
 	}
 	if len(kept) > len(t.kept) {
-		problems, before, unseen := s.Problems, t.Problems, t.Unseen
+		problems, before := s.Problems, *t
 		*t = take(t.names, t.Read, t.shards, kept)
-		s, t.Problems, t.Unseen = t.Show(answers, next), before, unseen
+		s, t.Problems, t.Unseen = t.Show(answers, next), before.Problems, before.Unseen
 		s.Problems = problems
 		return s
 	}
@@ -171,10 +203,10 @@ func empty(shard *firestorepb.Document) bool {
 	return !slices.ContainsFunc(slices.Collect(maps.Values(sums)), func(n int64) bool { return n != 0 })
 }
 
-// Waiting are known shards of a counter's, and others that hold something, up to [AtOnce] together: partial sums first,
+// waiting are known shards of a counter's, and others that hold something, up to [AtOnce] together: partial sums first,
 // by their names, and then others, by the index of each field. It costs two reads a field, one more for each with a
 // limit, and another where there are none, however many visitors there are. With an error it returns what it has found.
-func Waiting(ctx context.Context, db *store.DB, counter string, known book.Shards) (book.Shards, error) {
+func waiting(ctx context.Context, db *store.DB, counter string, known book.Shards) (book.Shards, error) {
 	collection := db.Layout.ExtensionShardsOf(counter)
 	queries := []store.Query{{Collection: collection, Before: collection + "/\n"}} // their names begin with a tab
 	for _, field := range db.Layout.Plain() {
@@ -207,21 +239,22 @@ func Waiting(ctx context.Context, db *store.DB, counter string, known book.Shard
 	return known, nil
 }
 
-// LookForIdle looks for shards of the counter's that hold nothing and were not written for 31 days. It looks at as many
+// lookForIdle looks for shards of the counter's that hold nothing and were not written for 31 days. It looks at as many
 // as are taken from, in the order of their ids, and the base remembers where it stopped. So a click costs one read
-// more, however many visitors there are. It returns how many reads it took.
-func (m *Moved) LookForIdle(ctx context.Context, db *store.DB) (reads int, err error) {
+// more, however many visitors there are.
+func (m *Moved) lookForIdle(ctx context.Context, db *store.DB) error {
 	n := len(m.Writes)
 	if n == 0 {
-		return 0, nil
+		return nil
 	}
+	m.Reads += n
 	q := store.Query{Collection: db.Layout.ExtensionShardsOf(m.Book.Counter), Limit: n}
 	if after := m.Book.Base.Swept; after != "" {
 		q.After = db.Layout.ExtensionShard(m.Book.Counter, after)
 	}
 	docs, at, err := db.DocumentsAsOf(ctx, q)
 	if err != nil {
-		return n, fmt.Errorf("look for idle shards of the extension's: %w", err)
+		return fmt.Errorf("look for idle shards of the extension's: %w", err)
 	}
 	last := ""
 	for _, doc := range docs {
@@ -236,7 +269,7 @@ func (m *Moved) LookForIdle(ctx context.Context, db *store.DB) (reads int, err e
 	swept := *m.Book
 	swept.Base.Swept = last
 	m.Book = &swept
-	return n, nil
+	return nil
 }
 
 // Sweep deletes the idle shards that were found, each on condition that it is still the same. If that fails, they wait

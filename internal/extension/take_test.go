@@ -41,7 +41,7 @@ func TestEarlyAnswerTakesNothing(t *testing.T) {
 	}
 	shard := &firestorepb.Document{Name: db.Layout.ExtensionShard("hello", "web"), Fields: visits(3), UpdateTime: timestamppb.Now()}
 	for early, taken := range map[time.Duration]int{0: 1, time.Second: 0} {
-		m := Take(db.Layout, b, book.Shards{shard})
+		m := take(db.Layout, b, book.Shards{shard}, nil)
 		s := m.Show(map[string]book.Answer{"visits": {Value: store.Int(0), At: b.At.Add(-early)}}, time.Time{})
 		if base := s.After.Base.Counts["visits"]; len(s.Beside) != taken || base != int64(1000+3*taken) {
 			t.Errorf("an answer of %v before: something is taken off %d shards, and the base holds %d; want %d", early, len(s.Beside), base, taken)
