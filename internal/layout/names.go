@@ -234,17 +234,10 @@ func (l Layout) ListOf(id, field string) string {
 	return l.Counter(id) + "/" + Rollup + "/" + "list_" + field
 }
 
-// ParseBase is the counter whose base has that resource name. It parses from the end, because any
-// part of a counter's path may have the name of one of our collections.
+// ParseBase is the counter whose base has that resource name.
 func (l Layout) ParseBase(name string) (counter string, ok bool) {
-	path, ok := strings.CutPrefix(name, l.root())
-	if !ok {
-		return "", false
-	}
-	if path, ok = strings.CutSuffix(path, "/"+Rollup+"/"+Base); !ok {
-		return "", false
-	}
-	return l.Path.ID(path)
+	counter, id, ok := l.below(name, Rollup)
+	return counter, ok && id == Base
 }
 
 // MembersOf is the resource name of the collection of a field's members, whom it counts once each.
@@ -255,15 +248,8 @@ func (l Layout) MembersGroup(field string) string { return l.root() + MembersID(
 
 // ParseMembership is the counter of a field's membership with that resource name.
 func (l Layout) ParseMembership(name, field string) (counter string, ok bool) {
-	path, ok := strings.CutPrefix(name, l.root())
-	if !ok {
-		return "", false
-	}
-	document, _, ok := strings.Cut(path, "/"+MembersID(field)+"/")
-	if !ok {
-		return "", false
-	}
-	return l.Path.ID(document)
+	counter, _, ok = l.below(name, MembersID(field))
+	return counter, ok
 }
 
 // MembersID is the id of the collection of a field's members.
@@ -327,31 +313,27 @@ func (l Layout) Patterns() []string {
 
 // ParseShard parses the resource name of a shard. It reports false for other documents.
 func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
-	return l.parseShard(name, l.Shards)
+	return l.below(name, l.Shards)
 }
 
 // ParseExtensionShard parses the resource name of a shard of the extension's, whose clients are taken over.
 func (l Layout) ParseExtensionShard(name string) (counter, shard string, ok bool) {
-	if !l.Extension {
-		return "", "", false
-	}
-	return l.parseShard(name, ExtensionShards)
+	counter, shard, ok = l.below(name, ExtensionShards)
+	return counter, shard, ok && l.Extension
 }
 
-func (l Layout) parseShard(name, shards string) (counter, shard string, ok bool) {
+// below parses the resource name of a document in a collection below a counter. It parses from the end, because any
+// part of a counter's path may have the name of one of our collections.
+func (l Layout) below(name, collection string) (counter, id string, ok bool) {
 	path, ok := strings.CutPrefix(name, l.root())
-	if !ok {
-		return "", "", false
-	}
 	at := strings.LastIndexByte(path, '/')
-	if at < 0 {
+	if !ok || at < 0 || ValidateID(path[at+1:]) != nil {
 		return "", "", false
 	}
-	document, ok := strings.CutSuffix(path[:at], "/"+shards)
-	if !ok || ValidateID(path[at+1:]) != nil {
-		return "", "", false
+	document, ok := strings.CutSuffix(path[:at], "/"+collection)
+	if ok {
+		counter, ok = l.Path.ID(document)
 	}
-	counter, ok = l.Path.ID(document)
 	return counter, path[at+1:], ok
 }
 
