@@ -15,7 +15,6 @@
 //	life.go      a counter is made, and how its life ends
 //	show.go      answers, and the commit that shows them
 //	book.go      a book: document and base as they were read
-//	whose.go     whether a counter's document is the app's own, and whether the settings say so
-//	document.go  the counter's document
+//	document.go  the counter's document: whether it is the app's own, and what of it is ours
 //	base.go      the base's document
 package book
