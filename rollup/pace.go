@@ -78,6 +78,8 @@ type waiting[W any] struct {
 	recounted string // the collection that was counted since it came; empty while that is to come
 }
 
+func (b *backlog[W]) hurry(now time.Time) { b.earliest, b.latest, b.spent = now, now, now }
+
 func (b *backlog[W]) empty() bool { return len(b.next)+len(b.answers) == 0 && !b.wanted }
 
 // crowd is how many events at once that change a number are no crowd's yet. A crowd spends no bucket at once: those
@@ -396,7 +398,7 @@ func (p *pacer[W]) again(now time.Time, b *backlog[W], o outcome) bool {
 func (p *pacer[W]) ended(now time.Time, b *backlog[W], s released[W]) {
 	p.waiting -= len(s.done) + len(s.noted) + len(s.refused)
 	if p.draining && b.failing.IsZero() {
-		b.earliest, b.latest, b.spent = now, now, now
+		b.hurry(now)
 	}
 	if b.empty() { // by then its bucket is full, and nobody remembers how much a recount takes
 		b.latest = b.earliest.Add(max(allEvery, p.recountMax))
@@ -410,7 +412,7 @@ func (p *pacer[W]) ended(now time.Time, b *backlog[W], s released[W]) {
 func (p *pacer[W]) drain(now time.Time) {
 	p.draining = true
 	for _, b := range p.backlogs {
-		b.earliest, b.latest, b.spent = now, now, now
+		b.hurry(now)
 	}
 	heap.Init(&p.refreshes)
 	heap.Init(&p.recounts)

@@ -134,6 +134,13 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
+// endHolds ends holds that are over, of all counters. Those that are left when it fails, or ctx ends, are looked for again.
+func (c *Client) endHolds(ctx context.Context) {
+	if err := hold.In(c.db).EndAll(ctx); err != nil && ctx.Err() == nil {
+		c.log.WarnContext(ctx, logHoldsNotEnded, "error", err)
+	}
+}
+
 // ReconcileAll reconciles all counters, noted ones first (see [Roller.Add]). A walk that resumes, and doesn't come to
 // its end in half of its time, or didn't the last time, looks at those that have changed before it goes on.
 // ReconcileAll reports a counter's failure, and goes on. If the context ends, the summary isn't done. Errors are those
@@ -143,9 +150,7 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 	if !opts.DryRun {
 		// Or whoever makes many holds of a second each would stop all walks.
 		half, cancel := halfOf(ctx)
-		if err := hold.In(c.db).EndAll(half); err != nil && half.Err() == nil { // they are looked for again
-			c.log.WarnContext(ctx, logHoldsNotEnded, "error", err)
-		}
+		c.endHolds(half)
 		cancel()
 	}
 	opts.budget = &atomic.Int64{}

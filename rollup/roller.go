@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -249,9 +248,7 @@ func (r *Roller) end(f flight, err error, take func(now time.Time) released[chan
 
 // reconcileDue looks for notes that are due, and for holds that are over.
 func (r *Roller) reconcileDue() {
-	if err := hold.In(r.client.db).EndAll(r.running); err != nil && r.running.Err() == nil {
-		r.client.log.LogAttrs(r.running, slog.LevelWarn, logHoldsNotEnded, slog.Any("error", err))
-	}
+	r.client.endHolds(r.running)
 	if _, _, err := r.client.reconcileDue(r.running, r.client.db.Now(), ReconcileOptions{}); err != nil && r.running.Err() == nil {
 		r.client.log.LogAttrs(r.running, slog.LevelWarn, logNotesUnread, slog.Any("error", err))
 	}
