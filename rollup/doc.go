@@ -20,8 +20,7 @@ package rollup
 // The files in the order in which they are read: each uses what is declared below it.
 //
 //	roller.go         events wait here for a refresh of their counter, or a recount
-//	reconcile_all.go  counters are reconciled: one, some, or all
-//	notes.go          counters whose events can't be counted: a note, and its reconcile
+//	reconcile_all.go  counters are reconciled: one, those that are noted because events can't be counted, some, or all
 //	reconcile.go      a look at a counter, and a refresh without an event
 //	refresh.go        what is asked, and shown; queries of fields that count documents
 //	bound.go          sums of shards, and how a busy counter's are asked for
