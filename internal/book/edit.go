@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"math"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -111,23 +110,6 @@ func (e *Edit) sum(ctx context.Context, field layout.Field) (a Answer, err error
 		}
 	}
 	return a, err
-}
-
-// Sum asks what the shards of a counter hold of a field at a time; the zero time is now.
-func (books Books) Sum(ctx context.Context, counter string, field layout.Field, at time.Time) (Answer, error) {
-	return books.SumFrom(ctx, counter, field, store.Double(math.Inf(-1)), at)
-}
-
-// SumFrom is [Books.Sum] of the shards that hold at least so much.
-func (books Books) SumFrom(ctx context.Context, counter string, field layout.Field, least *firestorepb.Value, at time.Time) (a Answer, err error) {
-	a.Value, a.Numbers, a.At, err = books.db.SumFrom(ctx, books.db.Layout.ShardsOf(counter), field.Shard, least, at)
-	if err != nil {
-		return a, fmt.Errorf("sum shards: %w", err)
-	}
-	if a.Numbers == 0 {
-		a.Value = store.Int(field.OfNone())
-	}
-	return a, nil
 }
 
 // SetBase sets what a field's total holds beyond its shards. Nobody counts any more the number that the total has

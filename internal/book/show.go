@@ -25,6 +25,23 @@ type Answer struct {
 	Numbers int64 // that a sum of shards is of
 }
 
+// Sum asks what the shards of a counter hold of a field at a time; the zero time is now.
+func (books Books) Sum(ctx context.Context, counter string, field layout.Field, at time.Time) (Answer, error) {
+	return books.SumFrom(ctx, counter, field, store.Double(math.Inf(-1)), at)
+}
+
+// SumFrom is [Books.Sum] of the shards that hold at least so much.
+func (books Books) SumFrom(ctx context.Context, counter string, field layout.Field, least *firestorepb.Value, at time.Time) (a Answer, err error) {
+	a.Value, a.Numbers, a.At, err = books.db.SumFrom(ctx, books.db.Layout.ShardsOf(counter), field.Shard, least, at)
+	if err != nil {
+		return a, fmt.Errorf("sum shards: %w", err)
+	}
+	if a.Numbers == 0 {
+		a.Value = store.Int(field.OfNone())
+	}
+	return a, nil
+}
+
 // Change is what an answer changes of a field.
 type Change struct {
 	Field         layout.Field

@@ -1,8 +1,6 @@
 package layout
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -154,16 +152,6 @@ func single(value any) string {
 
 // asDouble follows a sum that is a double.
 const asDouble = " as double"
-
-// Key says what a field is, besides the number that a document shows of it. It is a hash of the field's definition,
-// because other revisions may define the same field in another way.
-func (f Field) Key() string {
-	if f.Limit != nil { // whatever number is declared
-		f.Limit = new(int64)
-	}
-	hash := sha256.Sum256([]byte(f.String()))
-	return hex.EncodeToString(hash[:8])
-}
 
 // Dotted is a path such as ratings.stars in the form that update masks and queries take.
 func Dotted(path string) string { return FieldPath(strings.Split(path, ".")...) }

@@ -1,6 +1,8 @@
 package layout
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -30,6 +32,16 @@ func (f Field) String() string {
 		return f.Name + "=" + f.Shard
 	}
 	return f.Name
+}
+
+// Key says what a field is, besides the number that a document shows of it. It is a hash of the field's definition,
+// because other revisions may define the same field in another way.
+func (f Field) Key() string {
+	if f.Limit != nil { // whatever number is declared
+		f.Limit = new(int64)
+	}
+	hash := sha256.Sum256([]byte(f.String()))
+	return hex.EncodeToString(hash[:8])
 }
 
 // Integer reports whether the field holds an integer. Otherwise it holds a double, or null for an
