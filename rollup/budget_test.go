@@ -131,36 +131,56 @@ func TestBudgetStretchesAWalk(t *testing.T) {
 // the owner pay for their ends, and no total would be shown meanwhile.
 func TestBudgetBoundsTheEndsOfHolds(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, func(w *world) {
-		const writes, holds = 4, 200
-		for n := range holds {
+	const holds = 200
+	for name, hold := range map[string]func(w *world, n int) (bool, error){
+		"of many counters": func(w *world, n int) (bool, error) {
 			counted, _, err := w.holding(shards.Config{}, fmt.Sprint("held-", n)).Hold(w.ctx, "total", "mallory", time.Second)
-			w.must(counted, err)
+			return counted, err
+		},
+		"of one counter": func(w *world, n int) (bool, error) {
+			counted, _, err := w.holding(shards.Config{}, "held").Hold(w.ctx, "total", fmt.Sprint("mallory-", n), time.Minute)
+			return counted, err
+		},
+		"of amounts of one counter": func(w *world, n int) (bool, error) {
+			_, replayed, err := w.holding(shards.Config{}, "held").Reserve(w.ctx, "total", 1, time.Minute, shards.Key{})
+			return !replayed, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inVirtualTime(t, func(w *world) { boundsTheEndsOfHolds(w, holds, hold) })
+		})
+	}
+}
+
+func boundsTheEndsOfHolds(w *world, holds int, hold func(w *world, n int) (bool, error)) {
+	const writes, reads = 4, 12
+	for n := range holds {
+		counted, err := hold(w, n)
+		w.must(counted, err)
+	}
+	time.Sleep(2 * time.Minute)
+	client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}, Budget: ceiling.New(ceiling.Rates{Writes: writes, Reads: reads})}, option.WithGRPCConn(w.connect()))
+	w.must(client, err)
+	client.Looks(false)
+	began, before := time.Now(), w.server.Stats()
+	for left := holds; left > 0; {
+		ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+		_, err := client.ReconcileAll(ctx, rollup.ReconcileOptions{Resume: true})
+		cancel()
+		w.must(nil, err)
+		time.Sleep(time.Minute)
+		earned, s := time.Since(began).Seconds()+ceiling.Begins.Seconds(), w.server.Stats()
+		if spent := float64(s.Writes + s.Deletes - before.Writes - before.Deletes); spent > writes*earned+100 {
+			w.t.Fatalf("%v documents were written in %v, want at most %v", spent, time.Since(began), writes*earned+100)
 		}
-		time.Sleep(10 * time.Second)
-		client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}, Budget: ceiling.New(ceiling.Rates{Writes: writes})}, option.WithGRPCConn(w.connect()))
-		w.must(client, err)
-		client.Looks(false)
-		began, before := time.Now(), w.server.Stats()
-		spent := func() float64 {
-			s := w.server.Stats()
-			return float64(s.Writes + s.Deletes - before.Writes - before.Deletes)
+		if spent := float64(s.Reads - before.Reads); spent > reads*earned+400 {
+			w.t.Fatalf("%v documents were read in %v, want at most %v", spent, time.Since(began), reads*earned+400)
 		}
-		most := func() float64 { return writes*(time.Since(began).Seconds()+ceiling.Begins.Seconds()) + 100 }
-		for left := holds; left > 0; {
-			ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
-			_, err := client.ReconcileAll(ctx, rollup.ReconcileOptions{Resume: true})
-			cancel()
-			w.must(nil, err)
-			time.Sleep(time.Minute)
-			if spent() > most() {
-				w.t.Fatalf("%v documents were written in %v, want at most %v", spent(), time.Since(began), most())
-			}
-			entries, err := w.fs.CollectionGroup("total_members").Documents(w.ctx).GetAll()
-			w.must(entries, err)
-			if left = len(entries); time.Since(began) > time.Hour {
-				w.t.Fatalf("%d of %d holds are left after an hour", left, holds)
-			}
+		before.Reads -= w.server.Stats().Reads
+		left, _ = w.entries()
+		if before.Reads += w.server.Stats().Reads; time.Since(began) > time.Hour {
+			w.t.Fatalf("%d of %d holds are left after an hour", left, holds)
 		}
-	})
+	}
 }

@@ -160,8 +160,18 @@ func (h Holds) leave(membership string) *firestorepb.Write {
 	return w
 }
 
-// atOnce is how many holds one commit ends.
-const atOnce = 100
+// atOnce is how many holds one commit ends, and fewAtOnce how many at least, however little the budget has left.
+const atOnce, fewAtOnce = 100, 10
+
+// page is how many holds one commit ends by what the budget has left: a membership and an entry of each are written.
+func (h Holds) page() int {
+	return int(max(fewAtOnce, min(atOnce, h.db.Budget.Left(ceiling.Writes)/2)))
+}
+
+// short reports whether the budget has too little left for more than what has to be ended.
+func (h Holds) short() bool {
+	return h.db.Budget.Short(ceiling.Writes) > 0 || h.db.Budget.Short(ceiling.Reads) > 0
+}
 
 // AnyOver reports whether holds of a field were over at a time, and nobody had ended them by then.
 func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, at time.Time) (bool, error) {
@@ -186,32 +196,41 @@ func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, 
 }
 
 // End ends the holds of a field that are over, and reports whether none of them is in the way any more, whoever ended
-// them or deletes their counter. It reports false if there are some, and it could end none. Errors are those of [store.DB.CommitIf].
+// them or deletes their counter. It reports false if there are some, and it could end none. While the budget is short it
+// ends only some. Errors are those of [store.DB.CommitIf].
 func (h Holds) End(ctx context.Context, counter string, field layout.Field) (ended bool, err error) {
-	n, err := h.endRecords(ctx, counter, field.Shard)
-	if err != nil {
-		return n > 0, err
-	}
-	ended, err = h.endSeats(ctx, counter, field)
-	return ended || n > 0, err
+	ended, _, err = h.end(ctx, counter, field)
+	return ended, err
 }
 
-// endSeats is [Holds.End] of seats.
-func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field) (ended bool, err error) {
-	for more := true; more && err == nil; {
+// end is [Holds.End] that also reports whether some may be left, because the budget is short.
+func (h Holds) end(ctx context.Context, counter string, field layout.Field) (ended, left bool, err error) {
+	n, left, err := h.endRecords(ctx, counter, field.Shard)
+	if err != nil || left {
+		return n > 0, left, err
+	}
+	ended, left, err = h.endSeats(ctx, counter, field)
+	return ended || n > 0, left, err
+}
+
+// endSeats is [Holds.end] of seats.
+func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field) (ended, left bool, err error) {
+	for more := true; more && !left && err == nil; {
+		page := h.page()
 		_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
 			more = false
-			over, err := h.over(ctx, h.db.Layout.MembersOf(counter, field.Name), atOnce)
+			over, err := h.over(ctx, h.db.Layout.MembersOf(counter, field.Name), page)
 			if err != nil || len(over) == 0 {
 				ended = true
 				return nil, err
 			}
 			n, shards, writes, err := h.ending(ctx, counter, field, over)
-			ended, more = ended || n > 0 || !shards && err == nil, n == atOnce // without shards the counter is being deleted
+			ended, more = ended || n > 0 || !shards && err == nil, n == page // without shards the counter is being deleted
 			return writes, err
 		})
+		left = more && h.short()
 	}
-	return ended, err
+	return ended, left, err
 }
 
 // over are documents of a collection whose time until is over, at most that many.
@@ -270,7 +289,7 @@ func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorep
 }
 
 const (
-	// entriesAtOnce is how many entries are looked at in one go.
+	// entriesAtOnce is how many entries are looked at in one go: fewer if the budget has no more reads left.
 	entriesAtOnce = 500
 	// putOff is how long an entry isn't looked at whose hold can't be ended.
 	putOff = 10 * time.Minute
@@ -280,14 +299,15 @@ const (
 var errShort = errors.New("the budget is short")
 
 // EndAll ends the holds of all counters that are over, of fields that this revision counts. It goes on
-// while there are more, and returns the errors of fields whose holds it couldn't end.
+// while there are more and the budget isn't short, and returns the errors of fields whose holds it couldn't end.
 func (h Holds) EndAll(ctx context.Context) error {
 	began := h.db.Now()
 	tried, busy := map[Seat]bool{}, map[Seat]bool{} // without members: fields
-	var mu sync.Mutex                               // of busy
+	var mu sync.Mutex                               // of both
 	var failed error
-	for {
-		entries, err := h.over(ctx, h.db.Layout.Holds(), entriesAtOnce)
+	for !h.short() {
+		page := int(max(fewAtOnce, min(entriesAtOnce, h.db.Budget.Left(ceiling.Reads)/2)))
+		entries, err := h.over(ctx, h.db.Layout.Holds(), page)
 		if err != nil {
 			return errors.Join(failed, err)
 		}
@@ -301,7 +321,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 		}
 		if len(fields) == 0 {
 			cleared, err := h.clear(ctx, entries, began, busy)
-			if failed = errors.Join(failed, err); err != nil || cleared < entriesAtOnce {
+			if failed = errors.Join(failed, err); err != nil || cleared < page {
 				return failed
 			}
 			continue
@@ -311,13 +331,15 @@ func (h Holds) EndAll(ctx context.Context) error {
 		for _, s := range fields {
 			if field, ok := h.db.Layout.Field(s.Field); ok && h.db.Layout.Path.Validate(s.Counter) == nil {
 				group.Go(func() error {
-					if h.db.Budget.Short(ceiling.Writes) > 0 || h.db.Budget.Short(ceiling.Reads) > 0 {
+					if h.short() {
 						return errShort
 					}
-					if _, err := h.End(ctx, s.Counter, field); err != nil {
-						mu.Lock()
+					_, left, err := h.end(ctx, s.Counter, field)
+					mu.Lock()
+					defer mu.Unlock()
+					tried[s] = !left
+					if err != nil {
 						busy[s] = errors.Is(err, store.ErrContention) || errors.Is(err, store.ErrDoubt)
-						mu.Unlock()
 						return fmt.Errorf("end holds of counter %q: %w", s.Counter, err)
 					}
 					return nil
@@ -332,6 +354,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 			failed = errors.Join(failed, err)
 		}
 	}
+	return failed
 }
 
 // clear handles entries that are over, and whose holds [Holds.End] didn't end. If nobody holds the seat any more,
@@ -360,6 +383,9 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began
 		}
 	}
 	for _, entry := range entries {
+		if h.short() {
+			break
+		}
 		w := gone[entry.GetName()]
 		switch {
 		case w != nil:

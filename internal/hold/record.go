@@ -262,14 +262,14 @@ func (h Holds) Begin(ctx context.Context, from book.Reader, counter string, fiel
 	return append(writes, seats.Make(h.db.Layout, counter, field, n, limit)...), err
 }
 
-// endRecords ends holds of amounts that are over, and returns how many.
-func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int, err error) {
-	for more := true; more && err == nil; {
-		n, try := 0, 0
+// endRecords is [Holds.end] of holds of amounts. It returns how many it has ended.
+func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int, left bool, err error) {
+	for more := true; more && !left && err == nil; {
+		page, n, try := h.page(), 0, 0
 		_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
 			n, more = 0, false
 			q := h.due(counter, field, h.db.Now())
-			q.Limit = atOnce
+			q.Limit = page
 			docs, err := h.db.Documents(ctx, q)
 			if err != nil {
 				return nil, fmt.Errorf("look for holds that are over: %w", err)
@@ -283,16 +283,17 @@ func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int
 					freed.Free(h.db.Layout, r, 0)
 				}
 			}
-			n, more = len(writes), len(docs) == atOnce
+			n, more = len(writes), len(docs) == page
 			try++
 			back, err := h.Free(ctx, counter, field, freed, try > 1)
 			return append(writes, back...), err
 		})
 		if ended += n; n == 0 {
-			return ended, err
+			return ended, false, err
 		}
+		left = more && h.short()
 	}
-	return ended, err
+	return ended, left, err
 }
 
 // Free are the writes that take something off shards. Look says that a commit of these failed, and that one of the
