@@ -2,6 +2,8 @@ package functions
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,5 +182,20 @@ func TestAnswersSayWhen(t *testing.T) {
 		if got := answer("GET", path).AsOf; !got.Equal(want) {
 			t.Errorf("GET %s: as of %v, want %v", path, got, want)
 		}
+	}
+}
+
+// Whoever asks for many ranges of an answer gets all of it once: each range would have headers of its own.
+func TestAnswersHaveNoRanges(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, nil, nil)
+	g.do(t, "POST", "/a")
+	_, whole := g.read(t, "GET", "/a")
+	var ranges []string
+	for n := range len(whole) - 1 {
+		ranges = append(ranges, fmt.Sprintf("%d-%d", n, n))
+	}
+	if status, body := g.read(t, "GET", "/a", "Range", "bytes="+strings.Join(ranges, ",")); status != 200 || body != whole {
+		t.Errorf("%d ranges: %d, %d bytes; want the %d of the answer", len(ranges), status, len(body), len(whole))
 	}
 }

@@ -211,7 +211,7 @@ func (h *incrementHandler) within(r *request) error {
 	case r.kind == read:
 	case r.kind != addOne && r.kind != addMany, h.limits, len(r.Header.Values("Idempotency-Key")) > 0:
 		// What was done before, or finds no room, costs no write, but reads.
-		if wait, what = h.budget.Until(ceiling.Reads, 1), "what has to be looked for"; r.kind == settle || r.kind == giveBack {
+		if wait, what = h.budget.Until(ceiling.Reads, 1), "what has to be looked for"; r.kind == settle || r.kind == giveBack || r.kind == confirm {
 			if wait = max(wait, h.budget.Until(ceiling.Writes, 1)); wait == 0 && h.budget.Short(ceiling.Writes) > 0 {
 				wait = takeOne(h.finishes)
 			}
@@ -232,8 +232,9 @@ func (h *incrementHandler) within(r *request) error {
 // is over, and a shard.
 const finishUnits = 3
 
-// newFinishes bounds settles, and what is given back, while writes are short. They wait for no company, so they have
-// half of these, or whoever gives back what nobody holds would leave a crowd none. It is nil without a bound.
+// newFinishes bounds settles, what is confirmed, and what is given back, while writes are short. They wait for no
+// company, so they have half of these, or whoever gives back what nobody holds would leave a crowd none. It is nil
+// without a bound.
 func newFinishes(writes float64) *rate.Limiter {
 	if writes == 0 {
 		return nil

@@ -2,14 +2,17 @@ package functions
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -54,6 +57,12 @@ type process struct {
 // startProcess serves a function with these settings, such as "AUTO_CREATE=true".
 func startProcess(t *testing.T, target string, environ ...string) *process {
 	t.Helper()
+	return startProcessWith(t, os.Stderr, target, environ...)
+}
+
+// startProcessWith is startProcess whose function writes its output and its log there.
+func startProcessWith(t *testing.T, output io.Writer, target string, environ ...string) *process {
+	t.Helper()
 	p := &process{target: target, firestore: emulator.Start(t), partsOfID: 1}
 	for _, s := range environ {
 		if pattern, is := strings.CutPrefix(s, "COUNTERS="); is {
@@ -71,8 +80,8 @@ func startProcess(t *testing.T, target string, environ ...string) *process {
 		serveAt + "=" + port, "FUNCTION_TARGET=" + target,
 		"GOOGLE_CLOUD_PROJECT=p", "FIRESTORE_EMULATOR_HOST=" + p.firestore.Addr,
 	}, environ...)
-	cmd.Stdout = os.Stderr
-	cmd.Stderr = os.Stderr
+	cmd.Stdout = output
+	cmd.Stderr = output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +99,23 @@ func startProcess(t *testing.T, target string, environ ...string) *process {
 		if time.Now().After(until) {
 			t.Fatalf("the function does not listen: %v", err)
 		}
+	}
+}
+
+// On Cloud Run a request leaves nothing in the log, not even the empty lines that the framework ends it with.
+func TestRequestsLogNothing(t *testing.T) {
+	t.Parallel()
+	var written bytes.Buffer
+	p := startProcessWith(t, &written, "Increment", "K_SERVICE=increment", "AUTO_CREATE=true")
+	for range 3 {
+		if status := p.send(t, "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"); status != 200 {
+			t.Errorf("POST: %d", status)
+		}
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // once what was begun is done
+	_ = p.cmd.Wait()
+	if written.Len() > 0 {
+		t.Errorf("three requests write %q", written.String())
 	}
 }
 
