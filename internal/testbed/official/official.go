@@ -144,7 +144,7 @@ func StartWith(ctx context.Context, opts Options) (*Emulator, error) {
 		_ = cmd.Wait() // it is killed
 		log.Close()
 	}()
-	if !e.await(ctx, time.Minute) {
+	if !e.await(ctx, 5*time.Minute) { // a second or two, unless others need the machine
 		output, _ := os.ReadFile(log.Name())
 		e.Stop()
 		if ctx.Err() != nil {
