@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ type command struct {
 	bench.Options
 	asJSON, docs         bool
 	plots, results, from string
-	measured             string
+	measured, floods     string
 }
 
 func newCommand() *cobra.Command {
@@ -74,6 +75,7 @@ Scenarios, and how long they take in full:
 	flags.BoolVar(&c.Quick, "quick", false, "everything shorter, and rougher")
 	flags.StringSliceVar(&c.Scenarios, "scenario", nil, "only these, separated by commas")
 	flags.DurationVar(&c.FloodFor, "flood-for", 0, "how long each flood of the scenario flood lasts; 1m unless given")
+	flags.StringVar(&c.floods, "floods", "", "of the scenario flood only those whose line of progress matches this regular expression")
 	flags.StringVar(&c.Against, "against", "", "compare with the functions of this program instead: another build of bench, or of counters")
 	flags.BoolVar(&c.asJSON, "json", false, "print JSON")
 	flags.StringVar(&c.Profiles, "profiles", "", "write CPU profiles of our functions into this directory, of one long round of each scenario")
@@ -126,6 +128,11 @@ func (c *command) prepare() (root string, err error) {
 		return "", fmt.Errorf("--measured is of another project's latencies: want it without --from and --docs; %w", errUsage)
 	case c.docs && (c.Quick || c.Against != "" || c.Profiles != ""):
 		return "", fmt.Errorf("--docs is of full measurements of this build: want it without --quick, --against and --profiles; %w", errUsage)
+	}
+	if c.floods != "" {
+		if c.Floods, err = regexp.Compile(c.floods); err != nil {
+			return "", fmt.Errorf("--floods: %w", err)
+		}
 	}
 	if c.measured != "" {
 		if c.Measured, err = bench.LoadMeasured(c.measured); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -16,12 +17,13 @@ import (
 
 // Options say what is run.
 type Options struct {
-	Scenarios []string      // names; empty for all that belong to the run
-	Quick     bool          // everything shorter: within a minute, and rougher
-	Against   string        // path of another build of this program or of counters, to compare with instead; "" for none
-	Profiles  string        // directory to write CPU profiles of our functions into; "" for none
-	FloodFor  time.Duration // how long each flood lasts; 0 is as usual
-	Measured  Measured      // in a real project, in the place of what is assumed
+	Scenarios []string       // names; empty for all that belong to the run
+	Quick     bool           // everything shorter: within a minute, and rougher
+	Against   string         // path of another build of this program or of counters, to compare with instead; "" for none
+	Profiles  string         // directory to write CPU profiles of our functions into; "" for none
+	FloodFor  time.Duration  // how long each flood lasts; 0 is as usual
+	Floods    *regexp.Regexp // of floods and their ceilings, as "ours, $5 a day: nobody: small"; nil is all
+	Measured  Measured       // in a real project, in the place of what is assumed
 	Step      func(scenario, what string)
 	Save      func(*Report) error // is given what there is so far, after each scenario; nil for none
 

@@ -214,7 +214,11 @@ func (s *session) underFlood(ctx context.Context, r *Result, day float64, f floo
 		return err
 	}
 	name := fmt.Sprintf("ours, $%v a day", day)
-	s.say("%s: %s", name, f.name)
+	title := name + ": " + f.name
+	if s.Floods != nil && !s.Floods.MatchString(title) {
+		return nil
+	}
+	s.say("%s", title)
 	of := ours()
 	if f.auth == "firebase" {
 		of.environ = append(of.environ, "MEMBERS=own")
