@@ -140,7 +140,7 @@ func (c *Client) short() time.Duration {
 	return max(c.db.Budget.Until(ceiling.Reads, 1), c.db.Budget.Until(ceiling.Writes, 1))
 }
 
-// afford waits for that, or until ctx ends.
+// afford waits for that, or until ctx ends. Walks call it before each counter and page. Refreshes for events don't.
 func (c *Client) afford(ctx context.Context) {
 	for wait := c.short(); wait > 0 && ctx.Err() == nil; wait = c.short() {
 		c.db.Budget.Held()

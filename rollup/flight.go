@@ -24,14 +24,15 @@ const (
 	committed outcome = iota // what was asked for is shown, or was already, or can't be, which is logged
 	unchanged                // of a recount: nothing is gained by asking again soon
 	yielded                  // the rest is left to the instance that has just written
-	failed                   // to go again
-	contended                // the same, because others were faster, or have locked it: this is the counter's own trouble
-	own                      // not committed, for a reason that is the counter's own, and stays
-	permanent                // not committed, and going again will not help
+	failed                   // it goes again; after its patience its events are delivered again
+	contended                // others were faster, or have locked it: it goes again; after its patience its events are noted
+	own                      // for a reason that is the counter's own, and stays: its events are noted
+	permanent                // going again doesn't help: its events are delivered again
 )
 
 // failure is the outcome of a refresh or recount that returned an error. A commit without an answer may wait for the
-// locks of an app's transaction, so it counts as contended. If Firestore answers nobody, nothing can be noted either.
+// locks of an app's transaction, so it counts as contended. What isn't known is failed, and never noted: while Firestore
+// answers nobody, no note can be written.
 func failure(err error) outcome {
 	switch {
 	case errors.Is(err, ErrDamagedBase), errors.Is(err, ErrExtensionRuns):

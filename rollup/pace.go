@@ -123,7 +123,7 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 	if b := p.backlogs[src]; b != nil {
 		for _, h := range b.next { // one in flight may have found no document, and there is one by now
 			if h.covers(e) {
-				b.counts(e)
+				b.tally(e)
 				p.moved(b)
 				return []W{event}, true
 			}
@@ -151,7 +151,7 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 	if limit := now.Add(min(p.recountMax, patience)); !waited || limit.Before(b.latest) {
 		b.latest = limit
 	}
-	b.counts(e)
+	b.tally(e)
 	p.waiting++
 	b.next = append(b.next, e)
 	p.moved(b)
@@ -171,8 +171,9 @@ func (p *pacer[W]) want(now time.Time, counter string, field layout.Field) {
 	p.moved(b)
 }
 
-// counts counts an event, for the log and for what a recount is worth.
-func (b *backlog[W]) counts(e *waiting[W]) {
+// tally adds an event to those that the backlog stands for, and keeps the earliest time of a write, for the log. A
+// recount waits until there are as many events as the last one took reads, or until it is late: see due.
+func (b *backlog[W]) tally(e *waiting[W]) {
 	b.events++
 	if e.timed && (b.oldest.IsZero() || e.at.Before(b.oldest)) {
 		b.oldest = e.at
@@ -224,7 +225,7 @@ func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 	f.answers, b.flying, b.answers = b.answers, b.answers, nil
 	b.inFlight, b.next, b.events, b.moves, b.oldest = flying, later, 0, 0, time.Time{}
 	for _, w := range later {
-		b.counts(w)
+		b.tally(w)
 	}
 	return f
 }

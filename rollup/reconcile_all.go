@@ -37,7 +37,7 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 		r, err = c.reconcile(ctx, counter, opts)
 	}
 	if errors.Is(err, errUnfinished) || errors.Is(err, errUnanswered) {
-		err = nil // which is its problem; and the note stays
+		err = nil // the report has it as its problem, and the note stays
 	}
 	if err != nil {
 		return r, fmt.Errorf("reconcile counter %q: %w", counter, err)

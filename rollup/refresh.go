@@ -63,8 +63,8 @@ func (r *refreshing) run(ctx context.Context) error {
 	return nil
 }
 
-// noticeGone is how often it is noted that something was counted below a missing document.
-const noticeGone = time.Minute
+// noteGoneEvery is how often it is noted that something was counted below a missing document.
+const noteGoneEvery = time.Minute
 
 // memory is what a client remembers of a counter. A refresh takes it out of the cache while it uses it.
 type memory struct {
@@ -144,7 +144,7 @@ func (r *refreshing) look(ctx context.Context, before *book.Book) (*book.Book, b
 	r.shown = book.Shown{}
 	r.forgetTaken()
 	switch {
-	case b.Doc == nil && b.HasBase() && b.Unusable == nil && !b.Deleting() && r.flight.makes && b.At.Sub(b.Base.Gone) > noticeGone:
+	case b.Doc == nil && b.HasBase() && b.Unusable == nil && !b.Deleting() && r.flight.makes && b.At.Sub(b.Base.Gone) > noteGoneEvery:
 		return b, b.NoteGone(), nil // something was counted, so what is below the document stays for its whole time again
 	case b.Doc != nil && b.Deleting(): // the app made it again: its events come again after the deletion
 		return b, book.Shown{}, fmt.Errorf("%w: what was below the counter is being deleted", ErrContention)
@@ -296,8 +296,9 @@ func (r *refreshing) leaves(b *book.Book) bool {
 	return false
 }
 
-// ask asks for the sums that events wait for, unless an earlier attempt has, and of what was taken over. Beside them it
-// asks for those of which nobody knows as of when they are shown, or for all.
+// ask asks for the sum of each field that an event waits for, or that the extension's shards were taken over into,
+// unless the answer of an earlier attempt still serves. Beside these it asks for fields of which nobody knows as of when
+// they are shown, or for all; these alone are no reason to ask.
 func (r *refreshing) ask(ctx context.Context, b *book.Book) error {
 	var wanted, others layout.Fields
 	for _, field := range r.client.db.Layout.Fields {

@@ -89,8 +89,8 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 	return c.queue.await(ctx, r)
 }
 
-// run takes a batch from its first commit until its requests have outcomes, or leave. It has a context
-// of its own: a caller who goes away touches nobody else.
+// run takes a batch from its first commit until its requests have outcomes, or leave: these the queue has go on alone.
+// It has a context of its own: a caller who goes away touches nobody else.
 func (c *Client) run(begun *flight) {
 	f := begun.batch
 	f.exact = !c.cfg.InexactWrites

@@ -114,8 +114,8 @@ func (c *Client) countsAny(s Snapshot) error {
 	return s.Counts(s.NotCounted[0])
 }
 
-// snapshotOf is a counter's document as a snapshot. A public snippet may have made the document. The error is
-// [ErrNotFound].
+// snapshotOf is a counter's document as a snapshot. In one that a public snippet has made nothing is ours, and no field
+// is missing. The error is [ErrNotFound].
 func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot, error) {
 	if doc == nil {
 		return Snapshot{}, ErrNotFound

@@ -28,9 +28,10 @@ var errUnmade = errors.New("the field has no shards yet")
 
 // planBatch plans the next commit of a batch that counts in fields with limits, or says what is to be done instead. It
 // refuses requests for which there is no room. It leaves requests to a further commit for which the others leave none.
+// With planned the caller sends the commit, whatever next is.
 func (c *Client) planBatch(ctx context.Context, f *batch) (next step, planned bool) {
 	places := slices.Collect(maps.Keys(f.limited()))
-	known := f.misses == 0 || f.misses%looksAfter > 0
+	known := f.misses == 0 || f.misses%looksAfter > 0 // or it looks: what is known is old, most likely
 	p, ended, err := c.planLimited(ctx, hold.In(c.db), places, f.requests, known)
 	if err == nil && !ended && len(p.Refused) > 0 {
 		err = c.refuse(ctx, some(f.requests, p.Refused), p)
@@ -43,7 +44,7 @@ func (c *Client) planBatch(ctx context.Context, f *batch) (next step, planned bo
 		return next, false
 	case err != nil:
 		return f.notLooked(err), false
-	case ended: // there is room, unless others were faster
+	case ended: // there is room, unless others were faster; it counts as a miss, so that this comes to an end
 		return f.missed(errEnded), false
 	}
 	f.unplanned = append(f.unplanned, some(f.requests, p.Waiting)...)
@@ -51,8 +52,7 @@ func (c *Client) planBatch(ctx context.Context, f *batch) (next step, planned bo
 	return finished, len(f.requests) > 0
 }
 
-// looksAfter is how many commits are sent by what is known of shards, before all are looked at again: what is known is
-// old, most likely.
+// looksAfter is how many commits are sent by what is known of shards, before all are looked at again.
 const looksAfter = 4
 
 // planLimited plans requests by what is known of shards, or by a [Client.look], whose error may be [errUnmade].

@@ -199,6 +199,7 @@ func (c Counter) shared(ctx context.Context) (Snapshot, error) {
 	})
 }
 
+// sum asks for all fields, as of one time: sums of shards, then queries.
 func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	db := c.client.db
 	s, at, fields, err := c.parts(ctx)
@@ -221,7 +222,7 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	}
 	s.AsOf = at
 	s.subtract()
-	// A field that is new has shards before it is in the document, and a query has just been asked.
+	// What is not counted is known from the document, which may be older than shards. A query has just been asked.
 	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(name string) bool {
 		_, sum := db.Layout.Field(name)
 		return !sum || s.total(name) != 0 || slices.Contains(s.kept, name)
