@@ -66,8 +66,8 @@ func prepare(name string) {
 		fmt.Fprintf(os.Stderr, "%s does not start: %v\n", name, err)
 		os.Exit(1)
 	}
-	// By it the framework knows that it is on Cloud Run, and ends each request with two empty lines: each may be an entry
-	// of the log, which is billed.
+	// By it the framework knows that it is on Cloud Run, and ends each request with two empty lines: each may be an
+	// entry of the log, which is billed.
 	_ = os.Unsetenv("K_SERVICE")
 	collectSeldom(os.LookupEnv, limitFiles)
 }

@@ -31,8 +31,8 @@ const (
 )
 
 // failure is the outcome of a refresh or recount that returned an error. A commit without an answer may wait for the
-// locks of an app's transaction, so it counts as contended. What isn't known is failed, and never noted: while Firestore
-// answers nobody, no note can be written.
+// locks of an app's transaction, so it counts as contended. What isn't known is failed, and never noted: while
+// Firestore answers nobody, no note can be written.
 func failure(err error) outcome {
 	switch {
 	case errors.Is(err, ErrDamagedBase), errors.Is(err, ErrExtensionRuns):

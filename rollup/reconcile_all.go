@@ -227,7 +227,8 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
-// endHolds ends holds that are over, of all counters. Those that are left when it fails, or ctx ends, are looked for again.
+// endHolds ends holds that are over, of all counters. Those that are left when it fails, or ctx ends, are looked for
+// again.
 func (c *Client) endHolds(ctx context.Context) {
 	if err := hold.In(c.db).EndAll(ctx); err != nil && ctx.Err() == nil {
 		c.log.WarnContext(ctx, logHoldsNotEnded, "error", err)

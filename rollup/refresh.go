@@ -297,8 +297,8 @@ func (r *refreshing) leaves(b *book.Book) bool {
 }
 
 // ask asks for the sum of each field that an event waits for, or that the extension's shards were taken over into,
-// unless the answer of an earlier attempt still serves. Beside these it asks for fields of which nobody knows as of when
-// they are shown, or for all; these alone are no reason to ask.
+// unless the answer of an earlier attempt still serves. Beside these it asks for fields of which nobody knows as of
+// when they are shown, or for all; these alone are no reason to ask.
 func (r *refreshing) ask(ctx context.Context, b *book.Book) error {
 	var wanted, others layout.Fields
 	for _, field := range r.client.db.Layout.Fields {

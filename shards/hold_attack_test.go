@@ -65,7 +65,8 @@ func TestHoldsOfADocumentThatWasDeletedWithAllBelow(t *testing.T) {
 	}
 }
 
-// A counter that is made again beside its shards begins with a total: what is held of them comes on top of it, and back.
+// A counter that is made again beside its shards begins with a total: what is held of them comes on top of it, and
+// back.
 func TestATotalToBeginWithBesideHolds(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)

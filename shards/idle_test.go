@@ -205,8 +205,8 @@ func TestAConfirmedSeatIsNotIdle(t *testing.T) {
 	})
 }
 
-// Who settles a hold of a field without a limit for all of what was held takes nothing off the shards: the counter isn't
-// idle all the same, and at 0 it goes as before.
+// Who settles a hold of a field without a limit for all of what was held takes nothing off the shards: the counter
+// isn't idle all the same, and at 0 it goes as before.
 func TestASettledHoldIsNotIdle(t *testing.T) {
 	for used, back := range map[int64]int64{0: 0, 3: -3, 4: -4, 6: -6} {
 		virtual.Run(t, fmt.Sprint("settled for ", used), func(t *testing.T) {

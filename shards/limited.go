@@ -128,9 +128,9 @@ func (c *Client) shardsOf(ctx context.Context, at place) (seen, error) {
 	return seen{seats.Read(docs, field), escrow.Sum(seats.All(docs, field)...), read}, nil
 }
 
-// roomOf asks for the sums of all shards of a place, at one time. If there is room for the least that is asked, it reads
-// the shards that count less than an even share. Only those have room, unless a lower limit has left shares uneven. Where
-// something else has written shards, it reads them all.
+// roomOf asks for the sums of all shards of a place, at one time. If there is room for the least that is asked, it
+// reads the shards that count less than an even share. Only those have room, unless a lower limit has left shares
+// uneven. Where something else has written shards, it reads them all.
 func (c *Client) roomOf(ctx context.Context, at place, least int64) (seen, error) {
 	collection := c.db.Layout.ShardsOf(at.counter)
 	share, n, read, err := c.db.SumNumbers(ctx, collection, layout.ShareOf(at.field), time.Time{})

@@ -31,8 +31,8 @@ func (w *world) reads(t *testing.T, c shards.Counter, call func() error) int64 {
 	return w.Server.Stats().Reads
 }
 
-// Who takes of a counter with 25 shards asks two sums, and reads the shards that have room. Who is refused asks two sums,
-// and for seats and amounts whose holds are over. Who knows shards with room reads nothing.
+// Who takes of a counter with 25 shards asks two sums, and reads the shards that have room. Who is refused asks two
+// sums, and for seats and amounts whose holds are over. Who knows shards with room reads nothing.
 func TestWhatALookCosts(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -36,8 +36,8 @@ func (c Counter) Leave(ctx context.Context, field, member string) (counted bool,
 	return done.counted, err
 }
 
-// LeaveFrom is [Counter.Leave] of a member of whom [Counter.JoinFrom] was told the same, unless it has left and joined by
-// itself since: then it stays, and LeaveFrom reports false.
+// LeaveFrom is [Counter.Leave] of a member of whom [Counter.JoinFrom] was told the same, unless it has left and joined
+// by itself since: then it stays, and LeaveFrom reports false.
 func (c Counter) LeaveFrom(ctx context.Context, field, member, from string) (counted bool, err error) {
 	done, err := c.leave(ctx, field, member, from)
 	return done.counted, err

@@ -85,7 +85,8 @@ func TestCommitRate(t *testing.T) {
 	}
 }
 
-// rateIncrements are those of each row; there are four times as many of more than 1,000 a second, and 16 times of 10,000.
+// rateIncrements are those of each row; there are four times as many of more than 1,000 a second, and 16 times of
+// 10,000.
 const rateIncrements = 2500
 
 // increments are so many that there are many commits, at so many increments a second.

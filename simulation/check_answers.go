@@ -162,8 +162,8 @@ func (c *answersChecker) entry(what any) {
 				if k.doc == nil {
 					continue
 				}
-				// An app that wrote its old copy back wrote our map, too: the field's next event puts it right, unless an
-				// older revision takes that. What is noted waits for its reconcile, after which no note may be left.
+				// An app that wrote its old copy back wrote our map, too: the field's next event puts it right, unless
+				// an older revision takes that. What is noted waits for its reconcile, after which no note may be left.
 				if _, once := of.when(c.newest[name], 0, k.doc.Data[name]); once && (of.changed <= max(f.written, f.lost) || of.missed == of.changed) {
 					continue
 				}

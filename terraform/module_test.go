@@ -19,7 +19,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// A module is terraform's configuration in a folder, as it is written. What it comes to terraform says: see plan_test.go.
+// A module is terraform's configuration in a folder, as it is written. What it comes to terraform says: see
+// plan_test.go.
 type module struct {
 	t         *testing.T
 	variables map[string]*hclsyntax.Block

@@ -17,8 +17,8 @@ import (
 )
 
 // A provider stands in for those that the module takes, so that terraform itself plans it where they can't be had: it
-// knows the arguments in documented, and makes up what a resource is only told when it is made. scripts/terraform_test.go
-// has the real ones.
+// knows the arguments in documented, and makes up what a resource is only told when it is made.
+// scripts/terraform_test.go has the real ones.
 type provider struct {
 	tfprotov5.ProviderServer // what terraform doesn't ask for here
 }

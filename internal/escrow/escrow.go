@@ -117,9 +117,10 @@ type Decision[P comparable] struct {
 }
 
 // Decide says what to do for requests, by what is known of shards of each place. All is what all of its shards held
-// together, at one time since the requests were made: a request for which there was no room at that time is refused. One
-// for which there was some waits, if what is known has none, or others of the same commit leave none. Nil says that
-// nobody has looked. Pick is a random number below n, by which commits that are sent side by side go to different shards.
+// together, at one time since the requests were made: a request for which there was no room at that time is refused.
+// One for which there was some waits, if what is known has none, or others of the same commit leave none. Nil says that
+// nobody has looked. Pick is a random number below n, by which commits that are sent side by side go to different
+// shards.
 //
 // No commit takes where it gives back. So a commit that takes of a place fails once all its shards together have less
 // room than it takes: what was sent before such a look, and hasn't landed, never will, and a refusal is the last word.

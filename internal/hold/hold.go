@@ -196,8 +196,8 @@ func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, 
 }
 
 // End ends the holds of a field that are over, and reports whether none of them is in the way any more, whoever ended
-// them or deletes their counter. It reports false if there are some, and it could end none. While the budget is short it
-// ends only some. Errors are those of [store.DB.CommitIf].
+// them or deletes their counter. It reports false if there are some, and it could end none. While the budget is short
+// it ends only some. Errors are those of [store.DB.CommitIf].
 func (h Holds) End(ctx context.Context, counter string, field layout.Field) (ended bool, err error) {
 	ended, _, err = h.end(ctx, counter, field)
 	return ended, err

@@ -62,7 +62,8 @@ func anchor(heading string) string {
 	}, heading)
 }
 
-// Every link of a page leads somewhere, and every file and test that a page names is there; so is every test that CI names.
+// Every link of a page leads somewhere, and every file and test that a page names is there; so is every test that CI
+// names.
 func TestPages(t *testing.T) {
 	atRoot(t)
 	texts := pages(t)

@@ -98,8 +98,8 @@ func Wrong(docs []*firestorepb.Document, field layout.Field) string {
 	return ""
 }
 
-// Change is the write that changes what a shard holds of its field, or, by nothing, its version alone: then nobody takes
-// the counter for idle. Of a field with a limit, its result says what the shard holds then: see [After].
+// Change is the write that changes what a shard holds of its field, or, by nothing, its version alone: then nobody
+// takes the counter for idle. Of a field with a limit, its result says what the shard holds then: see [After].
 func Change(name string, condition *firestorepb.Precondition, field string, by escrow.Held) *firestorepb.Write {
 	if by == (escrow.Held{}) {
 		return store.Update(name, condition, nil, nil, store.ServerTime(layout.ShardRequest))

@@ -104,8 +104,8 @@ func count() *firestorepb.StructuredAggregationQuery_Aggregation {
 	}}
 }
 
-// ask returns the results of the aggregations, of which the first is a count, in their order, and the read time. The sum
-// of nothing is 0: Firestore's Enterprise edition says null.
+// ask returns the results of the aggregations, of which the first is a count, in their order, and the read time. The
+// sum of nothing is 0: Firestore's Enterprise edition says null.
 func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.StructuredAggregationQuery_Aggregation) ([]*firestorepb.Value, time.Time, error) {
 	for i, a := range of {
 		a.Alias = fmt.Sprintf("a%d", i)

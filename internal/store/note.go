@@ -189,9 +189,9 @@ func texts(list []string) *firestorepb.Value {
 	return Array(values...)
 }
 
-// BeginNote marks the note of a counter as begun, and returns it: a reconcile follows, and the note is due again if that
-// fails. With due, only a note that is due is begun. It returns nil if there is nothing to do: there is no note, another
-// instance was faster, or only queries of another revision are left. With other errors it returns the note.
+// BeginNote marks the note of a counter as begun, and returns it: a reconcile follows, and the note is due again if
+// that fails. With due, only a note that is due is begun. It returns nil if there is nothing to do: there is no note,
+// another instance was faster, or only queries of another revision are left. With other errors it returns the note.
 func (db *DB) BeginNote(ctx context.Context, counter string, due bool) (begun *Note, err error) {
 	n, now, err := db.NoteOf(ctx, counter)
 	if err != nil || n == nil || due && !n.Left && n.Due.After(now) {

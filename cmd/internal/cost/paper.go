@@ -199,8 +199,8 @@ func (l Load) rolledUp(name Name, batches, markers float64, takes time.Duration)
 			Rollup:    Function{Requests: batches, Busy: busy * float64(l.Instances), There: l.there(batches)},
 		},
 	})
-	// A question is one read, as long as entries that were replaced don't slow the index: what is asked then takes up to
-	// two, and a quarter of a read an event, which is no matter beside the event's own commit.
+	// A question is one read, as long as entries that were replaced don't slow the index: what is asked then takes up
+	// to two, and a quarter of a read an event, which is no matter beside the event's own commit.
 	d.Usage.Reads, d.Usage.ReadUnits = l.Reads+looked+refreshes, l.Reads+looked+refreshes*scan(float64(d.Shards), shardBytes)
 	return d
 }

@@ -196,9 +196,9 @@ func (db *database) missing(q *query.Query, after, until string, at int64) (out 
 	return out
 }
 
-// eachAbove calls found, until it returns false, with what lies above the collections below a name, as above says it, in
-// the order of names and behind a name: where there are documents as of a time. It costs what is found, and not what is
-// below that.
+// eachAbove calls found, until it returns false, with what lies above the collections below a name, as above says it,
+// in the order of names and behind a name: where there are documents as of a time. It costs what is found, and not what
+// is below that.
 func (db *database) eachAbove(name, after string, at int64, above func(collection string) string, found func(name string) bool) {
 	db.mu.Lock()
 	rest := db.below("", name)

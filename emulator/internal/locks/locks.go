@@ -119,7 +119,8 @@ type request struct {
 	wants []Want
 	done  chan error // gets one value, when the request is granted or refused
 
-	// While it waits, of each of its wants: the lock, and where it is in the queue, as of the last search that came to it.
+	// While it waits, of each of its wants: the lock, and where it is in the queue, as of the last search that came to
+	// it.
 	locks  []*lock
 	places []int
 }

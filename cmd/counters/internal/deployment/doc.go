@@ -4,7 +4,7 @@
 //	destroy.go  its removal: what the list names, and what its prefix does
 //	plan.go     what is said before and afterwards
 //	graph.go    work side by side, as far as it doesn't depend on other work
-//	list.go     the list of resources: what each needs, what is wanted of it, its commands; APIs, accounts and their roles
+//	list.go     resources: what each needs, what is wanted of it, its commands; APIs, accounts and their roles
 //	functions.go  the functions, who calls them and what calls them
 //	database.go   the database, TTL policy and indexes
 //	monitoring.go metrics, alerts, a dashboard, a budget

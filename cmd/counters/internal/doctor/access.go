@@ -136,8 +136,8 @@ func (d *Deployment) policy(address string) Policy {
 	return nil // or everybody may call it
 }
 
-// grants looks at whether the accounts that have jobs may do what the list lets them, by whatever role, in the project or
-// by the policy of what it is about.
+// grants looks at whether the accounts that have jobs may do what the list lets them, by whatever role, in the project
+// or by the policy of what it is about.
 func (f *findings) grants(d *Deployment, jobs map[string]string) {
 	inUse := slices.Collect(maps.Values(jobs))
 	for _, p := range d.accounts() {

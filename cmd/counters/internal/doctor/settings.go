@@ -147,8 +147,8 @@ func startable(env map[string]string) map[string]string {
 }
 
 // environment is what the functions are meant to have: where the counters are, and of each other setting what most have
-// that they start with. Of two it is what the function has that works with the setting: Increment, unless the setting is
-// named after another. Who may count is for Increment to say.
+// that they start with. Of two it is what the function has that works with the setting: Increment, unless the setting
+// is named after another. Who may count is for Increment to say.
 func (d *Deployment) environment() map[string]string {
 	env := map[string]string{}
 	votes := map[string]map[string]int{} // :: setting → value → how many have it, twice
