@@ -131,7 +131,7 @@ func TestBudgetStretchesAWalk(t *testing.T) {
 // the owner pay for their ends, and no total would be shown meanwhile.
 func TestBudgetBoundsTheEndsOfHolds(t *testing.T) {
 	t.Parallel()
-	const holds = 200
+	const holds = 600
 	for name, hold := range map[string]func(w *world, n int) (bool, error){
 		"of many counters": func(w *world, n int) (bool, error) {
 			counted, _, err := w.holding(shards.Config{}, fmt.Sprint("held-", n)).Hold(w.ctx, "total", "mallory", time.Second)
