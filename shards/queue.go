@@ -320,27 +320,38 @@ func (q *queue) affords(f *flight, l *line) (some int) {
 	if q.noWrites != nil {
 		return 0
 	}
-	left, cost, shared := q.bounds.budget.Left(ceiling.Writes), 0, 0
+	left, cost, unwritten := q.bounds.budget.Left(ceiling.Writes), 0, 0
+	paid := map[place]bool{}
 	for n, r := range l.requests {
-		more := cost + len(r.documents())
-		if n == 0 { // requests of a line are of the same counter
-			// Each shard pays a marker, whether it shares one or not: Rollup may show as many as if it never did.
-			if more += 2 * len(r.sums); len(f.requests) == 0 {
-				shared--
+		more, beside := cost+len(r.documents()), unwritten
+		for _, sum := range r.sums {
+			if shard := (place{counter: sum.counter}); !paid[shard] {
+				paid[shard] = true
+				more++
 			}
-			shared += len(r.sums)
+			// Each counter pays a marker, whether it shares one or not, and as much again for each further field, of which
+			// its roll-up asks a question more: Rollup may show as many as if each increment had a commit of its own.
+			for _, a := range sum.amounts {
+				if field := (place{sum.counter, a.field}); !paid[field] {
+					paid[field] = true
+					more, beside = more+1, beside+1
+				}
+			}
+		}
+		if n == 0 && len(f.requests) == 0 {
+			beside-- // the batch's marker
 		}
 		if n > 0 && float64(more) > left {
 			break
 		}
-		some, cost = n+1, more
+		some, cost, unwritten = n+1, more, beside
 	}
 	if wait := q.bounds.budget.Take(ceiling.Writes, float64(cost)); wait > 0 {
 		q.bounds.budget.Held()
 		q.noWrites = time.AfterFunc(min(max(wait, looksAgainMin), looksAgainMax), q.resume)
 		return 0
 	}
-	f.promised += cost - shared
+	f.promised += cost - unwritten
 	return some
 }
 

@@ -165,3 +165,56 @@ func TestBudgetOfManyCountersARequest(t *testing.T) {
 		q.close()
 	})
 }
+
+// Each field beyond the first that a counter's requests add to counts as a document, whether in one request or in
+// several: the roll-up asks for its sum. So does each counter of a request that stands in the line of another one.
+func TestBudgetOfFields(t *testing.T) {
+	t.Parallel()
+	of := func(counter string, fields ...int) sum {
+		s := sum{counter: counter}
+		for _, field := range fields {
+			s.amounts = append(s.amounts, amount{fmt.Sprint("f", field), 1})
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		requests []sums // that wait together
+		kept     float64
+	}{
+		"one field":              {[]sums{{of("a", 1)}}, 2},
+		"ten fields":             {[]sums{{of("a", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)}}, 11},
+		"ten requests":           {[]sums{{of("a", 1)}, {of("a", 1)}, {of("a", 2)}, {of("a", 2, 3)}}, 4},
+		"several counters":       {[]sums{{of("a", 1), of("b", 1, 2), of("c", 3)}}, 7},
+		"several beside a crowd": {[]sums{{of("a", 1)}, {of("a", 1), of("b", 1, 2)}}, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				budget := ceiling.New(ceiling.Rates{Writes: 100})
+				var batches []int
+				q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
+					time.Sleep(time.Second)
+					batches = append(batches, len(f.requests))
+					budget.Spend(ceiling.Writes, float64(1+len(f.sums()))) // with a marker
+					f.answer(outcome{})
+				})
+				q.troubled.remember("a", time.Hour) // whose line others join who name it
+				var all sync.WaitGroup
+				for _, s := range append([]sums{{of("a", 1)}}, c.requests...) { // which go once the first is over
+					all.Go(func() {
+						if out := q.await(t.Context(), &request{sums: s, done: make(chan outcome, 1)}); out.err != nil {
+							t.Error(out.err)
+						}
+					})
+					synctest.Wait()
+				}
+				all.Wait()
+				synctest.Wait()
+				if use, _ := budget.Tell(0); use.Spent[ceiling.Writes] != 2+c.kept || len(batches) != 2 {
+					t.Errorf("%v are spent by batches of %v requests; want 2 and %v", use.Spent[ceiling.Writes], batches, c.kept)
+				}
+				q.close()
+			})
+		})
+	}
+}

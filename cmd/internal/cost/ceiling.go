@@ -63,16 +63,18 @@ const (
 	ceilingDay, ceilingSaved = secondsADay + ceilingSaved, 600
 	secondsADay              = 86_400
 
-	answerBytes   = 370  // of an increment's answer: 250 of headers that any has, 50 of others, the rest of it JSON
-	eventBytes    = 2048 // of a shard's event
-	deliveries    = 2    // of an event: a refusal has it come again
-	writesOfOne   = 2    // of an increment that is alone in its commit: its shard's, and a marker's
-	readsOfWrite  = 3    // that a roll-up takes beside its write, of a counter that the instance does not remember
-	madeDocuments = 15   // of a new counter: its document, its base, a marker and ten shards, and some more
-	rolledUpBytes = 400  // of Rollup's line in the log for each roll-up
-	walkedBytes   = 40   // of Reconcile's, for each read
-	writesOfReads = 0.1  // that Reconcile may make for each read
-	scannedUnits  = 4    // read units that a question of 100 shards scans in Enterprise edition
+	answerBytes = 370  // of an increment's answer: 250 of headers that any has, 50 of others, the rest of it JSON
+	eventBytes  = 2048 // of a shard's event
+	deliveries  = 2    // of an event: a refusal has it come again
+	writesOfOne = 2    // of an increment that is alone in its commit: its shard's, and a marker's
+	// readsOfWrite are what a roll-up takes beside its write, of a counter that the instance does not remember: document,
+	// base and a sum. Each further field that an increment adds to is a sum more, and Increment pays a write more for it.
+	readsOfWrite  = 3
+	madeDocuments = 15  // of a new counter: its document, its base, a marker and ten shards, and some more
+	rolledUpBytes = 400 // of Rollup's line in the log for each roll-up
+	walkedBytes   = 40  // of Reconcile's, for each read
+	writesOfReads = 0.1 // that Reconcile may make for each read
+	scannedUnits  = 4   // read units that a question of 100 shards scans in Enterprise edition
 	gib           = 1 << 30
 )
 

@@ -74,6 +74,25 @@ func TestCeilings(t *testing.T) {
 	}
 }
 
+// Rollup may ask for as many sums as increments of several fields call for, each of which Increment counts as a write
+// beside shard and marker.
+func TestRollupHasReadsForFields(t *testing.T) {
+	t.Parallel()
+	for _, day := range []float64{5, 50, 500} {
+		c, err := bounded(ByInstance, ByInstance).Within(List()[0], day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for fields := 1.0; fields <= 20; fields++ {
+			increments := c.Increment.Units.Writes * float64(c.Increment.Instances) / (2 + fields - 1)
+			reads, writes := c.Rollup.Units.Reads*float64(c.Rollup.Instances), c.Rollup.Units.Writes*float64(c.Rollup.Instances)
+			if reads < 0.99*increments*(2+fields) || writes < 0.99*increments {
+				t.Errorf("$%v a day: %v increments a second of %v fields, and %v reads and %v writes for their roll-ups", day, increments, fields, reads, writes)
+			}
+		}
+	}
+}
+
 // A day in which everything is spent that the settings let the functions spend never costs more than the ceiling,
 // whatever the prices, the way to pay and the instances; and the least that is named can be kept, and no cent less.
 func TestCeilingIsKept(t *testing.T) {
