@@ -2,6 +2,7 @@ package functions
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -279,12 +280,21 @@ func (h *incrementHandler) mayLook(counters ...string) error {
 	return nil
 }
 
-// mayCreate spends what is left for new counters. Errors: a problem with 429, and then nothing is spent.
+// mayCreate spends what is left for new counters, while there is enough for all that these take: others would have to
+// wait until it is earned. Errors: a problem with 429, and then nothing is spent.
 func (h *incrementHandler) mayCreate(n int) error {
-	if n == 0 {
+	if n == 0 || h.budget == nil {
 		return nil
 	}
-	wait := max(h.budget.Short(ceiling.Writes), h.budget.Short(ceiling.Reads))
+	wait, most := max(h.budget.Short(ceiling.Writes), h.budget.Short(ceiling.Reads)), h.budget.Most(ceiling.Creates)
+	for u, each := range h.client.Making() {
+		unit := ceiling.Unit(u)
+		wait, most = max(wait, h.budget.Until(unit, each*float64(n))), min(most, h.budget.Most(unit)/each)
+	}
+	if most = max(1, math.Floor(most)); float64(n) > most {
+		h.budget.Held()
+		return rateLimited(time.Minute, fmt.Sprintf("this would make %d counters, and the deployment's ceiling has room for %.0f at once; nothing was counted", n, most))
+	}
 	if wait == 0 {
 		wait = h.budget.Take(ceiling.Creates, float64(n))
 	}

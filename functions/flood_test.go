@@ -5,6 +5,7 @@ package functions
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -20,6 +21,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/ceiling"
@@ -71,10 +73,17 @@ type flooded struct {
 	client  *shards.Client
 	rates   settings.Ceiling
 	log     bytes.Buffer
+	latency time.Duration // of reads and queries
 
 	mu       sync.Mutex
 	bytes    int
 	statuses map[int]int // of the flood
+}
+
+// slowly has reads and queries take their time.
+func (f *flooded) slowly(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	time.Sleep(f.latency)
+	return next(ctx, desc, conn, method, opts...)
 }
 
 func (f *flooded) do(r *http.Request) (status int, m *meter) {
@@ -207,7 +216,7 @@ func startFlooded(t *testing.T, auth string, rates settings.Ceiling) *flooded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := f.server.Connect()
+	conn, err := f.server.Connect(grpc.WithStreamInterceptor(f.slowly))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,6 +327,41 @@ func underFlood(t *testing.T, auth string, fl flood) {
 		}
 		t.Logf("in %.0f s: %d writes, %d reads, %d counters, %d bytes answered, %d logged; the crowd's 99 %% after %v; the flood is answered %v",
 			over-5, stats.Writes+stats.Deletes, stats.Reads, f.counters()-made, f.bytes, f.log.Len(), took[len(took)*99/100], f.statuses)
+	})
+}
+
+// A crowd takes what is saved for commits of its own. So who makes many counters at once beside it would have it wait
+// until what they take is earned: they are made when there is room for all of that.
+func TestCrowdBesideManyNewCounters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const seconds = 200
+		// $50 a day, by the instance
+		f := startFlooded(t, "none", settings.Ceiling{Writes: 100.4, Reads: 50.2, Creates: 3.34, Bytes: 1_200_000, Logs: 3000})
+		f.latency = 20 * time.Millisecond
+		f.server.SetFaults(emulator.Faults{CommitLatency: 10 * time.Millisecond})
+		var sending sync.WaitGroup
+		var refused atomic.Int64
+		for n := range 100 * seconds {
+			time.Sleep(10 * time.Millisecond)
+			sending.Go(func() {
+				asked := time.Now()
+				if status, _ := f.do(f.request("POST", "/hot", "", "")); status != 200 || time.Since(asked) > time.Second {
+					refused.Add(1)
+				}
+			})
+			if n%500 == 0 {
+				sending.Go(func() { f.do(f.request("POST", "/", newIDs(fmt.Sprint("new-", n), 500), "")) })
+			}
+		}
+		sending.Wait()
+		if n := refused.Load(); n > 0 {
+			t.Errorf("%d of a crowd of %d were refused, or waited for over a second", n, 100*seconds)
+		}
+		time.Sleep(ceiling.Holds)
+		if status, m := f.do(f.request("POST", "/", newIDs("later", 500), "")); status != 200 {
+			t.Errorf("500 counters with all that can be saved: %d %s", status, m.body)
+		}
 	})
 }
 

@@ -227,7 +227,7 @@ func (h *incrementHandler) mayMake(r *request, counters ...string) error {
 	if err := h.mayLook(counters...); err != nil {
 		return err
 	}
-	if h.creations == nil && (h.limit == nil && !h.budget.Bounds(ceiling.Creates) || !h.AutoCreate.On) {
+	if !h.AutoCreate.On || h.creations == nil && h.limit == nil && h.budget == nil {
 		return nil
 	}
 	// Reads for refused creations count separately, with the same rate. A single one costs as much as a GET.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"google.golang.org/api/option"
 
 	"github.com/firestore-counters/counters/emulator"
@@ -137,4 +138,81 @@ func TestBudgetOfLongIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// Making many counters at once takes no more than the budget has: what is owed, others would have to wait for. So it is
+// with documents of the app's own that have no shards yet, and where two ask at the same time.
+func TestBudgetOfNewCounters(t *testing.T) {
+	t.Parallel()
+	const n = 200
+	for _, hosted := range []bool{false, true} {
+		t.Run(fmt.Sprint("hosted ", hosted), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := emulator.New(emulator.Options{})
+				t.Cleanup(server.Close)
+				conn, err := server.Connect()
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { conn.Close() })
+				budget := ceiling.New(ceiling.Rates{Writes: 100, Reads: 100})
+				client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p", Hosted: hosted}, AutoCreate: !hosted, Budget: budget}, option.WithGRPCConn(conn))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { client.Close() })
+				if fs, err := firestore.NewClient(t.Context(), "p", option.WithGRPCConn(conn)); err != nil {
+					t.Fatal(err)
+				} else if hosted {
+					for i := range 2 * n {
+						if _, err := fs.Doc(fmt.Sprint("counters/c", i)).Set(t.Context(), map[string]any{"title": "a"}); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				add := func(from int) error {
+					var increments []shards.Increment
+					for i := range n {
+						increments = append(increments, shards.Increment{Counter: fmt.Sprint("c", from+i), By: 1})
+					}
+					_, err := client.AddAll(t.Context(), increments, shards.Key{})
+					return err
+				}
+				owes := func(when string) {
+					t.Helper()
+					synctest.Wait()
+					if writes, reads := budget.Left(ceiling.Writes), budget.Left(ceiling.Reads); writes < 0 || reads < 0 {
+						t.Errorf("%s: %v writes and %v reads are left", when, writes, reads)
+					}
+				}
+				if err := add(0); !errors.Is(err, shards.ErrBusy) {
+					t.Errorf("%d counters with what 10 s have earned: %v", n, err)
+				}
+				owes("after that")
+				time.Sleep(time.Minute)
+				var all sync.WaitGroup
+				var made atomic.Int64
+				writes, reads := budget.Left(ceiling.Writes), budget.Left(ceiling.Reads)
+				for _, from := range []int{0, n} {
+					all.Go(func() {
+						switch err := add(from); {
+						case err == nil:
+							made.Add(1)
+						case !errors.Is(err, shards.ErrBusy):
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				owes("two at the same time")
+				if made.Load() != 1 {
+					t.Errorf("of two with room for one %d were let in", made.Load())
+				}
+				writes, reads = writes-budget.Left(ceiling.Writes), reads-budget.Left(ceiling.Reads)
+				one := client.Making()
+				t.Logf("a counter takes %v writes and %v reads of %v and %v", writes/n, reads/n, one[ceiling.Writes], one[ceiling.Reads])
+			})
+		})
+	}
 }

@@ -31,6 +31,9 @@ func (c *Client) unread(counters []string) (unread []string) {
 	return unread
 }
 
+// readsOfOne is how many reads a look at a counter takes: its document, and its base.
+const readsOfOne = 2
+
 // resolve looks up counters that the client doesn't know, and returns those that don't exist, or are
 // being deleted.
 func (c *Client) resolve(ctx context.Context, counters ...string) (missing []string, err error) {
@@ -121,6 +124,7 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 		return Snapshot{}, ErrNotFound
 	}
 	s := Snapshot{Counter: counter, NumShards: cmp.Or(book.NumShards(c.db.Layout, doc), c.cfg.NumShards), UpdatedAt: doc.GetUpdateTime().AsTime()}
+	s.bare = book.NumShards(c.db.Layout, doc) == 0
 	if len(c.db.Layout.Fields) == 0 {
 		s.NumShards = 0
 	}

@@ -11,6 +11,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/seats"
@@ -25,10 +26,19 @@ func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	defer cancel()
 	var gone map[string]bool
 	var partly []string
+	promised, err := c.promise(f)
+	if err != nil {
+		return f.giveUp(ErrBusy, err)
+	}
 	at, sent, err := c.db.TransactOnce(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		gone, partly, err = c.plan(ctx, tx, f)
 		return err
 	})
+	if err != nil {
+		partly = nil
+	}
+	c.cfg.Budget.SpendAll(c.completing().Times(len(partly)))
+	c.cfg.Budget.Back(promised) // what it took has been spent
 	switch {
 	case err == nil && len(gone) > 0:
 		return f.without(gone)
@@ -58,6 +68,49 @@ func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	}
 	c.logDoubt(f, err)
 	return f.failed(err)
+}
+
+// promise keeps of the budget what it takes to make those of a batch's counters that have no shards, as far as is known.
+// Up to what one counter takes may be owed, or beside a flood none would ever be made.
+func (c *Client) promise(f *batch) (all ceiling.Amounts, err error) {
+	n := 0
+	for _, counter := range f.sums().counters() {
+		if known, ok := c.known.Peek(counter); !ok || known.bare {
+			n++
+		}
+	}
+	if n == 0 {
+		return all, nil
+	}
+	budget, all := c.cfg.Budget, c.Making().Times(n)
+	for u, takes := range all {
+		if most := budget.Most(ceiling.Unit(u)); n > 1 && takes > most {
+			return ceiling.Amounts{}, fmt.Errorf("%d counters are to be made, and the budget never has room for that: want fewer at once", n)
+		}
+	}
+	least := c.Making().Times(n - 1).Plus(ceiling.Amounts{ceiling.Writes: 1, ceiling.Reads: 1})
+	if budget.Promise(least) > 0 {
+		return ceiling.Amounts{}, fmt.Errorf("the budget has no room for %d new counters", n)
+	}
+	budget.SpendAll(all.Plus(least.Times(-1)))
+	return all, nil
+}
+
+// Making is about what a new counter takes of the budget: what is written are its document, its base, a marker and its
+// shards, and what is read are these, and what may lie there of an earlier one.
+func (c *Client) Making() ceiling.Amounts {
+	shards := 0
+	for _, field := range c.db.Layout.Fields {
+		if field.Limit != nil { // which has shards of its own
+			shards += min(c.cfg.NumShards, seats.Most)
+		}
+	}
+	return c.completing().Plus(ceiling.Amounts{ceiling.Writes: float64(shards + 5), ceiling.Reads: float64(shards + len(c.db.Layout.Fields) + 8)})
+}
+
+// completing is what the shards of a counter take that is there.
+func (c *Client) completing() ceiling.Amounts {
+	return ceiling.Amounts{ceiling.Writes: float64(c.cfg.NumShards), ceiling.Reads: float64(c.cfg.NumShards + readsOfOne)}
 }
 
 // plan writes a batch, and what is missing for it. If counters don't exist, and aren't to be made, it returns them as
@@ -171,11 +224,12 @@ func (c *Client) sizeOf(b *book.Book, makes bool, began time.Time) (n int, err e
 
 // complete makes the shards that counters were made without, because many at once are too much for a
 // commit. Clients that write shards themselves update existing ones. If that fails, later increments
-// make what they need.
+// make what they need. The budget was promised for that.
 func (c *Client) complete(counters []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
 	defer cancel()
 	err := each(counters, func(_ int, id string) error {
+		defer c.cfg.Budget.Back(c.completing()) // what it took has been spent
 		err := Counter{c, id}.setShards(ctx, 0, func(is int) int { return is })
 		if errors.Is(err, ErrNotFound) {
 			return nil // deleted since: no shard comes back

@@ -49,6 +49,7 @@ type Snapshot struct {
 	there  []string
 	kept   []string // fields whose totals are counted and not shown, because no total replaces what they hold
 	others error    // an [ErrOthers]: nothing is counted here
+	bare   bool     // the document is there, and has no shards yet
 }
 
 // total is that of a field, or the only one.

@@ -130,17 +130,12 @@ func (b *Budget) spend(u Unit, n float64) {
 // Take spends n of a unit if they are there, and otherwise returns how long it takes until they are. Of what nobody
 // could ever have at once it asks for a full bucket, and the rest is owed.
 func (b *Budget) Take(u Unit, n float64) (wait time.Duration) {
-	if !b.Bounds(u) || n <= 0 {
+	if n <= 0 {
 		return 0
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	at := &b.buckets[u]
-	at.earn(time.Now())
-	if wait = at.until(n); wait == 0 {
-		b.spend(u, n)
-	}
-	return wait
+	var of Amounts
+	of[u] = n
+	return b.Promise(of)
 }
 
 // Until is how long it takes until n of a unit are there; 0 if they are.
@@ -201,6 +196,65 @@ func (b *Budget) Held() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held++
+}
+
+// Amounts are how much of each unit.
+type Amounts [units]float64
+
+// Plus is both together.
+func (a Amounts) Plus(b Amounts) Amounts {
+	for u, n := range b {
+		a[u] += n
+	}
+	return a
+}
+
+// Times is so many times as much.
+func (a Amounts) Times(n int) Amounts {
+	for u := range a {
+		a[u] *= float64(n)
+	}
+	return a
+}
+
+// Promise is [Budget.Take] of several units: all of them, or nothing. It is for what is under way: whoever was promised
+// something gives it back with [Budget.Back], once what it really took has been spent. So two that come at the same time
+// don't both count on what only one can have.
+func (b *Budget) Promise(of Amounts) (wait time.Duration) {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	for u, n := range of {
+		b.buckets[u].earn(now)
+		wait = max(wait, b.buckets[u].until(n))
+	}
+	for u, n := range of {
+		if wait == 0 && b.buckets[u].second > 0 {
+			b.spend(Unit(u), n)
+		}
+	}
+	return wait
+}
+
+// Back gives back what was promised.
+func (b *Budget) Back(of Amounts) { b.SpendAll(of.Times(-1)) }
+
+// SpendAll is [Budget.Spend] of several units.
+func (b *Budget) SpendAll(of Amounts) {
+	for u, n := range of {
+		b.Spend(Unit(u), n)
+	}
+}
+
+// Most is how much of a unit can be there at once.
+func (b *Budget) Most(u Unit) float64 {
+	if !b.Bounds(u) {
+		return math.Inf(1)
+	}
+	return b.buckets[u].of(Holds)
 }
 
 // Use is how much of a ceiling was used in a time.
