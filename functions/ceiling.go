@@ -218,15 +218,11 @@ func (h *incrementHandler) within(r *request) error {
 			}
 		}
 	}
-	if wait == 0 {
-		wait, what = h.budget.Take(ceiling.Bytes, answerBytes), "answers"
-	}
 	if wait > 0 {
 		h.budget.Held()
 		return beyond(wait, what)
 	}
-	r.promised = answerBytes
-	return nil
+	return h.promise(r, ceiling.Amounts{ceiling.Bytes: answerBytes}, "answers")
 }
 
 // finishUnits are the documents that are written where a hold is settled or given back: its record, what tells when it
@@ -265,18 +261,33 @@ func (h *incrementHandler) leaves(r *request) time.Duration {
 	return 0
 }
 
-// lookUnits is how many reads it takes to look for a counter: its document, and its base.
-const lookUnits = 2
+// lookUnits is how many reads it takes to look for a counter: its document, and its base. roomUnits is how many it takes
+// to look for room where fields have limits: two sums, and whether holds of seats or amounts are over.
+const lookUnits, roomUnits = 2, 4
 
-// mayLook refuses counters that this instance would have to look for first, while there are no reads.
-func (h *incrementHandler) mayLook(counters ...string) error {
+// mayLook promises a request the reads for counters that this instance has to look for first, and for room in others
+// that have limits. Errors: a problem with 429, while there are none.
+func (h *incrementHandler) mayLook(r *request, counters ...string) error {
 	if !h.budget.Bounds(ceiling.Reads) {
 		return nil
 	}
-	if wait := h.budget.Until(ceiling.Reads, float64(lookUnits*h.client.Unknown(counters...))); wait > 0 {
-		h.budget.Held()
-		return beyond(wait, "counters that were not used lately")
+	reads, what := lookUnits*h.client.Unknown(counters...), "counters that were not used lately"
+	if reads == 0 {
+		what = "what has to be looked for"
 	}
+	if h.limits {
+		reads += roomUnits * len(counters)
+	}
+	return h.promise(r, ceiling.Amounts{ceiling.Reads: float64(reads)}, what)
+}
+
+// promise has a request count on units until it is over. Errors: a problem with 429, and then it is promised nothing.
+func (h *incrementHandler) promise(r *request, of ceiling.Amounts, what string) error {
+	if wait := h.budget.Promise(of); wait > 0 {
+		h.budget.Held()
+		return beyond(wait, what)
+	}
+	r.promised = r.promised.Plus(of)
 	return nil
 }
 

@@ -209,10 +209,10 @@ func TestFloodsStayBelowTheCeiling(t *testing.T) {
 }
 
 // startFlooded starts a function that may spend so much a second.
-func startFlooded(t *testing.T, auth string, rates settings.Ceiling) *flooded {
+func startFlooded(t *testing.T, auth string, rates settings.Ceiling, environ ...string) *flooded {
 	f := &flooded{t: t, server: emulator.New(emulator.Options{}), rates: rates, statuses: map[int]int{}}
 	t.Cleanup(f.server.Close)
-	s, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true", "AUTH=" + auth, "CEILING=" + f.rates.String(), "ALLOWED_ORIGINS=https://app.example"})
+	s, err := settings.Parse(append(environ, "GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true", "AUTH="+auth, "CEILING="+f.rates.String(), "ALLOWED_ORIGINS=https://app.example"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,6 +365,62 @@ func TestCrowdBesideManyNewCounters(t *testing.T) {
 	})
 }
 
+// What requests at the same time look for is about what one of them could have: together they would owe the reads of
+// days, and an instance that is new owes nothing.
+func TestLooksAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	const reads = 1.5
+	for name, c := range map[string]struct {
+		environ []string
+		send    func(f *flooded, n int) *http.Request
+		most    float64 // times what was saved
+	}{
+		"for unknown counters": {nil, func(f *flooded, n int) *http.Request {
+			return f.request("POST", "/", newIDs(fmt.Sprint("nothing-", n), 100), "")
+		}, 1},
+		"for room": {[]string{"FIELDS=seats=limit(1)"}, func(f *flooded, n int) *http.Request {
+			return f.request("POST", "/", newIDs(fmt.Sprint("full-", n), 20), "")
+		}, 1.2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := startFlooded(t, "none", settings.Ceiling{Writes: 3, Reads: reads, Creates: 0.1, Bytes: 1e6, Logs: 500}, c.environ...)
+				if c.environ != nil { // they are there, and full
+					conn, err := f.server.Connect()
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer conn.Close()
+					other, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p", Fields: "seats=limit(1)"}, AutoCreate: true}, option.WithGRPCConn(conn))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for n := range 50 * 20 {
+						if _, err := other.AddAll(t.Context(), []shards.Increment{{Counter: fmt.Sprintf("full-%d-%d", n/20, n%20), By: 1}}, shards.Key{}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := other.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				f.latency = 20 * time.Millisecond
+				time.Sleep(ceiling.Holds)
+				f.server.ResetStats()
+				var sending sync.WaitGroup
+				for n := range 50 {
+					sending.Go(func() { f.do(c.send(f, n)) })
+				}
+				sending.Wait()
+				if got, most := float64(f.server.Stats().Reads), c.most*reads*(ceiling.Holds.Seconds()+1); got > most || got < most/4 {
+					t.Errorf("%.0f reads at once, want at most %.0f", got, most)
+				}
+			})
+		})
+	}
+}
+
 // Of a crowd that is larger than what fits, as many are counted as fit: those who are refused use up next to nothing.
 func TestRefusalsAreCheap(t *testing.T) {
 	t.Parallel()
@@ -372,6 +428,7 @@ func TestRefusalsAreCheap(t *testing.T) {
 		const seconds = 60
 		// $5 a day, by the instance: about 100 increments a second of one counter
 		f := startFlooded(t, "firebase", settings.Ceiling{Writes: 3.22, Reads: 1.61, Creates: 0.107, Bytes: 37_200, Logs: 500})
+		f.client.Budget().Spend(ceiling.Reads, -20) // that it takes to make a counter
 		if status, m := f.do(f.request("POST", "/hot", "", "alice")); status != 200 {
 			t.Fatal(status, m.body)
 		}

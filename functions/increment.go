@@ -94,7 +94,7 @@ func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Re
 			recognize(w)
 		}
 		err = h.within(r)
-		defer func() { h.budget.Spend(ceiling.Bytes, -r.promised) }() // what it really took has been spent
+		defer func() { h.budget.Back(r.promised) }() // what it really took has been spent
 	}
 	if err != nil {
 		h.fail(w, httpRequest, "", err)
@@ -224,7 +224,7 @@ func (h *incrementHandler) public(r *request) bool {
 // mayMake counts the missing ones of these counters against the caller who would make them. Errors: a problem with
 // 429, and then nothing is made, and those of a read.
 func (h *incrementHandler) mayMake(r *request, counters ...string) error {
-	if err := h.mayLook(counters...); err != nil {
+	if err := h.mayLook(r, counters...); err != nil {
 		return err
 	}
 	if !h.AutoCreate.On || h.creations == nil && h.limit == nil && h.budget == nil {

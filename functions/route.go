@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -26,7 +27,7 @@ type request struct {
 	caller string // by its token; "" if it had none
 	payer  string // whose rate it counts against
 
-	promised float64 // bytes of the budget, for its answer
+	promised ceiling.Amounts // of the budget, until it is over
 }
 
 // kind is what a request asks for.

@@ -216,3 +216,47 @@ func TestBudgetOfNewCounters(t *testing.T) {
 		})
 	}
 }
+
+// What a client knows is trusted for longer while there are no reads: whoever adds to thousands of counters that it
+// knows would otherwise have it read them again each minute.
+func TestBudgetOfLooks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := emulator.New(emulator.Options{})
+		t.Cleanup(server.Close)
+		conn, err := server.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		const reads, n, minutes = 2, 300, 20
+		budget := ceiling.New(ceiling.Rates{Reads: reads})
+		client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}, Budget: budget}, option.WithGRPCConn(conn))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		for i := range n {
+			if err := handle(t, client, fmt.Sprint("c", i)).Create(t.Context(), shards.CreateOptions{Shards: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(12 * time.Hour) // what that took is earned
+		server.ResetStats()
+		for range minutes {
+			var all sync.WaitGroup
+			for i := range n {
+				all.Go(func() {
+					if err := handle(t, client, fmt.Sprint("c", i)).Add(t.Context(), 1); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			time.Sleep(time.Minute + time.Second)
+		}
+		if got, most := float64(server.Stats().Reads), reads*(ceiling.Holds.Seconds()+minutes*61); got > most || got < most/2 {
+			t.Errorf("%v documents were read in %d minutes, want at most %v, and not far less", got, minutes, most)
+		}
+	})
+}

@@ -51,7 +51,7 @@ type Config struct {
 	// to this many. 0 never doubles them.
 	MaxShards int
 	// CacheTTL is how long a counter's number of shards is trusted; default 60s. If it has grown, there
-	// is only more contention. If it has shrunk, the client notices.
+	// is only more contention. If it has shrunk, the client notices. While Budget has no reads, it is trusted for longer.
 	CacheTTL time.Duration
 	// ReadCache is how old a counter from [Counter.Cached] may be; default 1s. Below 0 it is always
 	// read.

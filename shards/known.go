@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -35,9 +36,17 @@ func (c *Client) unread(counters []string) (unread []string) {
 const readsOfOne = 2
 
 // resolve looks up counters that the client doesn't know, and returns those that don't exist, or are
-// being deleted.
+// being deleted. What it knows is trusted for longer than Config.CacheTTL while the budget has no reads for it.
 func (c *Client) resolve(ctx context.Context, counters ...string) (missing []string, err error) {
 	unknown := c.unread(counters)
+	if never := slices.DeleteFunc(slices.Clone(unknown), c.known.Contains); len(never) < len(unknown) {
+		look := ceiling.Amounts{ceiling.Reads: float64(readsOfOne * (len(unknown) - len(never)))}
+		if c.cfg.Budget.Promise(look) == 0 {
+			defer c.cfg.Budget.Back(look)
+		} else {
+			unknown = never
+		}
+	}
 	if len(unknown) == 0 {
 		return nil, nil
 	}
