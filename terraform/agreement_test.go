@@ -156,6 +156,7 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 				"rollup_max_instances": 5, "rollup_min_instances": 2,
 				"reconcile_schedule": "0 3 * * *", "reconcile_deadline": "20m",
 				"reconcile_missing_after": "23h", "lag_alert_seconds": 60,
+				"auto_create": true, "rate_limit": 2.5, "request_ttl": "90m", "max_increment": 1 << 62,
 				"allowed_origins":       []string{"https://a.example", "https://b.example"},
 				"notification_channels": []string{"projects/p/notificationChannels/1"}},
 			[]string{
@@ -164,6 +165,7 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 				"--memory=1Gi", "--runtime=go126", "--increment-concurrency=1000", "--increment-max-instances=50",
 				"--increment-min-instances=1", "--rollup-max-instances=5", "--rollup-min-instances=2", "--reconcile-schedule=0 3 * * *",
 				"--set=RECONCILE_DEADLINE=20m", "--reconcile-missing-after=82800", "--lag-alert-seconds=60",
+				"--set=AUTO_CREATE=true", "--set=RATE_LIMIT=2.5", "--set=REQUEST_TTL=90m", "--set=MAX_INCREMENT=4611686018427387904",
 				"--set=ALLOWED_ORIGINS=https://a.example,https://b.example", "--notification-channel=projects/p/notificationChannels/1",
 			},
 		},

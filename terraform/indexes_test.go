@@ -5,16 +5,11 @@ package terraform
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"testing"
 )
 
 func TestIndexesFileIsTheModules(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("../firestore/firestore.indexes.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var file struct {
 		Indexes        []any
 		FieldOverrides []struct {
@@ -23,7 +18,7 @@ func TestIndexesFileIsTheModules(t *testing.T) {
 			Indexes                    []any
 		}
 	}
-	if err := json.Unmarshal(content, &file); err != nil {
+	if err := json.Unmarshal([]byte(mustRead(t, "../firestore/firestore.indexes.json")), &file); err != nil {
 		t.Fatal(err)
 	}
 	var got, want []string
@@ -41,11 +36,7 @@ func TestIndexesFileIsTheModules(t *testing.T) {
 	var firebase struct {
 		Firestore struct{ Rules, Indexes string }
 	}
-	content, err = os.ReadFile("../firestore/firebase.json")
-	if err == nil {
-		err = json.Unmarshal(content, &firebase)
-	}
-	if err != nil || firebase.Firestore.Rules != "firestore.rules" || firebase.Firestore.Indexes != "firestore.indexes.json" {
+	if err := json.Unmarshal([]byte(mustRead(t, "../firestore/firebase.json")), &firebase); err != nil || firebase.Firestore.Rules != "firestore.rules" || firebase.Firestore.Indexes != "firestore.indexes.json" {
 		t.Errorf("firebase.json: %v, %+v", err, firebase)
 	}
 }

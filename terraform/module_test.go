@@ -4,7 +4,6 @@ package terraform
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -73,11 +72,7 @@ func (m *module) value(attr *hclsyntax.Attribute) cty.Value {
 // source is an expression as it is written.
 func source(t *testing.T, expr hcl.Expression) string {
 	t.Helper()
-	src, err := os.ReadFile(expr.Range().Filename)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(expr.Range().SliceBytes(src))
+	return string(expr.Range().SliceBytes([]byte(mustRead(t, expr.Range().Filename))))
 }
 
 func TestFormatting(t *testing.T) {
@@ -91,11 +86,8 @@ func TestFormatting(t *testing.T) {
 		t.Fatalf("found only %d files", len(files))
 	}
 	for _, path := range files {
-		src, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, diags := hclsyntax.ParseConfig(src, path, hclPos()); diags.HasErrors() {
+		src := []byte(mustRead(t, path))
+		if _, diags := hclsyntax.ParseConfig(src, path, hcl.Pos{Line: 1, Column: 1}); diags.HasErrors() {
 			t.Error(diags)
 		}
 		if !bytes.Equal(hclwrite.Format(src), src) {
@@ -138,12 +130,8 @@ func TestVariablesAndOutputsAreDocumentedAndChecked(t *testing.T) {
 // terraform's own tests, which check.sh runs, have a value for each variable that it refuses.
 func TestEveryValidationIsTried(t *testing.T) {
 	t.Parallel()
-	tests, err := os.ReadFile("tests/plan.tftest.hcl")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var refused []string
-	for _, list := range regexp.MustCompile(`expect_failures = \[([^]]*)\]`).FindAllStringSubmatch(string(tests), -1) {
+	for _, list := range regexp.MustCompile(`expect_failures = \[([^]]*)\]`).FindAllStringSubmatch(mustRead(t, "tests/plan.tftest.hcl"), -1) {
 		refused = append(refused, strings.FieldsFunc(list[1], func(r rune) bool { return r == ',' || unicode.IsSpace(r) })...)
 	}
 	m := parse(t, ".")
@@ -154,5 +142,3 @@ func TestEveryValidationIsTried(t *testing.T) {
 		}
 	}
 }
-
-func hclPos() hcl.Pos { return hcl.Pos{Line: 1, Column: 1} }

@@ -72,11 +72,7 @@ func mustRead(t *testing.T, path string) string {
 // own filters look for.
 func TestEveryAlertCanBeFired(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "**Fire each alert once**")
+	_, section, _ := strings.Cut(mustRead(t, "../docs/operations.md"), "**Fire each alert once**")
 	section, _, _ = strings.Cut(section, "\n## ")
 	files, err := filepath.Glob("monitoring/alerts/*.json")
 	if err != nil || len(files) < 5 {
@@ -84,12 +80,8 @@ func TestEveryAlertCanBeFired(t *testing.T) {
 	}
 	entry := regexp.MustCompile(`service_name=.*jsonPayload\.message="([^"]+)"`)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var alert map[string]any
-		if err := json.Unmarshal(text, &alert); err != nil {
+		if err := json.Unmarshal([]byte(mustRead(t, file)), &alert); err != nil {
 			t.Fatal(err)
 		}
 		how := map[string]string{"lag.json": `"lag_ms": 60000`, "ceiling_half.json": `"held": 0, "most": 0.9`, "reconcile_missing.json": "gcloud scheduler jobs pause counters-reconcile", "rollup_errors.json": "*Roll-ups fail*"}[filepath.Base(file)]

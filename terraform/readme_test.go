@@ -22,15 +22,11 @@ var update = flag.Bool("update", false, "write README.md's tables, as `go genera
 // The registry shows variables and outputs in the alphabet's order, and without what they are for.
 func TestREADME(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := parse(t, ".")
-	readme := string(content)
+	m, written := parse(t, "."), mustRead(t, "README.md")
+	readme := written
 	for _, made := range []struct{ what, text string }{
 		{"requirements", m.requirementsTable()},
-		{"variables", m.variablesTable("variables.tf")},
+		{"variables", m.variablesTable()},
 		{"outputs", m.outputsTable()},
 	} {
 		before, rest, begins := strings.Cut(readme, "<!-- "+made.what+": made by go generate ./terraform -->\n")
@@ -40,7 +36,7 @@ func TestREADME(t *testing.T) {
 		}
 		readme = before + "<!-- " + made.what + ": made by go generate ./terraform -->\n" + made.text + "<!-- end of " + made.what + " -->\n" + after
 	}
-	if readme == string(content) {
+	if readme == written {
 		return
 	}
 	if !*update {
@@ -62,17 +58,13 @@ func (m *module) requirementsTable() string {
 	return "| | version |\n| --- | --- |\n" + strings.Join(rows, "")
 }
 
-// variablesTable is of a file's variables, with the defaults as they are written there.
-func (m *module) variablesTable(file string) string {
+// variablesTable is of the variables, with the defaults as they are written. The settings' table is docs/settings.md.
+func (m *module) variablesTable() string {
 	rows := "| name | default | |\n| --- | --- | --- |\n"
-	for _, b := range ofFile(m.variables, file) {
+	for _, b := range allBut(m.variables, "settings.tf") {
 		def := "required"
 		if attr, ok := b.Body.Attributes["default"]; ok {
-			src, err := os.ReadFile(file)
-			if err != nil {
-				m.t.Fatal(err)
-			}
-			def = "`" + strings.Join(strings.Fields(string(attr.Expr.Range().SliceBytes(src))), " ") + "`"
+			def = "`" + strings.Join(strings.Fields(source(m.t, attr.Expr)), " ") + "`"
 		}
 		rows += fmt.Sprintf("| `%s` | %s | %s |\n", b.Labels[0], cell(def), cell(m.value(b.Body.Attributes["description"]).AsString()))
 	}
@@ -81,7 +73,7 @@ func (m *module) variablesTable(file string) string {
 
 func (m *module) outputsTable() string {
 	rows := "| name | |\n| --- | --- |\n"
-	for _, b := range ofFile(m.outputs, "outputs.tf") {
+	for _, b := range allBut(m.outputs, "") {
 		rows += fmt.Sprintf("| `%s` | %s |\n", b.Labels[0], cell(m.value(b.Body.Attributes["description"]).AsString()))
 	}
 	return rows
@@ -90,10 +82,10 @@ func (m *module) outputsTable() string {
 // cell is text that stays in its cell.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
-// ofFile are the blocks of a file, from its beginning to its end.
-func ofFile(blocks map[string]*hclsyntax.Block, file string) []*hclsyntax.Block {
+// allBut are the blocks in the order in which they are written, but for those of a file.
+func allBut(blocks map[string]*hclsyntax.Block, file string) []*hclsyntax.Block {
 	list := slices.DeleteFunc(slices.Collect(maps.Values(blocks)), func(b *hclsyntax.Block) bool {
-		return filepath.Base(b.TypeRange.Filename) != file
+		return filepath.Base(b.TypeRange.Filename) == file
 	})
 	slices.SortFunc(list, func(a, b *hclsyntax.Block) int { return cmp.Compare(a.TypeRange.Start.Byte, b.TypeRange.Start.Byte) })
 	return list
@@ -103,21 +95,4 @@ func inOrder(attributes hclsyntax.Attributes) []*hclsyntax.Attribute {
 	return slices.SortedFunc(maps.Values(attributes), func(a, b *hclsyntax.Attribute) int {
 		return cmp.Compare(a.SrcRange.Start.Byte, b.SrcRange.Start.Byte)
 	})
-}
-
-// The tables have a row for all of them: none is in a file that has no table. The settings' table is
-// docs/settings.md.
-func TestEveryVariableAndOutputHasARow(t *testing.T) {
-	t.Parallel()
-	m := parse(t, ".")
-	for name, b := range m.variables {
-		if file := filepath.Base(b.TypeRange.Filename); file != "variables.tf" && file != "settings.tf" {
-			t.Errorf("the variable %s is in %s: README.md has no table for that file", name, file)
-		}
-	}
-	for name, b := range m.outputs {
-		if file := filepath.Base(b.TypeRange.Filename); file != "outputs.tf" {
-			t.Errorf("the output %s is in %s: README.md has no table for that file", name, file)
-		}
-	}
 }

@@ -78,24 +78,6 @@ func TestEverySettingIsAVariable(t *testing.T) {
 	}
 }
 
-func TestSettingsReachTheFunctions(t *testing.T) {
-	t.Parallel()
-	p := planOne(t, vars{"auto_create": true, "rate_limit": 2.5, "request_ttl": "90m", "max_increment": 1 << 62, "allowed_origins": []string{"https://a.example", "*"}})
-	for _, fn := range p.of("google_cloudfunctions2_function") {
-		var environ []string
-		for name, v := range fn.environment() {
-			environ = append(environ, fmt.Sprint(name, "=", v))
-		}
-		s, err := settings.Parse(environ)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !s.AutoCreate.On || s.RateLimit != 2.5 || s.RequestTTL.Minutes() != 90 || s.MaxIncrement != 1<<62 || len(s.AllowedOrigins) != 2 {
-			t.Errorf("%s reads %+v", fn.Address, s)
-		}
-	}
-}
-
 // The module's validations and the functions' own agree on what is allowed: an apply doesn't deploy
 // what won't start. Terraform says what the condition of each comes to.
 func TestValidationsAreTheFunctionsOwn(t *testing.T) {
@@ -180,25 +162,6 @@ func TestOnlyTheOwnerHasWhatIsShared(t *testing.T) {
 		got := slices.DeleteFunc(p.of("google_project_iam_member"), func(r resource) bool { return r.Name != "eventarc_agent" })
 		if len(got) != agents || !slices.Equal(p.fields(), want) {
 			t.Errorf("owns %s: the agent's role %d times, fields %v; want %d and %v", owns, len(got), p.fields(), agents, want)
-		}
-	}
-}
-
-// Exemptions follow the names: of the base's maps, of the counters' collection, and in a document of
-// the app's own of the one map that is ours. What shards count is never exempt: sum() needs
-// its index.
-func TestExemptionsFollowTheNames(t *testing.T) {
-	t.Parallel()
-	ours := []string{"counter_requests.expire_at", "counter_rollup.base", "counter_rollup.imported", "counter_rollup.replaced"}
-	const fields, shards = "likes,total=count", "parts"
-	plans := planOf(t, map[string]vars{
-		"nested":          {"counters": "teams/{team}/posts/{post}", "fields": fields, "shards": shards},
-		"hosted":          {"counters": "posts/{post}", "hosted": true, "fields": fields, "shards": shards},
-		"hosted, indexed": {"counters": "posts/{post}", "hosted": true, "exempt_updated_at": false},
-	})
-	for name, want := range map[string][]string{"nested": {"posts.counter_rollup", "posts.created_at", "posts.updated_at"}, "hosted": {"posts.counter_rollup"}, "hosted, indexed": nil} {
-		if got, want := plans[name].fields(), append(slices.Clone(ours), want...); !slices.Equal(got, want) {
-			t.Errorf("%s: fields %v, want %v", name, got, want)
 		}
 	}
 }
