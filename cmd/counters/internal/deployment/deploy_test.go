@@ -332,6 +332,9 @@ func TestListProperties(t *testing.T) {
 				rt.Errorf("two are called %s", r.Name)
 			}
 			seen[r.Name] = true
+			if strings.HasPrefix(r.Name, "the exemption of "+w.Settings.Shards+".") {
+				rt.Errorf("%s: sum() needs what it takes away", r.Name)
+			}
 			for _, need := range r.Needs {
 				if !seen[need] {
 					rt.Errorf("%s needs %s, which comes later or not at all", r.Name, need)
@@ -472,6 +475,12 @@ func TestDeployIsPatientWithWhatPasses(t *testing.T) {
 		if (err == nil) != c.ok || !strings.Contains(out, c.words) || c.failures < 99 && failures != c.failures {
 			t.Errorf("%s fails %d times with %q: %v\n%s", c.fails, failures, c.says, err, out)
 		}
+		// By these doctor tells that a deployment has not come to Rollup.
+		for _, line := range p.ranOf("functions deploy") {
+			if !strings.Contains(line, "--update-labels=counters-source="+version+",") {
+				t.Errorf("its source is not said: %s", line)
+			}
+		}
 		if len(p.ranOf("monitoring dashboards create")) != 1 {
 			t.Errorf("%s fails, and nothing else goes on: %q", c.fails, p.ran)
 		}
@@ -503,7 +512,22 @@ func TestDeployMakesNothingWithoutADatabase(t *testing.T) {
 			t.Errorf("%v %v: %v, ran %q\n%s", c.database, c.args, err, p.ran, out)
 		}
 	}
+	// Which runtimes there are can't be asked for before Functions are turned on: nothing but that is done.
 	p := newPlatform()
+	services := p.objects["serviceusage/v1/"+inProject+"services"]
+	p.objects["serviceusage/v1/"+inProject+"services"] = Object{}
+	p.refuses["cloudfunctions/"] = &Refused{Code: 403, Reason: "SERVICE_DISABLED", Message: "it is off"}
+	p.fails = func(command string) error {
+		if strings.HasPrefix(command, "services enable") {
+			p.objects["serviceusage/v1/"+inProject+"services"] = services
+			delete(p.refuses, "cloudfunctions/")
+		}
+		return nil
+	}
+	if out, err := p.run(t, "--runtime=go199"); err == nil || !strings.Contains(err.Error(), "--runtime go199: want one that us-central1 has, go126 or go127") || len(p.ran) != 1 {
+		t.Errorf("%v, ran %q\n%s", err, p.ran, out)
+	}
+	p = newPlatform()
 	p.objects["serviceusage/v1/"+inProject+"services"] = Object{}
 	p.objects[inDatabase] = nil
 	if _, err := p.run(t); err == nil || !strings.Contains(err.Error(), "Firestore is turned off in a-project") || len(p.ran) > 0 {
