@@ -1,5 +1,6 @@
 // Package terminal makes text fit to be printed, whoever wrote it. Ids of counters may be any text: a terminal obeys
-// some, which sets its title or turns its writing round, and a person may obey what looks like advice of ours.
+// some, which sets its title or turns its writing round, and a person may obey what looks like advice of ours. What
+// several packages say in the same words is here, too.
 package terminal
 
 import (
@@ -35,6 +36,22 @@ func Quote(name string) string {
 		return strconv.Quote(name)
 	}
 	return name
+}
+
+// Count is a number of things, such as "1 shard" and "2 shards".
+func Count[N int | int64 | float64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%v %ss", n, thing)
+}
+
+// Number is a double, or null, as the average of none is.
+func Number(f *float64) string {
+	if f == nil {
+		return "null"
+	}
+	return strconv.FormatFloat(*f, 'g', -1, 64)
 }
 
 // Error is an error's text, in one line for each of those that [errors.Join] made one of.

@@ -120,9 +120,7 @@ func (b *Builder) function(name string, f function) Resource {
 		document := b.Settings.Counters + "/" + b.Settings.Shards + "/{shard}"
 		want["eventTrigger"] = Object{
 			"triggerRegion": b.TriggerLocation, "eventType": EventType, "retryPolicy": "RETRY_POLICY_RETRY", "serviceAccountEmail": b.Account("eventarc"),
-			"eventFilters": []any{
-				Object{"attribute": "database", "value": b.Settings.Database}, Object{"attribute": "document", "value": document, "operator": "match-path-pattern"},
-			},
+			"eventFilters": Events(b.Settings.Database, document)[1:], // its type is said beside them
 		}
 		words = append(words, "--trigger-location="+b.TriggerLocation, "--trigger-service-account="+b.Account("eventarc"), "--retry", "--trigger-event-filters=type="+EventType,
 			"--trigger-event-filters=database="+b.Settings.Database, "--trigger-event-filters-path-pattern=document="+document)
@@ -194,6 +192,14 @@ func (b *Builder) waits(name, asked, needs string, of Place, deadline int) Resou
 			}
 			return lines
 		},
+	}
+}
+
+// Events are the filters of a trigger on writes of documents, whose path is a pattern.
+func Events(database, documents string) []Object {
+	return []Object{
+		{"attribute": "type", "value": EventType}, {"attribute": "database", "value": database},
+		{"attribute": "document", "value": documents, "operator": "match-path-pattern"},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -160,7 +161,7 @@ func differences(want, got Object) (lines []string) {
 		switch want := p.want.(type) {
 		case map[string]any:
 			got, _ := p.got.(map[string]any)
-			for _, key := range slices.Sorted(keysOf(want)) {
+			for _, key := range slices.Sorted(maps.Keys(want)) {
 				pairs = append(pairs, pair{strings.TrimPrefix(p.path+"."+key, "."), want[key], got[key]})
 			}
 		case []any:
@@ -179,16 +180,6 @@ func differences(want, got Object) (lines []string) {
 		}
 	}
 	return lines
-}
-
-func keysOf(m map[string]any) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for key := range m {
-			if !yield(key) {
-				return
-			}
-		}
-	}
 }
 
 // normal is a value as JSON has it.

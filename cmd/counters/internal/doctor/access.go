@@ -96,10 +96,10 @@ func (f *findings) access(d *Deployment) {
 		f.add("agent-role-missing", "Eventarc's service agent", "it does not have "+agentRoles[0],
 			d.made("the role of Eventarc's agent"))
 	}
-	if member := "serviceAccount:service-" + d.number() + "@gcp-sa-pubsub.iam.gserviceaccount.com"; d.Access != nil && !d.Since.IsZero() && d.Since.Before(agentsChanged) &&
-		!d.Access.has(tokenRoles, pubsubAgent.MatchString, always) {
-		f.add("pubsub-agent-role-missing", "Pub/Sub's service agent", "the project is of "+d.Since.Format(time.DateOnly)+", and it does not have "+tokenRoles[0],
-			line("gcloud", "projects", "add-iam-policy-binding", d.Target.Project, "--role="+tokenRoles[0], "--condition=None")+` --member="`+member+`"`)
+	if since := moment(d.Project, "createTime"); d.Access != nil && !since.IsZero() && since.Before(agentsChanged) && !d.Access.has(tokenRoles, pubsubAgent.MatchString, always) {
+		member := "serviceAccount:service-" + resources.Asked("projects", "describe", d.Target.Project, "--format=value(projectNumber)") + "@gcp-sa-pubsub.iam.gserviceaccount.com"
+		f.add("pubsub-agent-role-missing", "Pub/Sub's service agent", "the project is of "+since.Format(time.DateOnly)+", and it does not have "+tokenRoles[0],
+			line("gcloud", "projects", "add-iam-policy-binding", d.Target.Project, "--member="+member, "--role="+tokenRoles[0], "--condition=None"))
 	}
 }
 
@@ -107,9 +107,9 @@ func (f *findings) access(d *Deployment) {
 func (d *Deployment) jobs() map[string]string {
 	jobs := map[string]string{"scheduler": d.reconcileJob().Text(accountOfJob)}
 	for _, function := range d.Functions.all() {
-		jobs[strings.ToLower(function.EntryPoint)] = function.Account
-		if function.BuildAccount != "" {
-			jobs["build"] = path.Base(function.BuildAccount)
+		jobs[strings.ToLower(function.EntryPoint)] = function.Text("serviceConfig.serviceAccountEmail")
+		if build := function.Text("buildConfig.serviceAccount"); build != "" {
+			jobs["build"] = path.Base(build)
 		}
 		if t := function.Trigger; t != nil {
 			jobs["eventarc"] = t.Account
@@ -128,7 +128,7 @@ func (d *Deployment) policy(address string) Policy {
 		return d.Images
 	}
 	for _, function := range d.Functions.all() {
-		if address == "run/v2/"+function.Service+withConditions && !function.Open && !function.Invokers.has(invokerRoles, is(everybody...), always) &&
+		if address == "run/v2/"+function.Text(ofService)+withConditions && !function.Open && !function.Invokers.has(invokerRoles, is(everybody...), always) &&
 			!d.Access.has(invokerRoles, is(everybody...), always) {
 			return function.Invokers
 		}

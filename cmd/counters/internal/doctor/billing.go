@@ -16,11 +16,11 @@ const cents = 0.25
 func (f *findings) billing(d *Deployment) {
 	for _, function := range d.Functions.all() {
 		run, known := cost.RunIn(function.Region)
-		size, err := cost.SizeOf(function.CPU, function.Memory)
+		size, err := function.size()
 		if !known || err != nil || function.Billing == "" || !function.Week.tells() {
 			continue
 		}
-		used := function.Week.used(function.MinInstances)
+		used := function.Week.used(function.has("minInstanceCount"))
 		byRequest, byInstance := run.Total(used, size, cost.ByRequest), run.Total(used, size.Fits(), cost.ByInstance)
 		now, other, way := byRequest, byInstance, cost.ByInstance
 		if function.Billing == cost.ByInstance {
@@ -57,7 +57,7 @@ func (w *Week) tells() bool {
 // used is what is billed of a week. What an instance has had in flight is not known: where it was
 // billed by the request, it is what was billed, and never more than all requests took, each rounded
 // up.
-func (w *Week) used(least int32) cost.Function {
+func (w *Week) used(least int) cost.Function {
 	kept := float64(least) * week.Seconds()
 	there := max(w.There.Seconds(), kept)
 	busy := min(w.Billed.Seconds(), w.InFlight.Seconds()+w.Requests*cost.BillingStep.Seconds())

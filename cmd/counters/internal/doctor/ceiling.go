@@ -63,13 +63,13 @@ func (d *Deployment) day() (dollars float64, known bool) {
 		}
 		units[i] = s.Ceiling
 	}
-	size, err := cost.SizeOf(f.Increment.CPU, f.Increment.Memory)
+	size, err := f.Increment.size()
 	if err != nil || f.Increment.Billing == "" || f.Rollup.Billing == "" {
 		return 0, false
 	}
 	of := cost.Deployment{
-		Increment: cost.Instances{Max: int(f.Increment.MaxInstances)}, Rollup: cost.Instances{Max: int(f.Rollup.MaxInstances)},
-		IncrementBilling: f.Increment.Billing, RollupBilling: f.Rollup.Billing, Size: size, Walks: cost.Walks{Schedule: "7 * * * *", Seconds: float64(f.Reconcile.TimeoutSeconds)},
+		Increment: cost.Instances{Max: f.Increment.has("maxInstanceCount")}, Rollup: cost.Instances{Max: f.Rollup.has("maxInstanceCount")},
+		IncrementBilling: f.Increment.Billing, RollupBilling: f.Rollup.Billing, Size: size, Walks: cost.Walks{Schedule: "7 * * * *", Seconds: float64(f.Reconcile.has("timeoutSeconds"))},
 	}
 	of.Walks.Schedule = cmp.Or(d.reconcileJob().Text("schedule"), of.Walks.Schedule)
 	edition := cost.Standard

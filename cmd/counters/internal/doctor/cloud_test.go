@@ -3,12 +3,13 @@ package doctor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,49 +88,30 @@ func (c *cloud) serve(t *testing.T) Reader {
 	t.Cleanup(s.Stop)
 
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /cloudfunctions/v2/projects/{project}/locations/{region}/functions", c.listFunctions)
-	mux.HandleFunc("GET /cloudfunctions/v2/projects/{project}/locations/{region}/runtimes", c.listRuntimes)
-	mux.HandleFunc("GET /firestore/v1/projects/{project}/databases/{database}", c.database)
-	mux.HandleFunc("GET /firestore/v1/projects/{project}/databases/{database}/collectionGroups/{group}/fields/{field}", c.field)
-	mux.HandleFunc("GET /firestore/v1/projects/{project}/databases/{database}/collectionGroups/{group}/indexes", c.listIndexes)
-	mux.HandleFunc("GET /run/v2/projects/{project}/locations/{region}/services/{service}", c.service)
-	mux.HandleFunc("GET /iam/v1/projects/{project}/serviceAccounts/{account}", c.account)
-	mux.HandleFunc("POST /cloudresourcemanager/v1/projects/{project}", c.projectPolicy)
-	mux.HandleFunc("GET /cloudresourcemanager/v1/projects/{project}", func(w http.ResponseWriter, _ *http.Request) {
-		c.answer(w, "resourcemanager.projects.get", "cloudresourcemanager.googleapis.com", &cloudresourcemanager.Project{ProjectNumber: 1234, CreateTime: c.since.Format(time.RFC3339Nano)})
-	})
-	mux.HandleFunc("GET /cloudscheduler/v1/projects/{project}/locations/{region}/jobs", c.listJobs)
-	mux.HandleFunc("GET /eventarc/v1/projects/{project}/locations/{region}/triggers/{trigger}", c.trigger)
-	mux.HandleFunc("GET /eventarc/v1/projects/{project}/locations/{region}/triggers", c.listTriggers)
-	mux.HandleFunc("GET /pubsub/v1/projects/{project}/subscriptions/{subscription}", c.subscription)
-	mux.HandleFunc("GET /monitoring/v3/projects/{project}/timeSeries", c.timeSeries)
-	mux.HandleFunc("GET /monitoring/v3/projects/{project}/alertPolicies", c.listAlerts)
-	mux.HandleFunc("GET /logging/v2/projects/{project}/metrics/{metric}", c.metric)
-	mux.HandleFunc("GET /serviceusage/v1/projects/{project}/services", c.apis)
-	mux.HandleFunc("GET /artifactregistry/v1/projects/{project}/locations/{region}/repositories/{repository}", c.repositoryPolicy)
-	mux.HandleFunc("GET /firebaserules/v1/projects/{project}/releases/{release...}", c.release)
-	mux.HandleFunc("GET /firebaserules/v1/projects/{project}/rulesets/{ruleset}", c.rules)
-	mux.HandleFunc("GET /cloudbilling/v1/projects/{project}/billingInfo", func(w http.ResponseWriter, _ *http.Request) {
-		c.answer(w, "resourcemanager.projects.get", "cloudbilling.googleapis.com", &cloudbilling.ProjectBillingInfo{BillingAccountName: "billingAccounts/0-1-2", BillingEnabled: !c.unbilled})
-	})
-	mux.HandleFunc("GET /billingbudgets/v1/billingAccounts/{account}/budgets", func(w http.ResponseWriter, _ *http.Request) {
-		c.answer(w, "billing.budgets.list", "billingbudgets.googleapis.com", &billingbudgets.GoogleCloudBillingBudgetsV1ListBudgetsResponse{Budgets: c.budgets})
-	})
-	return Reader{APIs: answers{mux}, Firestore: []option.ClientOption{
+	for pattern, a := range c.replies() {
+		mux.HandleFunc("/"+pattern, func(w http.ResponseWriter, r *http.Request) {
+			api, _, _ := strings.Cut(pattern, "/")
+			c.answer(w, r, a.permission, api+".googleapis.com", a.body(r))
+		})
+	}
+	return Reader{APIs: platform{mux}, Firestore: []option.ClientOption{
 		option.WithEndpoint(l.Addr().String()), option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
 	}}
 }
 
-// answers are those of all APIs, each of which is at an address that begins with its name.
-type answers struct{ http.Handler }
+// platform answers for all APIs, each of which is at an address that begins with its name.
+type platform struct{ http.Handler }
 
-func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a platform) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	api, google := strings.CutSuffix(r.URL.Host, ".googleapis.com")
 	if !google {
 		return nil, fmt.Errorf("%s is not Google's", r.URL)
 	}
 	r.URL.Path = "/" + api + r.URL.Path
+	if of, is := strings.CutSuffix(r.URL.Path, ":getIamPolicy"); is { // which no pattern of the standard library ends with
+		r.URL.Path = path.Join(path.Dir(path.Dir(of)), "policies", path.Base(of))
+	}
 	w := httptest.NewRecorder()
 	a.ServeHTTP(w, r)
 	return w.Result(), nil
@@ -152,73 +134,189 @@ func (c *cloud) check(permission, api string) error {
 	return nil
 }
 
-// listFunctions sends a function a page: a reader that stops at the first page misses the rest.
-func (c *cloud) listFunctions(w http.ResponseWriter, r *http.Request) {
-	var there []*functionspb.Function
-	for _, f := range c.functions {
-		in := "projects/" + r.PathValue("project") + "/locations/" + strings.TrimSuffix(r.PathValue("region")+"/", "-/")
-		if strings.HasPrefix(f.GetName(), in) {
-			there = append(there, f)
-		}
-	}
-	resp := &functionspb.ListFunctionsResponse{Unreachable: c.unreachable}
-	resp.Functions, resp.NextPageToken = onePage(there, r)
-	c.answer(w, "cloudfunctions.functions.list", "cloudfunctions.googleapis.com", resp)
+// reply is what an address answers: nothing where nothing is there, and an error to a bad request.
+type reply struct {
+	permission string // that it takes
+	body       func(*http.Request) any
 }
 
-// onePage is the page that a request asks for, with one item.
-func onePage[T any](all []T, r *http.Request) (page []T, next string) {
-	at, _ := strconv.Atoi(r.URL.Query().Get("pageToken"))
-	if at < len(all) {
-		page = all[at : at+1]
+// replies are those of all APIs, by their addresses.
+func (c *cloud) replies() map[string]reply {
+	const in, inRegion, inDatabase = "/projects/{project}", "/projects/{project}/locations/{region}", "/projects/{project}/databases/{database}"
+	return map[string]reply{
+		"cloudfunctions/v2" + inRegion + "/functions": {"cloudfunctions.functions.list", func(r *http.Request) any {
+			resp := &functionspb.ListFunctionsResponse{Unreachable: c.unreachable}
+			for _, f := range c.functions {
+				if strings.HasPrefix(f.GetName(), "projects/"+r.PathValue("project")+"/locations/"+strings.TrimSuffix(r.PathValue("region")+"/", "-/")) {
+					resp.Functions = append(resp.Functions, f)
+				}
+			}
+			return resp
+		}},
+		"cloudfunctions/v2" + inRegion + "/runtimes": {"cloudfunctions.runtimes.list", func(r *http.Request) any {
+			if r.PathValue("region") == "-" {
+				return errors.New("want a location")
+			}
+			return &functionspb.ListRuntimesResponse{Runtimes: c.runtimes}
+		}},
+		"firestore/v1" + inDatabase: {"datastore.databases.getMetadata", func(r *http.Request) any {
+			for _, db := range c.databases {
+				if db.GetName() == "projects/"+r.PathValue("project")+"/databases/"+r.PathValue("database") {
+					return db
+				}
+			}
+			return nil
+		}},
+		"firestore/v1" + inDatabase + "/collectionGroups/{group}/fields/{field}": {"datastore.indexes.get", func(r *http.Request) any {
+			if field := c.fields[r.PathValue("group")+"."+r.PathValue("field")]; field != nil {
+				return field
+			}
+			config := indexed()
+			if r.PathValue("field") == "member" { // as it is deployed
+				config.Indexes = append(config.Indexes, &adminpb.Index{QueryScope: adminpb.Index_COLLECTION_GROUP, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{{FieldPath: "member"}}})
+			}
+			return &adminpb.Field{IndexConfig: config}
+		}},
+		"firestore/v1" + inDatabase + "/collectionGroups/{group}/indexes": {"datastore.indexes.list", func(r *http.Request) any {
+			resp := &adminpb.ListIndexesResponse{}
+			for _, index := range c.indexes {
+				if strings.Contains(index.GetName(), "/databases/"+r.PathValue("database")+"/collectionGroups/"+r.PathValue("group")+"/indexes/") {
+					resp.Indexes = append(resp.Indexes, index)
+				}
+			}
+			return resp
+		}},
+		"run/v2" + inRegion + "/services/{service}": {"run.services.get", func(r *http.Request) any { return c.services[r.PathValue("service")] }},
+		"run/v2" + inRegion + "/policies/{service}": {"run.services.getIamPolicy", func(r *http.Request) any {
+			if r.URL.Query().Get("options.requestedPolicyVersion") != "3" {
+				return errors.New("conditions take version 3")
+			}
+			return c.policies[r.PathValue("service")]
+		}},
+		"iam/v1" + in + "/serviceAccounts/{account}": {"iam.serviceAccounts.get", func(r *http.Request) any {
+			if account, named := c.accounts[r.PathValue("account")]; named {
+				return account
+			}
+			return &iam.ServiceAccount{Email: r.PathValue("account")}
+		}},
+		"cloudresourcemanager/v1" + in: {"resourcemanager.projects.get", func(*http.Request) any {
+			return &cloudresourcemanager.Project{ProjectNumber: 1234, CreateTime: c.since.Format(time.RFC3339Nano)}
+		}},
+		"cloudresourcemanager/v1/policies/{project}": {"resourcemanager.projects.getIamPolicy", func(r *http.Request) any {
+			var req cloudresourcemanager.GetIamPolicyRequest
+			if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.Options == nil || req.Options.RequestedPolicyVersion != 3 || r.Method != http.MethodPost {
+				return errors.New("conditions take version 3")
+			}
+			return c.access
+		}},
+		"cloudscheduler/v1" + inRegion + "/jobs": {"cloudscheduler.jobs.list", func(r *http.Request) any {
+			jobs := &cloudscheduler.ListJobsResponse{}
+			for _, job := range c.jobs {
+				if strings.HasPrefix(job.Name, "projects/"+r.PathValue("project")+"/locations/"+r.PathValue("region")+"/") {
+					jobs.Jobs = append(jobs.Jobs, job)
+				}
+			}
+			return jobs
+		}},
+		"eventarc/v1" + inRegion + "/triggers/{trigger}": {"eventarc.triggers.get", func(r *http.Request) any { return c.triggers[r.PathValue("trigger")] }},
+		"eventarc/v1" + inRegion + "/triggers": {"eventarc.triggers.list", func(r *http.Request) any {
+			if r.PathValue("region") != "-" {
+				return errors.New("the triggers may be anywhere")
+			}
+			list := &eventarc.ListTriggersResponse{}
+			for _, name := range slices.Sorted(maps.Keys(c.triggers)) {
+				list.Triggers = append(list.Triggers, c.triggers[name])
+			}
+			return list
+		}},
+		"pubsub/v1" + in + "/subscriptions/{subscription}": {"pubsub.subscriptions.get", func(r *http.Request) any { return c.waiting[r.PathValue("subscription")] }},
+		"monitoring/v3" + in + "/timeSeries":               {"monitoring.timeSeries.list", c.timeSeries},
+		"monitoring/v3" + in + "/alertPolicies": {"monitoring.alertPolicies.list", func(*http.Request) any {
+			list := &monitoring.ListAlertPoliciesResponse{}
+			for i, name := range slices.Sorted(maps.Keys(c.alerts)) {
+				list.AlertPolicies = append(list.AlertPolicies, &monitoring.AlertPolicy{Name: fmt.Sprintf("projects/%s/alertPolicies/%d", testProject, i), DisplayName: name, Enabled: c.alerts[name], NotificationChannels: c.channels[name]})
+			}
+			return list
+		}},
+		"logging/v2" + in + "/metrics/{metric}": {"logging.logMetrics.get", func(r *http.Request) any {
+			if !slices.Contains(c.metrics, r.PathValue("metric")) {
+				return nil
+			}
+			return &logging.LogMetric{Name: r.PathValue("metric")}
+		}},
+		"serviceusage/v1" + in + "/services": {"serviceusage.services.list", func(r *http.Request) any {
+			if r.URL.Query().Get("filter") != "state:ENABLED" {
+				return errors.New("of all that there are?")
+			}
+			list := &serviceusage.ListServicesResponse{}
+			for _, name := range resources.APIs() {
+				if !c.disabled[name] {
+					list.Services = append(list.Services, &serviceusage.GoogleApiServiceusageV1Service{State: "ENABLED", Config: &serviceusage.GoogleApiServiceusageV1ServiceConfig{Name: name}})
+				}
+			}
+			return list
+		}},
+		"artifactregistry/v1" + inRegion + "/policies/{repository}": {"artifactregistry.repositories.getIamPolicy", func(r *http.Request) any { return c.images[r.PathValue("repository")] }},
+		"firebaserules/v1" + in + "/releases/{release...}": {"firebaserules.releases.get", func(r *http.Request) any {
+			if c.ruleset == "" || r.PathValue("release") != "cloud.firestore" {
+				return nil
+			}
+			return &firebaserules.Release{RulesetName: "projects/" + testProject + "/rulesets/r1", UpdateTime: today.AddDate(0, -2, 0).Format(time.RFC3339Nano)}
+		}},
+		"firebaserules/v1" + in + "/rulesets/{ruleset}": {"firebaserules.rulesets.get", func(*http.Request) any {
+			return &firebaserules.Ruleset{Source: &firebaserules.Source{Files: []*firebaserules.File{{Name: "firestore.rules", Content: c.ruleset}}}}
+		}},
+		"cloudbilling/v1" + in + "/billingInfo": {"resourcemanager.projects.get", func(*http.Request) any {
+			return &cloudbilling.ProjectBillingInfo{BillingAccountName: "billingAccounts/0-1-2", BillingEnabled: !c.unbilled}
+		}},
+		"billingbudgets/v1/billingAccounts/{account}/budgets": {"billing.budgets.list", func(*http.Request) any {
+			return &billingbudgets.GoogleCloudBillingBudgetsV1ListBudgetsResponse{Budgets: c.budgets}
+		}},
 	}
-	if at+1 < len(all) {
-		next = strconv.Itoa(at + 1)
-	}
-	return page, next
 }
 
-func (c *cloud) listRuntimes(w http.ResponseWriter, r *http.Request) {
-	if r.PathValue("region") == "-" {
-		http.Error(w, "want a location", http.StatusBadRequest)
+// answer sends JSON, and of a list an item a page: a reader that stops at the first page misses the rest. Or it sends the
+// error that Google's REST APIs send.
+func (c *cloud) answer(w http.ResponseWriter, r *http.Request, permission, api string, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	code, message, refused := c.refusal(permission, api)
+	if bad, is := body.(error); is {
+		http.Error(w, bad.Error(), http.StatusBadRequest)
 		return
 	}
-	c.answer(w, "cloudfunctions.runtimes.list", "cloudfunctions.googleapis.com", &functionspb.ListRuntimesResponse{Runtimes: c.runtimes})
-}
-
-func (c *cloud) database(w http.ResponseWriter, r *http.Request) {
-	for _, db := range c.databases {
-		if db.GetName() == "projects/"+r.PathValue("project")+"/databases/"+r.PathValue("database") {
-			c.answer(w, "datastore.databases.getMetadata", "firestore.googleapis.com", db)
-			return
+	text, err := json.Marshal(body)
+	if message, is := body.(proto.Message); is {
+		text, err = protojson.Marshal(message)
+	}
+	var said resources.Object
+	if err == nil {
+		err = json.Unmarshal(text, &said)
+	}
+	failed := func(code int, of resources.Object) {
+		w.WriteHeader(code)
+		of["code"] = code
+		said = resources.Object{"error": of}
+	}
+	switch {
+	case refused && c.disabled[api]:
+		failed(403, resources.Object{"message": message, "details": []any{map[string]any{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED", "domain": "googleapis.com"}}})
+	case refused:
+		failed(map[codes.Code]int{codes.PermissionDenied: 403, codes.NotFound: 404, codes.Unauthenticated: 401}[code], resources.Object{"message": message})
+	case err != nil:
+		failed(500, resources.Object{"message": err.Error()})
+	case said == nil:
+		failed(404, resources.Object{"message": "Resource was not found"})
+	}
+	for _, key := range []string{"functions", "indexes", "triggers", "services", "timeSeries", "alertPolicies", "jobs", "budgets"} {
+		at, _ := strconv.Atoi(r.URL.Query().Get("pageToken"))
+		if items, _ := said[key].([]any); len(items) > 1 {
+			said[key] = items[at : at+1]
+			if at+1 < len(items) {
+				said["nextPageToken"] = strconv.Itoa(at + 1)
+			}
 		}
 	}
-	c.missing(w)
-}
-
-func (c *cloud) field(w http.ResponseWriter, r *http.Request) {
-	field := c.fields[r.PathValue("group")+"."+r.PathValue("field")]
-	if field == nil {
-		config := indexed()
-		if r.PathValue("field") == "member" { // as it is deployed
-			config.Indexes = append(config.Indexes, &adminpb.Index{QueryScope: adminpb.Index_COLLECTION_GROUP, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{{FieldPath: "member"}}})
-		}
-		field = &adminpb.Field{IndexConfig: config}
-	}
-	c.answer(w, "datastore.indexes.get", "firestore.googleapis.com", field)
-}
-
-// listIndexes sends an index a page: a reader that stops at the first page misses the rest.
-func (c *cloud) listIndexes(w http.ResponseWriter, r *http.Request) {
-	var there []*adminpb.Index
-	for _, index := range c.indexes {
-		if strings.Contains(index.GetName(), "/databases/"+r.PathValue("database")+"/collectionGroups/"+r.PathValue("group")+"/indexes/") {
-			there = append(there, index)
-		}
-	}
-	resp := &adminpb.ListIndexesResponse{}
-	resp.Indexes, resp.NextPageToken = onePage(there, r)
-	c.answer(w, "datastore.indexes.list", "firestore.googleapis.com", resp)
+	_ = json.NewEncoder(w).Encode(said)
 }
 
 // indexed is the configuration of a field that nobody has configured.
@@ -235,77 +333,6 @@ func (c *cloud) ListDocuments(context.Context, *firestorepb.ListDocumentsRequest
 		return nil, err
 	}
 	return nil, status.Error(codes.Unimplemented, "there are no documents here")
-}
-
-func (c *cloud) service(w http.ResponseWriter, r *http.Request) {
-	name, policy := strings.CutSuffix(r.PathValue("service"), ":getIamPolicy")
-	permission := "run.services.get"
-	if policy {
-		permission = "run.services.getIamPolicy"
-	}
-	var answer any = c.services[name]
-	if policy {
-		if r.URL.Query().Get("options.requestedPolicyVersion") != "3" {
-			http.Error(w, "conditions take version 3", http.StatusBadRequest)
-			return
-		}
-		answer = c.policies[name]
-	}
-	c.answer(w, permission, "run.googleapis.com", answer)
-}
-
-func (c *cloud) projectPolicy(w http.ResponseWriter, r *http.Request) {
-	var req cloudresourcemanager.GetIamPolicyRequest
-	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || req.Options == nil || req.Options.RequestedPolicyVersion != 3 ||
-		r.PathValue("project") != testProject+":getIamPolicy" {
-		http.Error(w, "conditions take version 3", http.StatusBadRequest)
-		return
-	}
-	c.answer(w, "resourcemanager.projects.getIamPolicy", "cloudresourcemanager.googleapis.com", c.access)
-}
-
-func (c *cloud) trigger(w http.ResponseWriter, r *http.Request) {
-	trigger := c.triggers[r.PathValue("trigger")]
-	if trigger == nil {
-		c.missing(w)
-		return
-	}
-	c.answer(w, "eventarc.triggers.get", "eventarc.googleapis.com", trigger)
-}
-
-// listTriggers sends a trigger a page: a reader that stops at the first page misses the rest.
-func (c *cloud) listTriggers(w http.ResponseWriter, r *http.Request) {
-	if r.PathValue("region") != "-" {
-		http.Error(w, "the triggers may be anywhere", http.StatusBadRequest)
-		return
-	}
-	names, next := onePage(slices.Sorted(maps.Keys(c.triggers)), r)
-	page := &eventarc.ListTriggersResponse{NextPageToken: next}
-	for _, name := range names {
-		page.Triggers = append(page.Triggers, c.triggers[name])
-	}
-	c.answer(w, "eventarc.triggers.list", "eventarc.googleapis.com", page)
-}
-
-func (c *cloud) subscription(w http.ResponseWriter, r *http.Request) {
-	subscription := c.waiting[r.PathValue("subscription")]
-	if _, refused := c.refused["pubsub.subscriptions.get"]; subscription == nil && !refused {
-		c.missing(w)
-		return
-	}
-	c.answer(w, "pubsub.subscriptions.get", "pubsub.googleapis.com", subscription)
-}
-
-func (c *cloud) account(w http.ResponseWriter, r *http.Request) {
-	account, named := c.accounts[r.PathValue("account")]
-	switch {
-	case !named:
-		account = &iam.ServiceAccount{Email: r.PathValue("account")}
-	case account == nil:
-		c.missing(w)
-		return
-	}
-	c.answer(w, "iam.serviceAccounts.get", "iam.googleapis.com", account)
 }
 
 // pushing is a subscription as Eventarc makes it.
@@ -325,50 +352,43 @@ type had struct {
 	counted  int64   // instances, added up every minute
 }
 
-// timeSeries sends a service's sum a page: a reader that stops at the first page misses the rest.
-func (c *cloud) timeSeries(w http.ResponseWriter, r *http.Request) {
+// timeSeries are the sums of services, or what Pub/Sub has written down of subscriptions.
+func (c *cloud) timeSeries(r *http.Request) any {
 	q := r.URL.Query()
 	if strings.Contains(q.Get("filter"), "pubsub.googleapis.com/subscription/") {
-		c.ages(w, q.Get("filter"))
-		return
+		return c.ages(q.Get("filter"))
 	}
 	from, _ := time.Parse(time.RFC3339, q.Get("interval.startTime"))
 	to, _ := time.Parse(time.RFC3339, q.Get("interval.endTime"))
 	if q.Get("aggregation.alignmentPeriod") != "604800s" || to.Sub(from) != 7*24*time.Hour || q.Get("aggregation.perSeriesAligner") != "ALIGN_SUM" ||
 		q.Get("aggregation.crossSeriesReducer") != "REDUCE_SUM" || !slices.Equal(q["aggregation.groupByFields"], []string{"resource.labels.location", "resource.labels.service_name"}) {
-		http.Error(w, "that is no sum of a week by service", http.StatusBadRequest)
-		return
+		return errors.New("that is no sum of a week by service")
 	}
-	filter := strings.Split(q.Get("filter"), " AND ")
-	metric, names := strings.TrimPrefix(filter[0], `metric.type="run.googleapis.com/`), []string{}
-	for name := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(filter[len(filter)-1], "resource.labels.service_name=one_of("), ")"), ",") {
-		names = append(names, strings.Trim(name, `"`))
+	list := &monitoring.ListTimeSeriesResponse{}
+	for _, name := range slices.Sorted(maps.Keys(c.had)) {
+		h := c.had[name]
+		if !strings.Contains(q.Get("filter"), strconv.Quote(name)) {
+			continue
+		}
+		metric, _, _ := strings.Cut(strings.TrimPrefix(q.Get("filter"), `metric.type="run.googleapis.com/`), `"`)
+		list.TimeSeries = append(list.TimeSeries, &monitoring.TimeSeries{
+			Resource: &monitoring.MonitoredResource{Type: "cloud_run_revision", Labels: map[string]string{"location": testRegion, "service_name": name}},
+			Points: []*monitoring.Point{{Value: map[string]*monitoring.TypedValue{
+				"request_latencies":                {DistributionValue: &monitoring.Distribution{Count: h.requests, Mean: h.mean}},
+				"container/billable_instance_time": {DoubleValue: &h.billed},
+				"container/instance_count":         {Int64Value: &h.counted},
+			}[metric]}},
+		})
 	}
-	page := &monitoring.ListTimeSeriesResponse{}
-	at, _ := strconv.Atoi(q.Get("pageToken"))
-	if at+1 < len(names) {
-		page.NextPageToken = strconv.Itoa(at + 1)
-	}
-	if h, ok := c.had[names[at]]; ok {
-		value := map[string]*monitoring.TypedValue{
-			`request_latencies"`:                {DistributionValue: &monitoring.Distribution{Count: h.requests, Mean: h.mean}},
-			`container/billable_instance_time"`: {DoubleValue: &h.billed},
-			`container/instance_count"`:         {Int64Value: &h.counted},
-		}[metric]
-		page.TimeSeries = []*monitoring.TimeSeries{{
-			Resource: &monitoring.MonitoredResource{Type: "cloud_run_revision", Labels: map[string]string{"location": testRegion, "service_name": names[at]}},
-			Points:   []*monitoring.Point{{Value: value}},
-		}}
-	}
-	c.answer(w, "monitoring.timeSeries.list", "monitoring.googleapis.com", page)
+	return list
 }
 
-// ages sends what Pub/Sub has written down of subscriptions, a point each.
-func (c *cloud) ages(w http.ResponseWriter, filter string) {
+// ages are what Pub/Sub has written down of subscriptions, a point each.
+func (c *cloud) ages(filter string) any {
 	list := &monitoring.ListTimeSeriesResponse{}
-	for name, age := range c.oldest {
+	for _, name := range slices.Sorted(maps.Keys(c.oldest)) {
 		if strings.Contains(filter, strconv.Quote(name)) {
-			value := age
+			value := c.oldest[name]
 			if strings.Contains(filter, "num_undelivered_messages") {
 				value = 12
 			}
@@ -378,101 +398,7 @@ func (c *cloud) ages(w http.ResponseWriter, filter string) {
 			})
 		}
 	}
-	c.answer(w, "monitoring.timeSeries.list", "monitoring.googleapis.com", list)
-}
-
-func (c *cloud) listAlerts(w http.ResponseWriter, _ *http.Request) {
-	list := &monitoring.ListAlertPoliciesResponse{}
-	for i, name := range slices.Sorted(maps.Keys(c.alerts)) {
-		list.AlertPolicies = append(list.AlertPolicies, &monitoring.AlertPolicy{Name: fmt.Sprintf("projects/%s/alertPolicies/%d", testProject, i), DisplayName: name, Enabled: c.alerts[name], NotificationChannels: c.channels[name]})
-	}
-	c.answer(w, "monitoring.alertPolicies.list", "monitoring.googleapis.com", list)
-}
-
-func (c *cloud) metric(w http.ResponseWriter, r *http.Request) {
-	if !slices.Contains(c.metrics, r.PathValue("metric")) {
-		c.missing(w)
-		return
-	}
-	c.answer(w, "logging.logMetrics.get", "logging.googleapis.com", &logging.LogMetric{Name: r.PathValue("metric")})
-}
-
-// apis sends an API a page: a reader that stops at the first page misses the rest.
-func (c *cloud) apis(w http.ResponseWriter, r *http.Request) {
-	page := &serviceusage.ListServicesResponse{}
-	on := slices.DeleteFunc(resources.APIs(), func(api string) bool { return c.disabled[api] })
-	names, next := onePage(on, r)
-	if r.URL.Query().Get("filter") != "state:ENABLED" {
-		http.Error(w, "of all that there are?", http.StatusBadRequest)
-	}
-	for _, name := range names {
-		page.Services = append(page.Services, &serviceusage.GoogleApiServiceusageV1Service{Name: "projects/1234/services/" + name, State: "ENABLED", Config: &serviceusage.GoogleApiServiceusageV1ServiceConfig{Name: name}})
-	}
-	page.NextPageToken = next
-	c.answer(w, "serviceusage.services.list", "serviceusage.googleapis.com", page)
-}
-
-func (c *cloud) repositoryPolicy(w http.ResponseWriter, r *http.Request) {
-	name, _ := strings.CutSuffix(r.PathValue("repository"), ":getIamPolicy")
-	policy := c.images[name]
-	if policy == nil {
-		c.missing(w)
-		return
-	}
-	c.answer(w, "artifactregistry.repositories.getIamPolicy", "artifactregistry.googleapis.com", policy)
-}
-
-func (c *cloud) release(w http.ResponseWriter, r *http.Request) {
-	if c.ruleset == "" || r.PathValue("release") != "cloud.firestore" {
-		c.missing(w)
-		return
-	}
-	c.answer(w, "firebaserules.releases.get", "firebaserules.googleapis.com", &firebaserules.Release{
-		RulesetName: "projects/" + testProject + "/rulesets/r1", UpdateTime: today.AddDate(0, -2, 0).Format(time.RFC3339Nano),
-	})
-}
-
-func (c *cloud) rules(w http.ResponseWriter, _ *http.Request) {
-	c.answer(w, "firebaserules.rulesets.get", "firebaserules.googleapis.com", &firebaserules.Ruleset{
-		Source: &firebaserules.Source{Files: []*firebaserules.File{{Name: "firestore.rules", Content: c.ruleset}}},
-	})
-}
-
-// missing is how Google's REST APIs answer for what isn't there.
-func (c *cloud) missing(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusNotFound)
-	_, _ = io.WriteString(w, `{"error":{"code":404,"message":"Resource was not found","status":"NOT_FOUND"}}`)
-}
-
-func (c *cloud) listJobs(w http.ResponseWriter, r *http.Request) {
-	jobs := &cloudscheduler.ListJobsResponse{}
-	for _, job := range c.jobs {
-		if strings.HasPrefix(job.Name, "projects/"+r.PathValue("project")+"/locations/"+r.PathValue("region")+"/") {
-			jobs.Jobs = append(jobs.Jobs, job)
-		}
-	}
-	c.answer(w, "cloudscheduler.jobs.list", "cloudscheduler.googleapis.com", jobs)
-}
-
-// answer sends JSON, or the error that Google's REST APIs send.
-func (c *cloud) answer(w http.ResponseWriter, permission, api string, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	if code, message, refused := c.refusal(permission, api); refused {
-		httpCode := map[codes.Code]int{codes.PermissionDenied: 403, codes.NotFound: 404, codes.Unauthenticated: 401}[code]
-		refusal := map[string]any{"code": httpCode, "message": message, "status": "PERMISSION_DENIED"}
-		if c.disabled[api] {
-			refusal["details"] = []any{map[string]any{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED", "domain": "googleapis.com"}}
-		}
-		w.WriteHeader(httpCode)
-		body = map[string]any{"error": refusal}
-	}
-	if message, is := body.(proto.Message); is {
-		text, _ := protojson.Marshal(message)
-		_, _ = w.Write(text)
-		return
-	}
-	_ = json.NewEncoder(w).Encode(body)
+	return list
 }
 
 // grant gives a member a role in the project.

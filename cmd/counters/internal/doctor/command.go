@@ -25,8 +25,8 @@ func (d *Deployment) list(accounts map[string]string) []resources.Resource {
 		w.Edition = "enterprise"
 	}
 	for _, f := range d.Functions.all() { // which deploy would move to a repository of its own
-		if repositoryName.MatchString(f.Repository) && path.Base(f.Repository) != d.Target.Prefix+"-functions" {
-			w.Images = f.Repository
+		if images := f.Text(ofImages); repositoryName.MatchString(images) && path.Base(images) != d.Target.Prefix+"-functions" {
+			w.Images = images
 		}
 	}
 	if w.Check() != nil { // what deploy would refuse is no reason to look at nothing
@@ -128,19 +128,19 @@ func (d *Deployment) like(env map[string]string, region string) *resources.Wante
 	for i, f := range d.Functions.all() {
 		least, most, billing := &w.Least, &w.Most, &w.Billing
 		usual := resources.UsualMost
-		if i == 0 && resources.IsMemory.MatchString(f.Memory) { // the three have this alike
-			w.Memory = f.Memory
+		if memory := f.Text("serviceConfig.availableMemory"); i == 0 && resources.IsMemory.MatchString(memory) { // the three have this alike
+			w.Memory = memory
 		}
 		if i == 0 && region != "" {
 			w.Key = f.Text("kmsKeyName")
-			if parts := repositoryName.FindStringSubmatch(f.Repository); parts != nil && parts[3] != "gcf-artifacts" && parts[3] != d.Target.Prefix+"-functions" {
-				w.Images = f.Repository
+			if parts := repositoryName.FindStringSubmatch(f.Text(ofImages)); parts != nil && parts[3] != "gcf-artifacts" && parts[3] != d.Target.Prefix+"-functions" {
+				w.Images = parts[0]
 			}
 		}
 		switch f.EntryPoint {
 		case "Increment":
-			if f.Concurrency >= 100 && f.Concurrency <= 1000 {
-				w.Concurrency = int(f.Concurrency)
+			if concurrency := f.has("maxInstanceRequestConcurrency"); concurrency >= 100 && concurrency <= 1000 {
+				w.Concurrency = concurrency
 			}
 			w.Ingress = cmp.Or(map[string]string{"ALLOW_INTERNAL_ONLY": "internal-only", "ALLOW_INTERNAL_AND_GCLB": "internal-and-gclb"}[f.Text("serviceConfig.ingressSettings")], w.Ingress)
 		case "Rollup":
@@ -151,10 +151,11 @@ func (d *Deployment) like(env map[string]string, region string) *resources.Wante
 		default:
 			continue
 		}
-		if f.MaxInstances >= 1 && f.MaxInstances <= 1000 && (int(f.MaxInstances) != usual || d.bounded()) {
-			*most = int(f.MaxInstances)
+		instances := f.has("maxInstanceCount")
+		if instances >= 1 && instances <= 1000 && (instances != usual || d.bounded()) {
+			*most = instances
 		}
-		*least = int(min(f.MinInstances, f.MaxInstances))
+		*least = min(f.has("minInstanceCount"), instances)
 		if f.Billing == cost.ByInstance {
 			*billing = string(f.Billing)
 		}
@@ -210,11 +211,6 @@ func (d *Deployment) remove(f *Function) string {
 	return line("gcloud", "functions", "delete", f.Name, "--gen2", "--project="+d.Target.Project, "--region="+f.Region, "--quiet")
 }
 
-// number is a shell expression for the project's number.
-func (d *Deployment) number() string {
-	return "$(gcloud projects describe " + d.Target.Project + " --format='value(projectNumber)')"
-}
-
 // counters is a command of this program about a counter of the deployment.
 func (d *Deployment) counters(verb, id string, flags ...string) string {
 	args := d.command(verb, flags...)
@@ -250,4 +246,7 @@ func (d *Deployment) command(verb string, flags ...string) []string {
 func (f *Function) label(name string) string { return f.Text("labels." + name) }
 
 // service is the name of a function's Cloud Run service.
-func (f *Function) service() string { return f.Service[strings.LastIndexByte(f.Service, '/')+1:] }
+func (f *Function) service() string {
+	name := f.Text(ofService)
+	return name[strings.LastIndexByte(name, '/')+1:]
+}

@@ -33,13 +33,13 @@ func (f *findings) counters(d *Deployment) {
 		f.add("extension-runs", d.Target.Counters, d.Counters.Extension.Error(), line("firebase", "ext:uninstall", "firestore-counter", "--project="+d.Target.Project))
 	}
 	for _, n := range d.Counters.Noted {
-		f.add("counter-noted", n.Counter, fmt.Sprintf("since %s, tried %s: %s", n.Since.UTC().Format(time.RFC3339), count(int(n.Tries), "time"), n.Why), d.counters("reconcile", n.Counter))
+		f.add("counter-noted", n.Counter, fmt.Sprintf("since %s, tried %s: %s", n.Since.UTC().Format(time.RFC3339), terminal.Count(int(n.Tries), "time"), n.Why), d.counters("reconcile", n.Counter))
 	}
 	for _, c := range d.Counters.Read {
-		switch field := c.otherField(d.Target.sums()); {
+		switch field := c.otherField(d.layout().Fields); {
 		case c.Deleting:
 			if age := c.At.Sub(c.Changed); age > late {
-				f.add("deletion-unfinished", c.ID, fmt.Sprintf("it was marked as being deleted %s ago, and still has %s", age.Round(time.Second), count(len(c.Shards), "shard")),
+				f.add("deletion-unfinished", c.ID, fmt.Sprintf("it was marked as being deleted %s ago, and still has %s", age.Round(time.Second), terminal.Count(len(c.Shards), "shard")),
 					d.counters("reconcile", c.ID))
 			}
 			continue
@@ -47,7 +47,7 @@ func (f *findings) counters(d *Deployment) {
 			f.left(d, c)
 			continue
 		case field != "":
-			f.add("count-field-differs", c.ID, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.Target.sums()[0].Shard, field, terminal.Quote(d.countedIn(field))), d.setCountField(c.ID, field))
+			f.add("count-field-differs", c.ID, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.layout().Fields[0].Shard, field, terminal.Quote(d.countedIn(field))), d.setCountField(c.ID, field))
 			continue
 		}
 		for _, field := range c.kept() {
@@ -60,7 +60,7 @@ func (f *findings) counters(d *Deployment) {
 		case c.BadBase != "":
 			f.add(c.BadBaseIs, c.ID, c.BadBase, lines(d.deleteBase(c.ID), d.counters("reconcile", c.ID)))
 		case !c.HasBase:
-			f.add("base-missing", c.ID, c.unadopted(d.Target.sums()), d.counters("reconcile", c.ID))
+			f.add("base-missing", c.ID, c.unadopted(d.layout().Fields), d.counters("reconcile", c.ID))
 		default:
 			f.shares(d, c)
 			f.totals(d, c)
@@ -82,7 +82,7 @@ func (c *Counter) kept() (fields []string) {
 
 // kept names a field that holds what no total replaces.
 func (f *findings) kept(d *Deployment, c Counter, field string) {
-	if c.Held[field].List && d.Target.Hosted && slices.Contains(d.Target.sums().Names(), field) {
+	if c.Held[field].List && d.Target.Hosted && slices.Contains(d.layout().Fields.Names(), field) {
 		f.add("field-not-a-number", c.ID, fmt.Sprintf("its %s is a list, and no total replaces that; if it lists user ids, the command makes them members", field),
 			line(d.command("import members", "--path="+d.Target.Place.Counters, "--field="+field)...))
 		return
@@ -92,7 +92,7 @@ func (f *findings) kept(d *Deployment, c Counter, field string) {
 
 // recounts looks at the fields that count documents.
 func (f *findings) recounts(d *Deployment, c Counter) {
-	for _, field := range d.Target.counted() {
+	for _, field := range d.layout().Counted {
 		if c.Held[field.Name].Kept {
 			continue // which is said
 		}
@@ -125,9 +125,9 @@ func (f *findings) double(d *Deployment, c Counter, field layout.Field) {
 	written := store.Number(c.Shown[field.Name].Written)
 	switch {
 	case !held.There || !sameNumber(held.Number, written):
-		f.add("total-differs", c.ID, fmt.Sprintf("its %s is %s, and should be %s: another program has written it%s", field.Name, numberText(held.Number), numberText(written), d.perhapsTheApp()), mend)
+		f.add("total-differs", c.ID, fmt.Sprintf("its %s is %s, and should be %s: another program has written it%s", field.Name, terminal.Number(held.Number), terminal.Number(written), d.perhapsTheApp()), mend)
 	case !now.Slow && !nearly(now.Number, written):
-		f.add("recount-waiting", c.ID, fmt.Sprintf("its %s is %s, and %s came to %s when doctor counted", field.Name, numberText(held.Number), field.Counted, numberText(now.Number)), mend)
+		f.add("recount-waiting", c.ID, fmt.Sprintf("its %s is %s, and %s came to %s when doctor counted", field.Name, terminal.Number(held.Number), field.Counted, terminal.Number(now.Number)), mend)
 	}
 }
 
@@ -136,14 +136,6 @@ func sameNumber(a, b *float64) bool { return (a == nil) == (b == nil) && (a == n
 // nearly is sameNumber of two queries, which may have added the same doubles up in another order.
 func nearly(a, b *float64) bool {
 	return sameNumber(a, b) || a != nil && b != nil && math.Abs(*a-*b) <= 1e-9*max(math.Abs(*a), math.Abs(*b))
-}
-
-// numberText is a number, or null, as an average of none is.
-func numberText(f *float64) string {
-	if f == nil {
-		return "null"
-	}
-	return strconv.FormatFloat(*f, 'g', -1, 64)
 }
 
 // because says which documents a sum that is no integer has that from.
@@ -192,10 +184,10 @@ func (h Held) text() string {
 // left looks at what lies below a document of the app's own that is gone.
 func (f *findings) left(d *Deployment, c Counter) {
 	after := d.cleanupAfter()
-	seen := fmt.Sprintf("its document is gone, and %s below it wait for a reconcile that sees it", count(len(c.Shards), "shard"))
+	seen := fmt.Sprintf("its document is gone, and %s below it wait for a reconcile that sees it", terminal.Count(len(c.Shards), "shard"))
 	if !c.Base.Gone.IsZero() {
 		gone := c.At.Sub(c.Base.Gone)
-		seen = fmt.Sprintf("its document has been gone for %s at least, and %s below it wait until that is %s", gone.Round(time.Second), count(len(c.Shards), "shard"), after)
+		seen = fmt.Sprintf("its document has been gone for %s at least, and %s below it wait until that is %s", gone.Round(time.Second), terminal.Count(len(c.Shards), "shard"), after)
 		if gone > after+overdue {
 			f.add("cleanup-overdue", c.ID, seen, d.counters("reconcile", c.ID))
 			return
@@ -243,7 +235,7 @@ func (c *Counter) unadopted(fields layout.Fields) string {
 
 // shares looks at the shards of fields with limits.
 func (f *findings) shares(d *Deployment, c Counter) {
-	for _, field := range d.Target.sums() {
+	for _, field := range d.layout().Fields {
 		if wrong := c.Shares[field.Name]; wrong != "" {
 			f.add("limit-unclear", c.ID, wrong, "")
 		}
@@ -253,7 +245,7 @@ func (f *findings) shares(d *Deployment, c Counter) {
 // totals compares what a counter's document shows with what its base and its shards come to. A number that isn't the
 // one that Rollup wrote there is another program's. What was written to shards after that may be on its way.
 func (f *findings) totals(d *Deployment, c Counter) {
-	for _, field := range d.Target.sums() {
+	for _, field := range d.layout().Fields {
 		held, mend := c.Held[field.Name], d.counters("reconcile", c.ID)
 		shown, total := c.Shown[field.Name], c.Sums[field.Name]
 		behind, waited := c.behind(field)
@@ -334,7 +326,7 @@ func (f *findings) shards(d *Deployment, c Counter) {
 			above = append(above, s.ID)
 			most = max(most, n+1)
 		}
-		for _, field := range d.Target.sums() {
+		for _, field := range d.layout().Fields {
 			switch held := s.Held[field.Name]; {
 			case held.Bad != "":
 				f.add("shard-count-not-number", c.ID, fmt.Sprintf("shard %s holds %s in %s", terminal.Quote(s.ID), held.Bad, field.Shard), d.setCount(c, s, field))

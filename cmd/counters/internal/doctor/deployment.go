@@ -41,12 +41,11 @@ type Deployment struct {
 
 	Off       []string // APIs that are turned off, and that a deployment needs
 	Functions *Functions
-	Runtimes  []resources.Object // that the platform has; nil when they could not be read
-	Access    Policy             // who may do what in the whole project
-	Images    Policy             // who may do what in the repository of the functions' images
-	NoImages  bool               // there is none
-	Since     time.Time          // when the project was made; zero when it could not be read
-	Number    string             // projects/ and the project's number; empty when it could not be read
+	Runtimes  resources.Object // that the platform has
+	Access    Policy           // who may do what in the whole project
+	Images    Policy           // who may do what in the repository of the functions' images
+	NoImages  bool             // there is none
+	Project   resources.Object
 	Database  *Database
 	Parts     []Part // of the list of resources, in its order, without those that could not be read
 	Rules     *Rules
@@ -93,17 +92,7 @@ type Function struct {
 
 	Name, Region string
 	EntryPoint   string
-	Runtime      string
-	Repository   string // resource name of where its images are
-
-	Concurrency, MinInstances, MaxInstances int32
-	TimeoutSeconds                          int32
-	CPU, Memory                             string
-	Account, BuildAccount                   string // email; the build's is a resource name
-	Env                                     map[string]string
-	URLs                                    []string // where it answers
-	Updated                                 time.Time
-	Service                                 string // resource name of its Cloud Run service
+	Env          map[string]string
 
 	Trigger  *Trigger
 	Invokers Policy // of its Cloud Run service
@@ -124,14 +113,13 @@ type Week struct {
 
 // Trigger is what calls a function with events.
 type Trigger struct {
-	Name      string // resource name at Eventarc; may be empty
-	Missing   bool   // Eventarc has none of that name
-	Created   time.Time
-	Region    string
-	EventType string
-	Filters   []Filter
-	Retry     bool
-	Account   string
+	Name    string // resource name at Eventarc; may be empty
+	Missing bool   // Eventarc has none of that name
+	Created time.Time
+	Region  string
+	Filters []resources.Object // on events
+	Retry   bool
+	Account string
 
 	Subscription string           // that the events wait in; empty where none is known
 	Waits        resources.Object // that, as Pub/Sub says it; nil when it could not be read, or is Gone
@@ -142,16 +130,14 @@ type Trigger struct {
 	Oldest  time.Duration
 }
 
-// Filter is a condition on events.
-type Filter struct{ Attribute, Value, Operator string }
-
-func (t *Trigger) filter(attribute string) Filter {
+// filter is the condition on an attribute of events; nil where there is none.
+func (t *Trigger) filter(attribute string) resources.Object {
 	for _, f := range t.Filters {
-		if f.Attribute == attribute {
+		if f.Text("attribute") == attribute {
 			return f
 		}
 	}
-	return Filter{}
+	return nil
 }
 
 // Policy says who has which role on a resource, as its API does; nil when it could not be read.

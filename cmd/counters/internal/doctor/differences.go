@@ -103,7 +103,7 @@ func (f *findings) differences(d *Deployment) {
 			name, subject, seen = "database-enterprise", d.Target.Database, "it is of the Enterprise edition, and has no index of "+about
 		case name == "composite-missing" && strings.HasSuffix(group, layout.MembersID("")):
 			name = "members-not-indexed"
-		case name == "index-not-exempt" && group == d.Target.collection():
+		case name == "index-not-exempt" && group == d.layout().Path.Collection():
 			name = "timestamp-indexed"
 		case name == "sum-not-indexed" && group == d.Target.Shards:
 			name = "count-not-indexed"

@@ -26,6 +26,7 @@ import (
 
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
@@ -365,10 +366,10 @@ var brokenDeployments = []broken{
 
 	{"Increment is the odd one out", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "MAX_SHARDS", "100")
-	}, "settings-differ", "MAX_SHARDS", deploying},
+	}, "settings-differ", "MAX_SHARDS", deploying + " --set MAX_SHARDS=100"},
 	{"Rollup is the odd one out, of a setting of its own", func(t *testing.T, d *deployment) {
 		d.env("counters-rollup", "ROLLUP_PENDING", "10")
-	}, "settings-differ", "ROLLUP_PENDING", deploying},
+	}, "settings-differ", "ROLLUP_PENDING", deploying + " --set ROLLUP_PENDING=10"},
 	{"all three differ", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "RECONCILE_PARALLEL", "1")
 		d.env("counters-rollup", "RECONCILE_PARALLEL", "2")
@@ -496,7 +497,7 @@ var brokenDeployments = []broken{
 	}, "upgrade-unfinished", "counters-rollup", "--no-invoker-check --set AUTH=firebase --most-per-day none"},
 	{"a project from before Pub/Sub's agent could make tokens", func(t *testing.T, d *deployment) {
 		d.since = time.Date(2021, 4, 1, 0, 0, 0, 0, time.UTC)
-	}, "pubsub-agent-role-missing", "Pub/Sub's service agent", "--role=roles/iam.serviceAccountTokenCreator --condition=None --member=\"serviceAccount:service-$(gcloud projects describe my-project"},
+	}, "pubsub-agent-role-missing", "Pub/Sub's service agent", "\"--member=serviceAccount:service-$(gcloud projects describe my-project '--format=value(projectNumber)')@gcp-sa-pubsub.iam.gserviceaccount.com\" --role=roles/iam.serviceAccountTokenCreator --condition=None"},
 	{"a database that was restored lately", func(t *testing.T, d *deployment) {
 		db := d.databases[0]
 		db.Name, db.CreateTime = "projects/"+testProject+"/databases/restored", timestamppb.New(today.AddDate(0, 0, -2))
@@ -971,7 +972,7 @@ func TestNearly(t *testing.T) {
 		want bool
 	}{{&sum, &third, true}, {&fifth, &third, false}, {nil, nil, true}, {nil, &zero, false}, {&zero, nil, false}, {&zero, &zero, true}, {&zero, &tenth, false}, {&nan, &tenth, false}} {
 		if got := nearly(c.a, c.b); got != c.want {
-			t.Errorf("%s and %s: %t, want %t", numberText(c.a), numberText(c.b), got, c.want)
+			t.Errorf("%s and %s: %t, want %t", terminal.Number(c.a), terminal.Number(c.b), got, c.want)
 		}
 	}
 }

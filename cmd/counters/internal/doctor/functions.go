@@ -7,6 +7,7 @@ import (
 	"time"
 
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 )
 
 // entryPoints are the functions of a deployment, by their names in the source.
@@ -102,27 +103,29 @@ func past(runtime resources.Object, path string, now time.Time) string {
 }
 
 func (f *findings) runtime(d *Deployment, function *Function, now time.Time) {
-	i := slices.IndexFunc(d.Runtimes, func(runtime resources.Object) bool {
-		return runtime.Text("name") == function.Runtime && runtime.Text("environment") != "GEN_1"
+	name := function.Text("buildConfig.runtime")
+	runtimes := resources.Objects(d.Runtimes["runtimes"])
+	i := slices.IndexFunc(runtimes, func(runtime resources.Object) bool {
+		return runtime.Text("name") == name && runtime.Text("environment") != "GEN_1"
 	})
 	if i < 0 {
 		return
 	}
-	if day := past(d.Runtimes[i], "decommissionDate", now); day != "" {
-		f.add("runtime-ended", function.Name, function.Runtime+" was decommissioned on "+day, d.deploy())
-	} else if day := past(d.Runtimes[i], "deprecationDate", now); day != "" {
-		f.add("runtime-deprecated", function.Name, function.Runtime+" has been deprecated since "+day, d.deploy())
+	if day := past(runtimes[i], "decommissionDate", now); day != "" {
+		f.add("runtime-ended", function.Name, name+" was decommissioned on "+day, d.deploy())
+	} else if day := past(runtimes[i], "deprecationDate", now); day != "" {
+		f.add("runtime-deprecated", function.Name, name+" has been deprecated since "+day, d.deploy())
 	}
 }
 
 func (f *findings) concurrency(d *Deployment, function *Function, entryPoint string) {
-	want := map[string]int{"Increment": d.same().Concurrency, "Rollup": 1000}[entryPoint]
-	seen := fmt.Sprintf("an instance takes %s at a time, and should take %d", count(int(max(function.Concurrency, 1)), "request"), want)
+	want, has := map[string]int{"Increment": d.same().Concurrency, "Rollup": 1000}[entryPoint], function.has("maxInstanceRequestConcurrency")
+	seen := fmt.Sprintf("an instance takes %s at a time, and should take %d", terminal.Count(max(has, 1), "request"), want)
 	switch {
 	case entryPoint == "Reconcile": // is called once in a while, and shares nothing between requests
-	case function.Concurrency <= 1:
+	case has <= 1:
 		f.add("concurrency-one", function.Name, seen, d.deploy())
-	case function.Concurrency < 100:
+	case has < 100:
 		f.add("concurrency-low", function.Name, seen, d.deploy())
 	}
 }
@@ -137,13 +140,13 @@ func (f *findings) timeout(d *Deployment, function *Function, entryPoint string)
 	least := s.RequestTimeout
 	switch entryPoint {
 	case "Rollup":
-		if len(d.Target.counted()) > 0 {
+		if len(d.layout().Counted) > 0 {
 			least = max(least, min(s.RecountMax+15*time.Second, 55*time.Second)) // the event waits until it is worth counting
 		}
 	case "Reconcile":
 		least = s.ReconcileDeadline
 	}
-	if has := time.Duration(function.TimeoutSeconds) * time.Second; has < least {
+	if has := time.Duration(function.has("timeoutSeconds")) * time.Second; has < least {
 		f.add("timeout-short", function.Name, fmt.Sprintf("Cloud Run ends what takes %s, and it may take %s", has, least), d.deploy())
 	}
 }

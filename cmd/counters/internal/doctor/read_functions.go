@@ -80,66 +80,31 @@ func lasting(o resources.Object, path string) time.Duration {
 	return d
 }
 
+// Where a function says what several ask of it.
+const (
+	ofService = "serviceConfig.service"        // resource name of its Cloud Run service
+	ofImages  = "buildConfig.dockerRepository" // resource name of where its images are
+)
+
+// has is a number of its configuration, such as maxInstanceCount; 0 where there is none.
+func (f *Function) has(what string) int { return int(number(f.Object, "serviceConfig."+what)) }
+
+// size is that of its instances.
+func (f *Function) size() (cost.Size, error) {
+	return cost.SizeOf(f.Text("serviceConfig.availableCpu"), f.Text("serviceConfig.availableMemory"))
+}
+
 func decode(o resources.Object) *Function {
 	name := strings.Split(o.Text("name"), "/") // projects/p/locations/r/functions/f
-	f := &Function{
-		Object:         o,
-		Name:           name[len(name)-1],
-		EntryPoint:     o.Text("buildConfig.entryPoint"),
-		Runtime:        o.Text("buildConfig.runtime"),
-		Concurrency:    int32(number(o, "serviceConfig.maxInstanceRequestConcurrency")),
-		MinInstances:   int32(number(o, "serviceConfig.minInstanceCount")),
-		MaxInstances:   int32(number(o, "serviceConfig.maxInstanceCount")),
-		TimeoutSeconds: int32(number(o, "serviceConfig.timeoutSeconds")),
-		CPU:            o.Text("serviceConfig.availableCpu"),
-		Memory:         o.Text("serviceConfig.availableMemory"),
-		Account:        o.Text("serviceConfig.serviceAccountEmail"),
-		BuildAccount:   o.Text("buildConfig.serviceAccount"),
-		Env:            textsBy(o.At("serviceConfig.environmentVariables")),
-		Service:        o.Text("serviceConfig.service"),
-		Updated:        moment(o, "updateTime"),
-		Repository:     o.Text("buildConfig.dockerRepository"),
-	}
-	if len(name) > 3 {
-		f.Region = name[3]
-	}
-	for _, key := range []string{"serviceConfig.uri", "url"} {
-		if url := o.Text(key); url != "" {
-			f.URLs = append(f.URLs, url)
-		}
-	}
+	f := &Function{Object: o, Name: name[5], Region: name[3], EntryPoint: o.Text("buildConfig.entryPoint"), Env: textsBy(o.At("serviceConfig.environmentVariables"))}
 	if o["eventTrigger"] != nil {
 		f.Trigger = &Trigger{
-			Name:      o.Text("eventTrigger.trigger"),
-			Region:    o.Text("eventTrigger.triggerRegion"),
-			EventType: o.Text("eventTrigger.eventType"),
-			Filters:   filters(o.At("eventTrigger.eventFilters")),
-			Retry:     o.Text("eventTrigger.retryPolicy") == "RETRY_POLICY_RETRY",
-			Account:   o.Text("eventTrigger.serviceAccountEmail"),
+			Name: o.Text("eventTrigger.trigger"), Region: o.Text("eventTrigger.triggerRegion"), Account: o.Text("eventTrigger.serviceAccountEmail"),
+			Retry:   o.Text("eventTrigger.retryPolicy") == "RETRY_POLICY_RETRY",
+			Filters: append(resources.Objects(o.At("eventTrigger.eventFilters")), resources.Object{"attribute": "type", "value": o.Text("eventTrigger.eventType")}),
 		}
 	}
 	return f
-}
-
-func filters(list any) (all []Filter) {
-	for _, f := range resources.Objects(list) {
-		all = append(all, Filter{f.Text("attribute"), f.Text("value"), f.Text("operator")})
-	}
-	return all
-}
-
-// runtimes asks the platform when its runtimes end.
-func (r *Reader) runtimes(ctx context.Context, d *Deployment) error {
-	region := d.region()
-	if region == "" || d.Functions == nil {
-		return nil // no function, no runtime
-	}
-	list, err := r.must(ctx, "cloudfunctions/v2/projects/"+d.Target.Project+"/locations/"+region+"/runtimes")
-	if err != nil {
-		return err
-	}
-	d.Runtimes = resources.Objects(list["runtimes"])
-	return nil
 }
 
 // withConditions asks a policy for conditions as well.
@@ -148,11 +113,11 @@ const withConditions = ":getIamPolicy?options.requestedPolicyVersion=3"
 // invokers reads who may call each function, and how it is billed.
 func (r *Reader) invokers(ctx context.Context, d *Deployment) error {
 	for _, f := range d.Functions.all() {
-		policy, err := r.must(ctx, "run/v2/"+f.Service+withConditions)
+		policy, err := r.must(ctx, "run/v2/"+f.Text(ofService)+withConditions)
 		if err != nil {
 			return err
 		}
-		service, err := r.must(ctx, "run/v2/"+f.Service)
+		service, err := r.must(ctx, "run/v2/"+f.Text(ofService))
 		if err != nil {
 			return err
 		}
@@ -176,10 +141,10 @@ func (r *Reader) invokers(ctx context.Context, d *Deployment) error {
 // images reads who may write the functions' images.
 func (r *Reader) images(ctx context.Context, d *Deployment) error {
 	for _, f := range d.Functions.all() {
-		if !repositoryName.MatchString(f.Repository) {
+		if !repositoryName.MatchString(f.Text(ofImages)) {
 			continue // the platform's own, or of another kind
 		}
-		policy, err := r.get(ctx, "artifactregistry/v1/"+f.Repository+withConditions)
+		policy, err := r.get(ctx, "artifactregistry/v1/"+f.Text(ofImages)+withConditions)
 		if err != nil {
 			return err
 		}

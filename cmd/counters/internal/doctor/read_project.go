@@ -11,24 +11,6 @@ import (
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
-// access reads who may do what in the project.
-func (r *Reader) access(ctx context.Context, d *Deployment) error {
-	policy, err := r.must(ctx, "cloudresourcemanager/v1/projects/"+d.Target.Project+":getIamPolicy")
-	if err == nil {
-		d.Access = Policy(policy)
-	}
-	return err
-}
-
-// project reads when the project was made, and its number.
-func (r *Reader) project(ctx context.Context, d *Deployment) error {
-	project, err := r.must(ctx, "cloudresourcemanager/v1/projects/"+d.Target.Project)
-	if err == nil {
-		d.Number, d.Since = "projects/"+project.Text("projectNumber"), moment(project, "createTime")
-	}
-	return err
-}
-
 // database reads where the database is.
 func (r *Reader) database(ctx context.Context, d *Deployment) error {
 	there, err := r.get(ctx, "firestore/v1/"+d.layout().Database)
@@ -108,7 +90,7 @@ func (r *Reader) jobs(ctx context.Context, d *Deployment) error {
 // budget reads whether somebody is told of the project's costs. Budgets are the billing account's,
 // and so is who may read them.
 func (r *Reader) budget(ctx context.Context, d *Deployment) error {
-	project := "projects/" + d.Target.Project
+	project, number := "projects/"+d.Target.Project, d.Project.Text("projectNumber")
 	info, err := r.must(ctx, "cloudbilling/v1/"+project+"/billingInfo")
 	switch {
 	case err != nil && disabled(err): // a deployment turns it on for a budget
@@ -131,7 +113,7 @@ func (r *Reader) budget(ctx context.Context, d *Deployment) error {
 	}
 	d.Budget.Names = []string{} // of budgets that may be for it, where its number is not known
 	for _, b := range resources.Objects(list["budgets"]) {
-		if of := texts(b.At("budgetFilter.projects")); len(of) == 0 || d.Number == "" || slices.Contains(of, project) || slices.Contains(of, d.Number) {
+		if of := texts(b.At("budgetFilter.projects")); len(of) == 0 || number == "" || slices.Contains(of, project) || slices.Contains(of, "projects/"+number) {
 			d.Budget.Names = append(d.Budget.Names, b.Text("name"))
 		}
 	}

@@ -40,9 +40,8 @@ func (r *Reader) watches(ctx context.Context, d *Deployment) error {
 		}
 		w := &Trigger{
 			Name: t.Text("name"), Created: moment(t, "createTime"), Account: path.Base(t.Text("serviceAccount")), Retry: number(t, "retryPolicy.maxAttempts") != 1,
-			Filters: filters(t["eventFilters"]), Subscription: t.Text("transport.pubsub.subscription"),
+			Filters: resources.Objects(t["eventFilters"]), Subscription: t.Text("transport.pubsub.subscription"),
 		}
-		w.EventType = w.filter("type").Value
 		if parts := strings.Split(w.Name, "/"); len(parts) > 3 { // projects/p/locations/l/triggers/t
 			w.Region = parts[3]
 		}

@@ -47,15 +47,18 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 	}
 	d.Target = t.resolve(d.Functions)
 	if t.Emulator == "" {
-		r.read(ctx, d, "when the runtimes end", r.runtimes)
+		in := "projects/" + d.Target.Project
+		if region := d.region(); region != "" && d.Functions != nil { // no function, no runtime
+			r.read(ctx, d, "when the runtimes end", r.one("cloudfunctions/v2/"+in+"/locations/"+region+"/runtimes", &d.Runtimes))
+		}
 		r.read(ctx, d, "the trigger", r.trigger)
 		r.read(ctx, d, "the triggers of counted collections", r.watches)
 		r.read(ctx, d, "how long events may wait", r.subscriptions)
 		r.read(ctx, d, "how long events have been waiting", r.backlog)
 		r.read(ctx, d, "who may call the functions", r.invokers)
 		r.read(ctx, d, "what the functions have had in the last week", r.usage)
-		r.read(ctx, d, "who may do what in the project", r.access)
-		r.read(ctx, d, "when the project was made", r.project)
+		r.read(ctx, d, "who may do what in the project", r.one("cloudresourcemanager/v1/"+in+":getIamPolicy", (*resources.Object)(&d.Access)))
+		r.read(ctx, d, "when the project was made", r.one("cloudresourcemanager/v1/"+in, &d.Project))
 		r.read(ctx, d, "who may write the functions' images", r.images)
 		r.read(ctx, d, "database", r.database)
 		r.read(ctx, d, "security rules", r.rules)
@@ -105,6 +108,14 @@ func (r *Reader) must(ctx context.Context, address string) (resources.Object, er
 		err = &resources.Unread{Address: address, Err: &resources.Refused{Code: http.StatusNotFound, Message: address + " was not found"}}
 	}
 	return object, err
+}
+
+// one reads something that has to be there.
+func (r *Reader) one(address string, to *resources.Object) func(context.Context, *Deployment) error {
+	return func(ctx context.Context, _ *Deployment) (err error) {
+		*to, err = r.must(ctx, address)
+		return err
+	}
 }
 
 // none is a transport without credentials.

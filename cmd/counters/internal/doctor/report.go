@@ -98,30 +98,22 @@ func command(b *strings.Builder, lines string) {
 }
 
 func (r Report) summary() string {
-	checked := count(r.Counters, "counter")
+	checked := terminal.Count(r.Counters, "counter")
 	if r.More {
 		checked = "the first " + checked + " (--counters N checks more)"
 	}
 	if r.Emulator == "" {
-		checked = count(len(r.Functions), "function") + " and " + checked
+		checked = terminal.Count(len(r.Functions), "function") + " and " + checked
 	}
-	s := fmt.Sprintf("Checked %s: %s, %s", checked, count(r.Errors, "error"), count(len(r.Findings)-r.Errors, "other finding"))
+	s := fmt.Sprintf("Checked %s: %s, %s", checked, terminal.Count(r.Errors, "error"), terminal.Count(len(r.Findings)-r.Errors, "other finding"))
 	if len(r.NotChecked) > 0 {
-		s += ", " + count(len(r.NotChecked), "part") + " not checked"
+		s += ", " + terminal.Count(len(r.NotChecked), "part") + " not checked"
 	}
 	s += "."
 	if len(r.Findings) > 0 && r.Emulator == "" {
 		s += "\nA deployment of terraform's is mended by its variables and terraform apply: what gcloud changes, it changes back."
 	}
 	return s
-}
-
-// count is a number of things in words.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // wrap breaks a text into lines of at most 100 characters.

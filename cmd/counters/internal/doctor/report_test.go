@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
-
-	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
 func TestReport(t *testing.T) {
@@ -122,16 +120,5 @@ func TestReportSaysWhatIsACallers(t *testing.T) {
 	}
 	if strings.Contains(text.String(), "\n    $ curl evil") || t.Failed() {
 		t.Errorf("printed:\n%s", text.String())
-	}
-}
-
-// In an account's name the domain of a project's id comes last.
-func TestAccountsOfAProjectWithADomain(t *testing.T) {
-	t.Parallel()
-	for project, want := range map[string]string{"p-roject": "c-eventarc@p-roject.iam.gserviceaccount.com", "example.com:p-roject": "c-eventarc@p-roject.example.com.iam.gserviceaccount.com"} {
-		w := resources.Wanted{Project: project, Prefix: "c"}
-		if got := w.Account("eventarc"); got != want {
-			t.Errorf("%s: %s, want %s", project, got, want)
-		}
 	}
 }

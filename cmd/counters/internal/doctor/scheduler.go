@@ -37,8 +37,8 @@ func (d *Deployment) reconcileJob() resources.Object {
 
 // answersAt reports whether an address is one of the function's, or below it.
 func (f *Function) answersAt(uri string) bool {
-	return slices.ContainsFunc(f.URLs, func(url string) bool {
-		return uri == url || strings.HasPrefix(uri, strings.TrimSuffix(url, "/")+"/") || strings.HasPrefix(uri, url+"?")
+	return slices.ContainsFunc([]string{f.Text("serviceConfig.uri"), f.Text("url")}, func(url string) bool {
+		return url != "" && (uri == url || strings.HasPrefix(uri, strings.TrimSuffix(url, "/")+"/") || strings.HasPrefix(uri, url+"?"))
 	})
 }
 

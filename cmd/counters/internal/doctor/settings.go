@@ -70,26 +70,22 @@ func (t Target) resolve(f *Functions) Target {
 			t.Prefix = cmp.Or(t.Prefix, prefix)
 		}
 	}
-	t.Prefix = cmp.Or(t.Prefix, "counters")
+	var env map[string]string
 	if f != nil {
-		for _, function := range []*Function{f.Rollup, f.Increment, f.Reconcile} {
-			if function == nil {
-				continue
+		for _, function := range []*Function{f.Reconcile, f.Increment, f.Rollup} {
+			if function != nil {
+				env = function.Env
 			}
-			t.Database = cmp.Or(t.Database, function.Env["DATABASE"], defaultDatabase)
-			t.Counters = cmp.Or(t.Counters, function.Env["COUNTERS"], layout.DefaultPath)
-			t.Shards = cmp.Or(t.Shards, function.Env["SHARDS"], layout.DefaultShards)
-			t.Fields = cmp.Or(t.Fields, function.Env["FIELDS"], layout.DefaultFields)
-			hosted, _ := strconv.ParseBool(function.Env["HOSTED"])
-			t.Hosted = t.Hosted || hosted
-			extension, _ := strconv.ParseBool(function.Env["EXTENSION"])
-			t.Extension = t.Extension || extension
 		}
 	}
-	t.Database = cmp.Or(t.Database, defaultDatabase)
-	t.Counters = cmp.Or(t.Counters, layout.DefaultPath)
-	t.Shards = cmp.Or(t.Shards, layout.DefaultShards)
-	t.Fields = cmp.Or(t.Fields, layout.DefaultFields)
+	t.Prefix = cmp.Or(t.Prefix, "counters")
+	t.Database = cmp.Or(t.Database, env["DATABASE"], defaultDatabase)
+	t.Counters = cmp.Or(t.Counters, env["COUNTERS"], layout.DefaultPath)
+	t.Shards = cmp.Or(t.Shards, env["SHARDS"], layout.DefaultShards)
+	t.Fields = cmp.Or(t.Fields, env["FIELDS"], layout.DefaultFields)
+	hosted, _ := strconv.ParseBool(env["HOSTED"])
+	extension, _ := strconv.ParseBool(env["EXTENSION"])
+	t.Hosted, t.Extension = t.Hosted || hosted, t.Extension || extension
 	return t
 }
 
@@ -100,27 +96,6 @@ func (t Target) fields() layout.Fields {
 		fields, _ = layout.ParseFields(layout.DefaultFields)
 	}
 	return fields
-}
-
-// sums are the fields that are sums of the shards'; none where documents alone are counted.
-func (t Target) sums() layout.Fields {
-	sums, _ := t.fields().Split()
-	return sums
-}
-
-// counted are the fields that count documents.
-func (t Target) counted() layout.Fields {
-	_, counted := t.fields().Split()
-	return counted
-}
-
-// collection is the collection group that the counters' documents are in.
-func (t Target) collection() string {
-	path, err := layout.ParsePath(t.Counters)
-	if err != nil {
-		return t.Counters // which the functions don't start with either
-	}
-	return path.Collection()
 }
 
 // startable is an environment without what stops a function from starting; but with an AUTH that lets in fewer callers
@@ -146,32 +121,14 @@ func startable(env map[string]string) map[string]string {
 	return good
 }
 
-// environment is what the functions are meant to have: where the counters are, and of each other setting what most have
-// that they start with. Of two it is what the function has that works with the setting: Increment, unless the setting
-// is named after another. Who may count is for Increment to say.
+// environment is what the functions are meant to have: where the counters are, and each other setting as the function
+// has it that works with it: Increment, or the one that the setting is named after.
 func (d *Deployment) environment() map[string]string {
 	env := map[string]string{}
-	votes := map[string]map[string]int{} // :: setting → value → how many have it, twice
-	most := map[string]int{}             // :: setting
-	for _, function := range d.Functions.all() {
+	for _, function := range d.Functions.all() { // Increment comes first
 		for _, s := range settingsOf(startable(function.Env)) {
-			if votes[s.name] == nil {
-				votes[s.name] = map[string]int{}
-			}
-			votes[s.name][s.value] += 2
-		}
-	}
-	for _, function := range d.Functions.all() {
-		for _, s := range settingsOf(startable(function.Env)) {
-			n := votes[s.name][s.value]
-			switch {
-			case strings.HasPrefix(s.name, strings.ToUpper(function.EntryPoint)+"_"):
-				n++
-			case s.name == "AUTH" && function.EntryPoint == "Increment": // or the others let in whom it keeps out
-				n = 2*len(entryPoints) + 1
-			}
-			if n > most[s.name] {
-				env[s.name], most[s.name] = s.raw, n
+			if _, known := env[s.name]; !known || strings.HasPrefix(s.name, strings.ToUpper(function.EntryPoint)+"_") {
+				env[s.name] = s.raw
 			}
 		}
 	}

@@ -10,21 +10,13 @@ import (
 	"time"
 
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 )
-
-// matchPath is how the trigger's documents are to be compared.
-const matchPath = "match-path-pattern"
 
 // pattern is the path of the documents that Rollup is called for.
 func (d *Deployment) pattern() string {
 	return d.Target.Counters + "/" + d.Target.Shards + "/{shard}"
 }
-
-// anyID matches what a pattern has in the place of one id.
-var anyID = regexp.MustCompile(`^(\*|\{[A-Za-z_][A-Za-z0-9_]*(=\*)?\})$`)
-
-// anyIDs matches what a pattern has in the place of any number of ids.
-var anyIDs = regexp.MustCompile(`^(\*\*|\{[A-Za-z_][A-Za-z0-9_]*=\*\*\})$`)
 
 func (f *findings) trigger(d *Deployment) {
 	if d.Functions == nil || d.Functions.Rollup == nil {
@@ -40,37 +32,48 @@ func (f *findings) trigger(d *Deployment) {
 		f.add("trigger-missing", rollup.Name, "Eventarc has no "+trigger.Name, d.recreate(rollup))
 		return
 	}
-	mend := d.deploy()
-	f.events(d, trigger, rollup.Name, mend, d.recreate(rollup))
+	f.events(d, trigger, rollup.Name, d.pattern(), d.deploy(), d.recreate(rollup))
 	if s, err := parse(rollup.Env); err == nil {
 		f.subscription(d, trigger, rollup.Name, "trigger-ack-deadline", s.RequestTimeout, d.recreate(rollup))
 	}
-	if document := trigger.filter("document").Value; !samePattern(document, d.pattern()) {
-		f.add("trigger-document", rollup.Name, fmt.Sprintf("it is for documents %q, not %s", document, d.pattern()), mend)
-	}
 }
 
-// events looks at what every trigger is to say, whatever documents it is for. One command mends it, and another makes
+// ofEvents are what is found where a trigger has another filter than it would be made with.
+var ofEvents = map[string]string{"type": "trigger-event-type", "database": "trigger-database", "document": "trigger-document"}
+
+// events looks at whether a trigger brings the events that it would be made for. One command mends it, and another makes
 // it anew, which a trigger that is older than its database takes.
-func (f *findings) events(d *Deployment, t *Trigger, name, mend, anew string) {
+func (f *findings) events(d *Deployment, t *Trigger, name, documents, mend, anew string) {
 	if d.Database != nil && !t.Created.IsZero() {
 		if since := moment(d.Database.Object, "createTime"); t.Created.Before(since) {
 			f.add("trigger-older", name, fmt.Sprintf("it was made on %s, and the database on %s", t.Created.Format(time.RFC3339), since.Format(time.RFC3339)), anew)
 		}
 	}
-	// With authentication context the same writes arrive, and Rollup takes them.
-	if t.EventType != resources.EventType && t.EventType != resources.EventType+".withAuthContext" {
-		f.add("trigger-event-type", name, fmt.Sprintf("its type is %s, not %s", t.EventType, resources.EventType), mend)
-	}
-	if got := t.filter("database").Value; got != d.Target.Database {
-		f.add("trigger-database", name, fmt.Sprintf("it is for database %q, and the counters are in %q", got, d.Target.Database), mend)
-	}
-	if got := t.filter("document").Operator; got != matchPath {
-		f.add("trigger-operator", name, fmt.Sprintf("its operator is %q, not %s", got, matchPath), mend)
+	for _, want := range resources.Events(d.Target.Database, documents) {
+		attribute, value := want.Text("attribute"), want.Text("value")
+		got := t.filter(attribute)
+		if has := got.Text("value"); plain(has) != plain(value) {
+			f.add(ofEvents[attribute], name, fmt.Sprintf("its %s is %q, not %s", attribute, has, value), mend)
+		}
+		if has, operator := got.Text("operator"), want.Text("operator"); operator != "" && has != operator {
+			f.add("trigger-operator", name, fmt.Sprintf("its operator is %q, not %s", has, operator), mend)
+		}
 	}
 	if !t.Retry {
 		f.add("trigger-retry-off", name, "events are not delivered again", mend)
 	}
+}
+
+// anyID and anyIDs match what a pattern has in the place of one id, and of any number of ids.
+var (
+	anyID  = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*(=\*)?\}`)
+	anyIDs = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*=\*\*\}`)
+)
+
+// plain is a filter's value without what makes no difference: what its wildcards are called, and authentication context,
+// with which the same writes arrive, and Rollup takes them.
+func plain(value string) string {
+	return strings.TrimSuffix(anyID.ReplaceAllString(anyIDs.ReplaceAllString(value, "**"), "*"), ".withAuthContext")
 }
 
 // subscription looks at where a trigger's events wait: it is not to go away, and is to wait for an
@@ -89,7 +92,7 @@ func (f *findings) subscription(d *Deployment, t *Trigger, name, slow string, le
 	}
 	if t.Oldest > backlog {
 		rollup := d.Functions.Rollup
-		f.add("events-waiting", name, fmt.Sprintf("%s wait, the oldest for %s", count(int(t.Waiting), "event"), t.Oldest.Round(time.Second)),
+		f.add("events-waiting", name, fmt.Sprintf("%s wait, the oldest for %s", terminal.Count(int(t.Waiting), "event"), t.Oldest.Round(time.Second)),
 			line("gcloud", "functions", "logs", "read", rollup.Name, "--gen2", "--project="+d.Target.Project, "--region="+rollup.Region, "--limit=50"))
 	}
 	if deadline := time.Duration(number(t.Waits, "ackDeadlineSeconds")) * time.Second; deadline > 0 && deadline < least {
@@ -142,21 +145,21 @@ func (f *findings) watches(d *Deployment) {
 	}
 	there := map[string]bool{} // :: collection → it has a trigger
 	for _, t := range d.Watches {
-		document := t.filter("document")
-		i := slices.IndexFunc(d.layout().Collections(), func(collection string) bool { return samePattern(document.Value, d.watched(collection)) })
+		document := t.filter("document").Text("value")
+		i := slices.IndexFunc(d.layout().Collections(), func(collection string) bool { return plain(document) == plain(d.watched(collection)) })
 		name := path.Base(t.Name)
 		if i < 0 {
 			why := "which FIELDS doesn't count"
-			if samePattern(document.Value, d.pattern()) {
+			if plain(document) == plain(d.pattern()) {
 				why = "which Rollup's own trigger brings as well"
 			}
-			f.add("watch-unneeded", name, fmt.Sprintf("it is for documents %q, %s", document.Value, why), d.unwatch(t))
+			f.add("watch-unneeded", name, fmt.Sprintf("it is for documents %q, %s", document, why), d.unwatch(t))
 			continue
 		}
 		collection := d.layout().Collections()[i]
 		there[collection] = true
 		mend := then(d.unwatch(t), d.watch(collection))
-		f.events(d, t, name, mend, mend)
+		f.events(d, t, name, document, mend, mend)
 		f.subscription(d, t, name, "watch-ack-deadline", time.Minute, mend)
 		if own := d.Functions.Rollup.Trigger; own == nil || t.Account != own.Account {
 			f.grants(d, map[string]string{"eventarc": t.Account})
@@ -185,13 +188,4 @@ func (d *Deployment) watch(collection string) string {
 // unwatch deletes a trigger.
 func (d *Deployment) unwatch(t *Trigger) string {
 	return line("gcloud", "eventarc", "triggers", "delete", path.Base(t.Name), "--project="+d.Target.Project, "--location="+t.Region)
-}
-
-// samePattern reports whether two path patterns match the same documents: what their wildcards are
-// called doesn't matter.
-func samePattern(a, b string) bool {
-	as, bs := strings.Split(a, "/"), strings.Split(b, "/")
-	return slices.EqualFunc(as, bs, func(a, b string) bool {
-		return a == b || anyID.MatchString(a) && anyID.MatchString(b) || anyIDs.MatchString(a) && anyIDs.MatchString(b)
-	})
 }

@@ -16,10 +16,10 @@ func (f *findings) upgrade(d *Deployment) bool {
 		return false
 	}
 	newest, rollup := d.Functions.Increment, d.Functions.Rollup
-	if d.Functions.Reconcile.Updated.After(newest.Updated) {
+	if d.Functions.Reconcile.updated().After(newest.updated()) {
 		newest = d.Functions.Reconcile
 	}
-	if _, err := parse(newest.Env); err != nil || !newest.Updated.After(rollup.Updated) {
+	if _, err := parse(newest.Env); err != nil || !newest.updated().After(rollup.updated()) {
 		return false
 	}
 	var differ []string
@@ -36,7 +36,10 @@ func (f *findings) upgrade(d *Deployment) bool {
 	if len(differ) == 0 {
 		return false
 	}
-	f.add("upgrade-unfinished", rollup.Name, fmt.Sprintf("%s was deployed on %s with %s, and %s is of %s", newest.Name, newest.Updated.Format(time.RFC3339),
-		strings.Join(differ, ", "), rollup.Name, rollup.Updated.Format(time.RFC3339)), asking(d.like(newest.Env, newest.Region)))
+	f.add("upgrade-unfinished", rollup.Name, fmt.Sprintf("%s was deployed on %s with %s, and %s is of %s", newest.Name, newest.updated().Format(time.RFC3339),
+		strings.Join(differ, ", "), rollup.Name, rollup.updated().Format(time.RFC3339)), asking(d.like(newest.Env, newest.Region)))
 	return true
 }
+
+// updated is when it was deployed last.
+func (f *Function) updated() time.Time { return moment(f.Object, "updateTime") }
