@@ -12,6 +12,7 @@ import (
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 )
 
 // costCeiling says what a ceiling leaves to a deployment that has everything else by default.
@@ -76,7 +77,7 @@ func printCeiling(w io.Writer, c cost.Ceiling) error {
 			name, what, rate = p.What, "", ""
 		case p.Rate == 0:
 			name, rate = p.Function, ""
-			what = quantity(shares[name].Instances, "instance") + " by the " + string(shares[name].Billing)
+			what = terminal.Count(shares[name].Instances, "instance") + " by the " + string(shares[name].Billing)
 		case p.Rate < 1000:
 			rate = strconv.FormatFloat(p.Rate, 'f', -1, 64)
 		}

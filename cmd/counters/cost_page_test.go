@@ -13,6 +13,7 @@ import (
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 )
 
 //go:generate go test . -run TestCostPage -update
@@ -167,7 +168,7 @@ func ceilingsTable(t *testing.T) string {
 		}
 		standard, enterprise := of(cost.Standard), of(cost.Enterprise)
 		fmt.Fprintf(&b, "| $%s a day | by the %s, %s and %d | %s a second | %s | %s |\n", c.day, c.billing,
-			quantity(standard.Increment.Instances, "instance"), standard.Rollup.Instances, few(standard.Hot), few(standard.Even), few(enterprise.Even))
+			terminal.Count(standard.Increment.Instances, "instance"), standard.Rollup.Instances, few(standard.Hot), few(standard.Even), few(enterprise.Even))
 	}
 	return b.String()
 }

@@ -53,7 +53,7 @@ A counter that only counts documents (--fields 'users=count(/users)') has no sha
 				if s.Totals == nil {
 					totals = "total " + totals
 				}
-				return t.print(cmd, s, "created %s: %s, %s", terminal.Quote(c.ID()), quantity(s.NumShards, "shard"), totals)
+				return t.print(cmd, s, "created %s: %s, %s", terminal.Quote(c.ID()), terminal.Count(s.NumShards, "shard"), totals)
 			})
 		},
 	}

@@ -3,15 +3,11 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"github.com/firestore-counters/counters/emulator"
 )
 
 // A counter that is made, or reset, says what it shows, with what its path has counted before.
 func TestCreateAndResetPrintWhatIsShown(t *testing.T) {
-	server := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", server.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	server := startFirestore(t)
 	fs := server.Client(t, "demo-counters")
 	if _, err := fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 30}); err != nil {
 		t.Fatal(err)

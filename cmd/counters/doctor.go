@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/doctor"
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 )
 
 func newDoctorCommand(t *target) *cobra.Command {
@@ -40,17 +41,13 @@ If FIRESTORE_EMULATOR_HOST is set, it only checks the counters there.`,
 			}
 			where.Project = t.projectID()
 			// Unless they are asked for, the deployment itself says where its counters are.
-			if asked(cmd, "database", "DATABASE") {
-				where.Database = t.Database
-			}
-			if asked(cmd, "counter-path", "COUNTERS") {
-				where.Counters = t.Counters
-			}
-			if asked(cmd, "shards-name", "SHARDS") {
-				where.Shards = t.Shards
-			}
-			if asked(cmd, "fields", "FIELDS") {
-				where.Fields = t.Fields
+			for _, f := range []struct {
+				flag, variable, value string
+				to                    *string
+			}{{"database", "DATABASE", t.Database, &where.Database}, {"counter-path", "COUNTERS", t.Counters, &where.Counters}, {"shards-name", "SHARDS", t.Shards, &where.Shards}, {"fields", "FIELDS", t.Fields, &where.Fields}} {
+				if t.given(cmd.Flags().Changed(f.flag), f.variable) {
+					*f.to = f.value
+				}
 			}
 			where.Hosted = t.Hosted
 			where.Emulator = os.Getenv("FIRESTORE_EMULATOR_HOST")
@@ -85,11 +82,6 @@ func showReading(reader *doctor.Reader, w io.Writer) (done func()) {
 	return everyMinute(w, func() string { return fmt.Sprint("reading ", now.Load()) })
 }
 
-// asked reports whether a flag was given, or the variable that is its default.
-func asked(cmd *cobra.Command, flag, variable string) bool {
-	return cmd.Flags().Changed(flag) || os.Getenv(variable) != ""
-}
-
 // diagnose prints what is wrong with a deployment. Its error is that there are errors.
 func (t *target) diagnose(cmd *cobra.Command, d *doctor.Deployment) error {
 	report := doctor.NewReport(d, doctor.Check(d, time.Now()))
@@ -97,7 +89,7 @@ func (t *target) diagnose(cmd *cobra.Command, d *doctor.Deployment) error {
 		return err
 	}
 	if report.Errors > 0 {
-		return fmt.Errorf("doctor found %s", quantity(report.Errors, "error"))
+		return fmt.Errorf("doctor found %s", terminal.Count(report.Errors, "error"))
 	}
 	return nil
 }

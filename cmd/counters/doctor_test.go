@@ -8,14 +8,11 @@ import (
 	client "cloud.google.com/go/firestore"
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/doctor"
-	"github.com/firestore-counters/counters/emulator"
 )
 
 // doctor finds what is wrong with counters, and its own commands mend it.
 func TestDoctor(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	firestore := startFirestore(t)
 	if out, errOut, code := counters(t, "doctor"); code != 0 || errOut != "" || !strings.Contains(out, "Checked 0 counters: 0 errors, 0 other findings") {
 		t.Errorf("an empty database: exit code %d, %q, error %q", code, out, errOut)
 	}
@@ -26,9 +23,7 @@ func TestDoctor(t *testing.T) {
 
 	fs := firestore.Client(t, "demo-counters")
 	for _, id := range []string{"drifted", "large"} {
-		if _, errOut, code := counters(t, "create", id, "--shards", "3"); code != 0 {
-			t.Fatal(errOut)
-		}
+		must(t, "create", id, "--shards", "3")
 	}
 	for ref, data := range map[string]map[string]any{
 		"counters/drifted":          {"num_shards": 3, "total": 12},

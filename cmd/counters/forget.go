@@ -105,7 +105,7 @@ func (t *target) forget(cmd *cobra.Command, db *store.DB, client *shards.Client,
 	case err != nil:
 		return fmt.Errorf("%w (run it again: it goes on from here)", err)
 	case len(done.Failed) > 0:
-		return fmt.Errorf("%s could not be left, for the reasons above; run it again", quantity(len(done.Failed), "counter"))
+		return fmt.Errorf("%s could not be left, for the reasons above; run it again", terminal.Count(len(done.Failed), "counter"))
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func countSeats(seats []seat) string {
 		counters[s.Counter] = true
 		fields[s.Field]++
 	}
-	said := quantity(len(counters), "counter")
+	said := terminal.Count(len(counters), "counter")
 	if len(fields) < 2 {
 		return said
 	}

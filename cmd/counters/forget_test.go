@@ -3,16 +3,12 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"github.com/firestore-counters/counters/emulator"
 )
 
 // A user whose account is deleted is taken off everywhere, others stay, and each number follows in the same
 // commit. Another deployment's members of the same names aren't touched.
 func TestForget(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	startFirestore(t)
 	const fields = " --fields likes,seats=limit()"
 	for _, c := range []struct{ args, out, err string }{
 		{args: "forget alice" + fields, out: "alice left 0 counters in project demo-counters"},
@@ -47,13 +43,9 @@ func TestForget(t *testing.T) {
 
 // What can't be left is named, the rest is, and the next run goes on from there.
 func TestForgetGoesOn(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	firestore := startFirestore(t)
 	for _, args := range []string{"create a", "create b", "join a total alice", "join b total alice"} {
-		if _, errOut, code := counters(t, strings.Fields(args)...); code != 0 {
-			t.Fatal(errOut)
-		}
+		must(t, strings.Fields(args)...)
 	}
 	if _, err := firestore.Client(t, "demo-counters").Doc("counters/a").Delete(t.Context()); err != nil {
 		t.Fatal(err)

@@ -9,10 +9,7 @@ import (
 
 // Holds on the command line. Each row is a command, what it prints, and its error.
 func TestHoldCommands(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
-	t.Setenv("FIELDS", "plays,credits=limit(5000)")
+	startFirestore(t, "FIELDS=plays,credits=limit(5000)")
 	for _, c := range []struct {
 		args, out, err string
 		code           int
@@ -65,10 +62,7 @@ func TestHoldCommands(t *testing.T) {
 
 // Answers of commits are lost: a command that is repeated until it succeeds holds and settles once.
 func TestHoldsWhoseAnswersAreLost(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
-	t.Setenv("FIELDS", "credits=limit(50)")
+	firestore := startFirestore(t, "FIELDS=credits=limit(50)")
 	counters(t, "create", "alice", "--shards", "1")
 	firestore.Server.SetFaults(emulator.Faults{LoseAnswers: 0.5, Seed: 1})
 	again := func(args string) {

@@ -5,19 +5,12 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore"
-
-	"github.com/firestore-counters/counters/emulator"
 )
 
 // Several fields of documents of an app's own, on the command line. Each row is a command, what it
 // prints, and its error.
 func TestHostedCommands(t *testing.T) {
-	server := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", server.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
-	t.Setenv("COUNTERS", "pages/{page}")
-	t.Setenv("HOSTED", "true")
-	t.Setenv("FIELDS", "likes,visits")
+	server := startFirestore(t, "COUNTERS=pages/{page}", "HOSTED=true", "FIELDS=likes,visits")
 	fs := server.Client(t, "demo-counters")
 	set := func(path string, data map[string]any) {
 		t.Helper()

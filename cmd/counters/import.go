@@ -216,7 +216,7 @@ func (t *target) importing(cmd *cobra.Command, dryRun bool, result interface {
 	case err != nil:
 		return fmt.Errorf("%w (import again: it goes on from here, and %s)", err, again)
 	case failed > 0:
-		return fmt.Errorf("%s could not be imported, for the reasons above; import again", quantity(failed, "document"))
+		return fmt.Errorf("%s could not be imported, for the reasons above; import again", terminal.Count(failed, "document"))
 	}
 	return nil
 }
@@ -272,7 +272,7 @@ func (t *target) given(flag bool, variable string) bool { return flag || os.Gete
 func (a *importedAll) table() string {
 	taken, sum := "imported", fmt.Sprintf("%s: %d in all, %d of it from _counter_shards_", a.Field, a.Value, a.Added)
 	if a.DryRun {
-		taken, sum = "to import", fmt.Sprintf("%s: %d in all, without what waits in %s of _counter_shards_", a.Field, a.Value, quantity(a.Shards, "document"))
+		taken, sum = "to import", fmt.Sprintf("%s: %d in all, without what waits in %s of _counter_shards_", a.Field, a.Value, terminal.Count(a.Shards, "document"))
 	}
 	return importTable(a.Path, 19, importRow{a.Imported, taken, sum}, importRow{a.Before, "imported before", "nothing has come since"},
 		importRow{a.Nothing, "not counted", "neither a number nor _counter_shards_"}, importRow{a.Orphaned, "without a document", "only _counter_shards_ are left"},

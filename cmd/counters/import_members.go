@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/lists"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -104,12 +105,12 @@ func (m *importedMembers) outcome() (imported, failed int) { return m.Imported, 
 // table shows what an import of lists comes to.
 func (m *importedMembers) table() string {
 	taken := "imported"
-	sum := fmt.Sprintf("%s, %d of them new", quantity(m.Members, "member"), m.Joined)
+	sum := fmt.Sprintf("%s, %d of them new", terminal.Count(m.Members, "member"), m.Joined)
 	if m.DryRun {
-		taken, sum = "to import", quantity(m.Members, "member")
+		taken, sum = "to import", terminal.Count(m.Members, "member")
 	}
 	if m.Duplicates > 0 {
-		sum += "; " + quantity(m.Duplicates, "duplicate")
+		sum += "; " + terminal.Count(m.Duplicates, "duplicate")
 	}
 	if m.Left > 0 {
 		sum += fmt.Sprintf("; %d left meanwhile", m.Left)

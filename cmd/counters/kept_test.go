@@ -4,19 +4,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/firestore-counters/counters/emulator"
 )
 
 // What no total replaces stays, whatever the command, and reconcile names it. Each row is a command, what it prints,
 // and its error.
 func TestCommandsOnWhatNoTotalReplaces(t *testing.T) {
-	server := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", server.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
-	t.Setenv("COUNTERS", "posts/{post}")
-	t.Setenv("HOSTED", "true")
-	t.Setenv("FIELDS", "likes,comments=count(comments)")
+	server := startFirestore(t, "COUNTERS=posts/{post}", "HOSTED=true", "FIELDS=likes,comments=count(comments)")
 	fs := server.Client(t, "demo-counters")
 	kept := map[string]any{"title": "A", "likes": []any{"uid-1", "uid-2"}, "comments": map[string]any{"first": true}}
 	if _, err := fs.Doc("posts/a").Set(t.Context(), kept); err != nil {
@@ -54,9 +47,7 @@ func TestCommandsOnWhatNoTotalReplaces(t *testing.T) {
 
 // Lists of user ids become members. Each row is a command, what it prints, and its error.
 func TestImportMembersCommand(t *testing.T) {
-	server := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", server.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	server := startFirestore(t)
 	fs := server.Client(t, "demo-counters")
 	for path, likes := range map[string]any{
 		"posts/a": []any{"uid-1", "uid-2", "uid-1"}, "posts/b": []any{"uid-1"}, "posts/c": 7, "posts/d": nil, "posts/e": []any{"uid-1", "x/\x1b[31m"},

@@ -84,7 +84,7 @@ func (l lag) String() string {
 	case l.Waiting == 0: // a shard was deleted, or something else wrote the document or its base
 		return fmt.Sprintf("%s  %s behind, for %v at most", terminal.Quote(l.Counter), list(l.Behind), oldest)
 	}
-	return fmt.Sprintf("%s  %s behind, the oldest of %s for %v", terminal.Quote(l.Counter), list(l.Behind), quantity(l.Waiting, "shard"), oldest)
+	return fmt.Sprintf("%s  %s behind, the oldest of %s for %v", terminal.Quote(l.Counter), list(l.Behind), terminal.Count(l.Waiting, "shard"), oldest)
 }
 
 // lagOf compares what a counter's document shows with its base and its shards, as of one moment.
@@ -177,12 +177,12 @@ func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
 		longest = fmt.Sprintf(", the oldest for %v", time.Duration(oldest*float64(time.Second)).Round(10*time.Millisecond))
 	}
 	if !t.json { // which has a line for each that is behind
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s, %d behind%s\n", quantity(seen, "counter"), late, longest); err != nil {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s, %d behind%s\n", terminal.Count(seen, "counter"), late, longest); err != nil {
 			return err
 		}
 	}
 	if damaged > 0 {
-		return fmt.Errorf("of %s it is not known, for the reasons above: run counters doctor", quantity(damaged, "more counter"))
+		return fmt.Errorf("of %s it is not known, for the reasons above: run counters doctor", terminal.Count(damaged, "more counter"))
 	}
 	return nil
 }

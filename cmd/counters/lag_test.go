@@ -6,17 +6,12 @@ import (
 	"testing"
 
 	fs "cloud.google.com/go/firestore"
-
-	"github.com/firestore-counters/counters/emulator"
 )
 
 // What shards hold and no total has is behind, until it is rolled up. Each row is a command, and
 // what it prints.
 func TestLag(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
-	t.Setenv("FIELDS", "total=count,likes")
+	firestore := startFirestore(t, "FIELDS=total=count,likes")
 	for _, c := range []struct{ args, out, err string }{
 		{args: "lag post", err: `read counter "post": counter not found at counters/post in project demo-counters, database (default)`},
 		{args: "lag", err: "name the counters, or say --all"},
@@ -89,13 +84,9 @@ func TestLag(t *testing.T) {
 
 // A base that can't be used hides no other counter: that is what is looked for at an alert.
 func TestLagBesideADamagedBase(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	firestore := startFirestore(t)
 	for _, args := range []string{"create a", "create b", "inc b"} {
-		if _, errOut, code := counters(t, strings.Fields(args)...); code != 0 {
-			t.Fatal(args, errOut)
-		}
+		must(t, strings.Fields(args)...)
 	}
 	spoilt := firestore.Client(t, "demo-counters").Doc("counters/a/counter_rollup/base")
 	if _, err := spoilt.Update(t.Context(), []fs.Update{{Path: "base", Value: "none"}}); err != nil {

@@ -3,15 +3,10 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"github.com/firestore-counters/counters/emulator"
 )
 
 func TestLimitCommand(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
-	t.Setenv("FIELDS", "seats=limit(),meals=limit(2),drinks")
+	startFirestore(t, "FIELDS=seats=limit(),meals=limit(2),drinks")
 	for _, c := range []struct {
 		args, out, err string
 		code           int
@@ -39,10 +34,7 @@ func TestLimitCommand(t *testing.T) {
 
 // Where documents alone are counted there is nothing to limit, nor to hold.
 func TestNothingToLimit(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("COUNTERS", "stats/site")
-	t.Setenv("FIELDS", "users=count(/users)")
+	startFirestore(t, "COUNTERS=stats/site", "FIELDS=users=count(/users)")
 	for _, args := range []string{"limit site 3", "hold site --by 1 --for 2m", "held site job"} {
 		if out, errOut, code := counters(t, strings.Fields(args)...); code != exitUsage || out != "" || !strings.Contains(errOut, "documents") {
 			t.Errorf("%s: exit code %d, %q, error %q", args, code, out, errOut)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/firestore-counters/counters/cmd/internal/cost"
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 )
 
 // What README.md, counters cost and the plan of counters deploy price where nobody says what there is to count.
@@ -51,7 +52,7 @@ func (f *loadFlags) set(l *cost.Load) error {
 
 // of says a load, such as "10,000 increments a day of 1,000 counters".
 func of(l cost.Load) string {
-	many := quantity(math.Round(100*l.Rate)/100, "increment") + " a second"
+	many := terminal.Count(math.Round(100*l.Rate)/100, "increment") + " a second"
 	if perDay := math.Round(l.Rate * secondsPerDay); l.Rate < 1 || l.Rate != math.Trunc(l.Rate) {
 		many = thousandsOf(perDay) + " increments a day"
 	} else if l.Rate >= 1000 {

@@ -165,7 +165,7 @@ If a field should hold members only, say --otherwise 0: then anything else in it
 				}
 				for _, a := range audits {
 					if cmd.Flags().Changed("otherwise") && a.Otherwise != otherwise {
-						err = errors.Join(err, fmt.Errorf("%w: %s holds %s and %d of other increments, want %d", errAudit, a.Field, quantity(a.Members, "member"), a.Otherwise, otherwise))
+						err = errors.Join(err, fmt.Errorf("%w: %s holds %s and %d of other increments, want %d", errAudit, a.Field, terminal.Count(a.Members, "member"), a.Otherwise, otherwise))
 					}
 				}
 				if t.json {
@@ -184,7 +184,7 @@ If a field should hold members only, say --otherwise 0: then anything else in it
 
 // agreement says in a line what a field is made of, and whether its total shows that.
 func agreement(a shards.Audit) string {
-	line := fmt.Sprintf("%d = %s + %d of other increments", a.Exact, quantity(a.Members, "member"), a.Otherwise)
+	line := fmt.Sprintf("%d = %s + %d of other increments", a.Exact, terminal.Count(a.Members, "member"), a.Otherwise)
 	if a.Base != 0 {
 		line += fmt.Sprintf("; the shards hold %d, and the base is %d", a.Shards, a.Base)
 	}

@@ -3,15 +3,11 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"github.com/firestore-counters/counters/emulator"
 )
 
 // Members on the command line. Each row is a command, what it prints, and its error.
 func TestMemberCommands(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	firestore := startFirestore(t)
 	for _, c := range []struct{ args, out, err string }{
 		{args: "create post --shards 4"},
 		{args: "join post total alice", out: "alice joined, total of post\n"},

@@ -129,7 +129,7 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *
 	}
 	s := result.Summary
 	if s.Noted > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s can't be rolled up, the first since %s: run counters doctor\n", quantity(s.Noted, "counter"), s.NotedSince.Local().Format(time.DateTime))
+		fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s can't be rolled up, the first since %s: run counters doctor\n", terminal.Count(s.Noted, "counter"), s.NotedSince.Local().Format(time.DateTime))
 	}
 	err = t.print(cmd, result, "%s", outcome(s, opts.DryRun))
 	switch {
@@ -138,13 +138,13 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *
 	case !s.Done: // there is no deadline: somebody interrupted it
 		return fmt.Errorf("stopped before the last counter: %w", ctx.Err())
 	case others != nil && s.Failed == s.Seen: // nothing was done
-		return fmt.Errorf("%s could not be reconciled: %w", quantity(s.Failed, "counter"), others)
+		return fmt.Errorf("%s could not be reconciled: %w", terminal.Count(s.Failed, "counter"), others)
 	case damaged:
-		return fmt.Errorf("%s could not be reconciled: counters doctor says what to do", quantity(s.Failed, "counter"))
+		return fmt.Errorf("%s could not be reconciled: counters doctor says what to do", terminal.Count(s.Failed, "counter"))
 	case s.Failed > 0:
-		return fmt.Errorf("%s could not be reconciled", quantity(s.Failed, "counter"))
+		return fmt.Errorf("%s could not be reconciled", terminal.Count(s.Failed, "counter"))
 	case s.Problems > 0:
-		return fmt.Errorf("%s with a problem that only you can solve: see above", quantity(s.Problems, "counter"))
+		return fmt.Errorf("%s with a problem that only you can solve: see above", terminal.Count(s.Problems, "counter"))
 	case len(ids) > 0 && s.Seen < len(ids):
 		id := "" // which of them it is
 		if len(ids) == 1 {
@@ -157,7 +157,7 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *
 
 // outcome says in a line what a run did.
 func outcome(s rollup.Summary, dryRun bool) string {
-	line := quantity(s.Seen, "counter") + " checked"
+	line := terminal.Count(s.Seen, "counter") + " checked"
 	if s.Seen > 0 && s.Repaired+s.Failed+s.Problems == 0 {
 		return line + ", all correct"
 	}
@@ -207,10 +207,10 @@ func finding(r rollup.Report, fields []string, dryRun bool) string {
 			line += name + " "
 		}
 		if double, is := r.Doubles[name]; is {
-			if before, after := numberText(double.Before), numberText(double.After); before != after {
+			if before, after := terminal.Number(double.Before), terminal.Number(double.After); before != after {
 				line += before + " → "
 			}
-			line += numberText(double.After)
+			line += terminal.Number(double.After)
 			continue
 		}
 		switch {

@@ -44,7 +44,7 @@ still waits on a phone may name one of them, and would be lost with it.
 					return err
 				}
 				return t.print(cmd, map[string]any{"counter": c.ID(), "num_shards": n, "moved": moved},
-					"%s has %s, %d moved", terminal.Quote(c.ID()), quantity(n, "shard"), moved)
+					"%s has %s, %d moved", terminal.Quote(c.ID()), terminal.Count(n, "shard"), moved)
 			})
 		},
 	}

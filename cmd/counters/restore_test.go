@@ -30,21 +30,10 @@ const restored = "restored"
 // reconcile totals are again what the shards hold beyond the base; of a whole backup that is
 // what they were, and one of parts leaves nothing that a second reconcile would find.
 func TestRestore(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
+	firestore := startFirestore(t)
 	t.Run("Rollup begins after the import", func(t *testing.T) { t.Parallel(); testRestore(t, firestore, "after", false) })
 	t.Run("Rollup runs beside the import", func(t *testing.T) { t.Parallel(); testRestore(t, firestore, "beside", true) })
 	t.Run("into the same database", func(t *testing.T) { t.Parallel(); testRestoreIntoTheSameDatabase(t, firestore, "same") })
-}
-
-// must is what a command prints that succeeds.
-func must(t *testing.T, args ...string) string {
-	t.Helper()
-	out, errOut, code := counters(t, args...)
-	if code != 0 {
-		t.Fatalf("%q: exit code %d, %s%s", args, code, out, errOut)
-	}
-	return out
 }
 
 func testRestore(t *testing.T, firestore *emulator.Instance, project string, live bool) {

@@ -17,7 +17,6 @@ import (
 	client "cloud.google.com/go/firestore"
 
 	"github.com/firestore-counters/counters/cmd/counters/internal/doctor"
-	"github.com/firestore-counters/counters/emulator"
 )
 
 // command runs the program as a process, in a folder where there is nothing.
@@ -136,9 +135,7 @@ func TestBashCompletionSaysWhatItNeeds(t *testing.T) {
 // What doctor proposes names the deployment, and mends it: fields and shards of documents of the
 // app's own.
 func TestDoctorOfHostedCounters(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	firestore := startFirestore(t)
 	fs := firestore.Client(t, "demo-counters")
 	where := []string{"--counter-path=teams/{team}/posts/{post}", "--shards-name=parts", "--fields=likes,views", "--hosted"}
 	run := func(args ...string) (string, int) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -86,7 +87,7 @@ type answered struct {
 func (s *smoke) send(ctx context.Context, method, path, body string, headers ...string) (a answered) {
 	if s.dryRun {
 		words := []string{"curl", "-sS", "--path-as-is", "-X", method}
-		for _, name := range slices.Sorted(keys(s.headers)) {
+		for _, name := range slices.Sorted(maps.Keys(s.headers)) {
 			words = append(words, "-H", name+": "+s.headers.Get(name))
 		}
 		for i := 0; i < len(headers); i += 2 {
@@ -138,16 +139,6 @@ func (s *smoke) sendOnce(ctx context.Context, method, path, body string, headers
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	return answered{response.StatusCode, response.Header, string(bytes.TrimSpace(text)), err}
-}
-
-func keys(h http.Header) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for name := range h {
-			if !yield(name) {
-				return
-			}
-		}
-	}
 }
 
 func (s *smoke) report(name, want, got string) {

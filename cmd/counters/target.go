@@ -346,16 +346,11 @@ func (t *target) totals(s shards.Snapshot) string {
 	names := t.fieldNames()
 	if s.Totals == nil && s.NotCounted == nil {
 		for _, number := range s.Doubles { // which somebody has written over the total
-			return numberText(number)
+			return terminal.Number(number)
 		}
 		return strconv.FormatInt(s.Total, 10)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Totals)) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Doubles)) {
+	for _, name := range append(slices.Sorted(maps.Keys(s.Totals)), slices.Sorted(maps.Keys(s.Doubles))...) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -366,20 +361,12 @@ func (t *target) totals(s shards.Snapshot) string {
 			continue
 		}
 		if number, double := s.Doubles[name]; double {
-			names[i] = name + " " + numberText(number)
+			names[i] = name + " " + terminal.Number(number)
 			continue
 		}
 		names[i] = fmt.Sprintf("%s %d", name, s.Totals[name])
 	}
 	return strings.Join(names, ", ")
-}
-
-// numberText is a double, or null, as the average of none is.
-func numberText(f *float64) string {
-	if f == nil {
-		return "null"
-	}
-	return strconv.FormatFloat(*f, 'g', -1, 64)
 }
 
 // print prints value as JSON where that is asked for, and text otherwise.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 )
 
@@ -11,12 +10,4 @@ func writeSheet(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(value)
-}
-
-// quantity is a number of things, such as "1 shard" and "2 shards".
-func quantity[N int | int64 | float64](n N, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%v %ss", n, thing)
 }

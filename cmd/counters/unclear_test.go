@@ -15,9 +15,7 @@ import (
 // Whoever types something else than is wanted hears in one line what that is, and what they may
 // have meant: each row is a class of mistakes that were met.
 func TestWrongLines(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	startFirestore(t)
 	if out, errOut, code := counters(t, "create", "post"); code != 0 {
 		t.Fatal(out, errOut)
 	}
@@ -87,11 +85,8 @@ func TestWrongLines(t *testing.T) {
 
 // What Google refuses comes with what to do about it, unless it says so itself.
 func TestForbidden(t *testing.T) {
-	firestore := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", firestore.Addr)
-	if _, errOut, code := counters(t, "create", "a"); code != 0 {
-		t.Fatal(errOut)
-	}
+	firestore := startFirestore(t)
+	must(t, "create", "a")
 	for said, want := range map[error]string{
 		status.Error(codes.PermissionDenied, "Missing or insufficient permissions."):         "needs roles/datastore.user in the project, which --project names)\n",
 		status.Error(codes.Unauthenticated, "Request had invalid authentication."):           "run: gcloud auth application-default login)\n",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -49,7 +50,7 @@ func argumentsOr(n int, flag string) cobra.PositionalArgs {
 func arguments(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return fmt.Errorf("%s, want: %s", quantity(len(args), "argument"), cmd.UseLine())
+			return fmt.Errorf("%s, want: %s", terminal.Count(len(args), "argument"), cmd.UseLine())
 		}
 		return nil
 	}

@@ -4,16 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/firestore-counters/counters/emulator"
 )
 
 // Without HOSTED no command changes or deletes a document of the app's own, and with it none changes one that
 // "counters create" has made: each says which setting is missing, and ends as with wrong arguments.
 func TestCommandsSpareTheOthersDocuments(t *testing.T) {
-	server := emulator.Start(t)
-	t.Setenv("FIRESTORE_EMULATOR_HOST", server.Addr)
-	t.Setenv("GOOGLE_CLOUD_PROJECT", "")
+	server := startFirestore(t)
 	fs := server.Client(t, "demo-counters")
 	put := func(path string, data map[string]any) {
 		t.Helper()
