@@ -191,7 +191,7 @@ func (h *incrementHandler) within(r *request) error {
 		return nil
 	}
 	wait, what := time.Duration(0), ""
-	short := max(h.budget.Short(ceiling.Writes), h.budget.Short(ceiling.Reads))
+	short := h.budget.Short(ceiling.Writes, ceiling.Reads)
 	if r.Method != http.MethodGet { // the share of a user whom others would have to wait for
 		if h.share.owe(r.payer, r.units()); short > 0 || !h.budget.Has(ceiling.Bytes, leavesRefused) {
 			if err := h.share.owes(r.payer); err != nil {
@@ -297,7 +297,7 @@ func (h *incrementHandler) mayCreate(n int) error {
 	if n == 0 || h.budget == nil {
 		return nil
 	}
-	wait, most := max(h.budget.Short(ceiling.Writes), h.budget.Short(ceiling.Reads)), h.budget.Most(ceiling.Creates)
+	wait, most := h.budget.Short(ceiling.Writes, ceiling.Reads), h.budget.Most(ceiling.Creates)
 	for u, each := range h.client.Making() {
 		unit := ceiling.Unit(u)
 		wait, most = max(wait, h.budget.Until(unit, each*float64(n))), min(most, h.budget.Most(unit)/each)

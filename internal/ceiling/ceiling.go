@@ -175,17 +175,21 @@ func (b *Budget) Has(u Unit, d time.Duration) bool {
 	return at.left > at.second*d.Seconds()
 }
 
-// Short is how long it takes until a unit isn't short any more; 0 while there is enough of it. What can do without is
-// refused that long, so that there is some for what can't.
-func (b *Budget) Short(u Unit) time.Duration {
-	if !b.Bounds(u) {
+// Short is how long it takes until none of some units is short any more; 0 while there is enough of each. What can do
+// without is refused that long, or put off, so that there is some for what can't.
+func (b *Budget) Short(of ...Unit) (wait time.Duration) {
+	if b == nil {
 		return 0
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at := &b.buckets[u]
-	at.earn(time.Now())
-	return at.until(min(at.of(scarce), at.of(Begins)))
+	now := time.Now()
+	for _, u := range of {
+		at := &b.buckets[u]
+		at.earn(now)
+		wait = max(wait, at.until(min(at.of(scarce), at.of(Begins))))
+	}
+	return wait
 }
 
 // Held notes that somebody was held up or refused for want of a unit.
