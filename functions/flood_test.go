@@ -259,6 +259,7 @@ func underFlood(t *testing.T, auth string, fl flood) {
 			f.client.Budget().Spend(u, (ceiling.Begins-5*time.Second).Seconds()*second) // little of what it begins with is left
 		}
 
+		f.latency = 20 * time.Millisecond
 		began := time.Now()
 		var sending sync.WaitGroup
 		var acknowledged atomic.Int64
@@ -316,6 +317,12 @@ func underFlood(t *testing.T, auth string, fl flood) {
 		within("counters made", float64(f.counters()-made), f.rates.Creates, 20)
 		within("bytes answered", float64(f.bytes), f.rates.Bytes, ceiling.Begins.Seconds()*f.rates.Bytes)
 		within("bytes logged", float64(f.log.Len()), f.rates.Logs, longestLine)
+		for u, second := range map[ceiling.Unit]float64{ceiling.Writes: f.rates.Writes, ceiling.Reads: f.rates.Reads, ceiling.Bytes: f.rates.Bytes} {
+			// An instance that is replaced owes nothing any more: what it owes at its end nobody earns.
+			if left := f.client.Budget().Left(u); left < -second {
+				t.Errorf("%.0f %v are owed", -left, u)
+			}
+		}
 		if sum := f.sum("hot"); sum != acknowledged.Load() || sum != 100*seconds {
 			t.Errorf("%d of the crowd were acknowledged, and %d are counted; want all %d", acknowledged.Load(), sum, 100*seconds)
 		}
