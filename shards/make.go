@@ -88,11 +88,15 @@ func (c *Client) promise(f *batch) (all ceiling.Amounts, err error) {
 			return ceiling.Amounts{}, fmt.Errorf("%d counters are to be made, and the budget never has room for that: want fewer at once", n)
 		}
 	}
-	least := c.Making().Times(n - 1).Plus(ceiling.Amounts{ceiling.Writes: 1, ceiling.Reads: 1})
+	least := c.Making().Times(n - 1)
 	if budget.Promise(least) > 0 {
 		return ceiling.Amounts{}, fmt.Errorf("the budget has no room for %d new counters", n)
 	}
-	budget.SpendAll(all.Plus(least.Times(-1)))
+	if budget.Left(ceiling.Writes) < 0 || budget.Left(ceiling.Reads) < 0 {
+		budget.Back(least)
+		return ceiling.Amounts{}, errors.New("the budget has no room for a new counter")
+	}
+	budget.SpendAll(c.Making())
 	return all, nil
 }
 
