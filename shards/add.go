@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -214,11 +215,16 @@ func (c *Client) contended(ctx context.Context, sums sums, err error, grows bool
 	}
 }
 
-// grow doubles a counter's shards, unless another client has just changed or made them.
+// grow doubles a counter's shards, unless another client has just changed or made them, or the budget has no room for it.
 func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	ctx, cancel := context.WithTimeout(ctx, growthTimeout)
 	defer cancel()
 	n := min(2*seen, c.cfg.MaxShards)
+	takes := ceiling.Amounts{ceiling.Writes: float64(n - seen + 1), ceiling.Reads: float64(n + 2*readsOfOne)}
+	if c.cfg.Budget.Promise(takes) > 0 {
+		return
+	}
+	defer c.cfg.Budget.Back(takes)
 	grows := false
 	lately, err := c.grownLately(ctx, counter, seen)
 	if err == nil && !lately {

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -172,6 +173,34 @@ func TestGrowth(t *testing.T) {
 			}
 		}
 		w.wantSum(t, "a", 7)
+	})
+}
+
+// A counter grows once the budget has room for its new shards.
+func TestGrowthWithinABudget(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		budget := ceiling.New(ceiling.Rates{Writes: 10, Reads: 10})
+		client := w.open(t, shards.Config{MaxShards: 1000, Budget: budget})
+		w.counter(t, w.open(t, shards.Config{}), "a", 500)
+		c := handle(t, client, "a")
+		for _, want := range []int{500, 1000} { // with what ten seconds have earned, and with what ten minutes have
+			if err := c.Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			w.onAdds(emulator.Verdict{Before: aborted})
+			if err := c.Add(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := c.Get(t.Context()); err != nil || s.NumShards != want {
+				t.Errorf("%d shards (%v), want %d", s.NumShards, err, want)
+			}
+			if writes, reads := budget.Left(ceiling.Writes), budget.Left(ceiling.Reads); writes < 0 || reads < 0 {
+				t.Errorf("%v writes and %v reads are left", writes, reads)
+			}
+			time.Sleep(ceiling.Holds)
+		}
+		w.wantSum(t, "a", 4)
 	})
 }
 
