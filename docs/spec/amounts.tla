@@ -289,6 +289,19 @@ Tell(r) ==
   /\ IF Kind(r) = "expire" THEN Go(r, "idle", 0) ELSE Told(r, k.rec)
   /\ Same /\ Watch
 
+\* TTL takes the record of a hold that is finished, when nobody asks for it any more and nothing is under way: then nothing
+\* follows. Without its rules it takes one earlier, or that of a hold.
+Waits(r) == req[r].at \in {"idle", "open", "sent", "doubt"} /\ Kind(r) \in {"reserve", "settle", "end"}
+Gone ==
+  /\ CASE rec.state = "held" -> due /\ ~Rule("TTL takes no open hold")
+       [] rec.state = "none" -> FALSE
+       [] OTHER -> Rule("records stay long enough") => net = {} /\ ~\E r \in Requests : Waits(r)
+  /\ IF rec.state # "held" /\ Rule("records stay long enough") THEN UNCHANGED <<rec, net, req>>
+     ELSE /\ rec' = NoRecord
+          /\ net' = Live({[c EXCEPT !.fresh = @ \ {Record}] : c \in net})
+          /\ req' = [r \in Requests |-> [req[r] EXCEPT !.knows.fresh = @ \ {Record}]]
+  /\ UNCHANGED <<count, held, share, due, history>> /\ Watch
+
 Due ==
   /\ rec.state = "held" /\ ~due /\ due' = TRUE
   /\ UNCHANGED <<count, held, share, rec, net, req, history>> /\ Watch
@@ -299,6 +312,7 @@ Next ==
                          \/ Refuse(r) \/ LookAgain(r) \/ Tell(r)
   \/ \E c \in net : Apply(c)
   \/ Due
+  \/ Gone
 
 Swept == Rule("somebody looks for holds")
 Fair == \A r \in {q \in Requests : Kind(q) = "expire" /\ Swept} :

@@ -23,6 +23,7 @@ Take(n, try) == [kind |-> "take", n |-> n, try |-> try]
 Give(n, try) == [kind |-> "give", n |-> n, try |-> try]
 Lower(n) == [kind |-> "lower", n |-> n, try |-> 1]
 Raise(n) == [kind |-> "raise", n |-> n, try |-> 1]
+Set(n) == [kind |-> "set", n |-> n, try |-> 1] \* the limit is to be n
 Hold == [kind |-> "hold", n |-> 1, try |-> 1]
 Confirm == [kind |-> "confirm", n |-> 0, try |-> 1]
 Expire == [kind |-> "expire", n |-> 1, try |-> 1]
@@ -32,6 +33,7 @@ Asked ==
     [] Scenario = "gives"  -> [one |-> Take(1, 1), other |-> Take(1, 1), back |-> Give(1, 1)]
     [] Scenario = "back"   -> [back |-> Give(1, 2), also |-> Give(1, 1)]
     [] Scenario = "change" -> [one |-> Take(1, 1), less |-> Lower(1), more |-> Raise(1)]
+    [] Scenario = "sets"   -> [less |-> Set(1), same |-> Set(2)]
     [] Scenario = "seats"  -> [hold |-> Hold, confirm |-> Confirm, expire |-> Expire]
     [] Scenario = "again"  -> [hold |-> Hold, again |-> Hold, expire |-> Expire]
     [] Scenario = "crowd"  -> [hold |-> Hold, one |-> Take(1, 1), expire |-> Expire]
@@ -44,7 +46,8 @@ Shards == {"0", "1"}
 Limit == CASE Scenario \in {"seats", "crowd"} -> 1 [] OTHER -> 2
 Counted == IF Scenario \in {"gives", "back"} THEN 1 ELSE 0 \* what is counted at the beginning, by callers long gone
 Seat == "seat"                                 \* the one member's document
-Docs == Shards \cup {Seat}
+Counter == "counter"                           \* the counter's document, which changes of the limit write
+Docs == Shards \cup {Seat} \cup (IF Scenario = "sets" THEN {Counter} ELSE {})
 
 RECURSIVE SumOver(_, _)
 SumOver(f, S) == IF S = {} THEN 0 ELSE LET x == CHOOSE x \in S : TRUE IN f[x] + SumOver(f, S \ {x})
@@ -62,10 +65,12 @@ VARIABLES
   req,          \* request -> where it is, and what it knows
   landed,       \* history: how often a commit of the request was applied
   full,         \* history: requests that had no room at some moment since they were made
-  ghost         \* history: a commit was applied that was made before a hold ended, and held it again
+  ghost,        \* history: a commit was applied that was made before a hold ended, and held it again
+  sets          \* history: the limit that was set last; by request, who had ended when it was made, its commit under way;
+                \* and whether one of those was applied after that request had set the limit
 
 docs == <<count, share, seat, due>>
-vars == <<docs, markers, net, req, landed, full, ghost>>
+vars == <<docs, markers, net, req, landed, full, ghost, sets>>
 
 \* What a request knows: docs that it has read, those that it has read since it was made, and what they held.
 Nothing == [docs |-> {}, since |-> {}, fresh |-> {}, count |-> Zero, share |-> Zero, seat |-> "none"]
@@ -79,6 +84,7 @@ Init ==
   /\ req = [r \in Requests |-> [at |-> "idle", try |-> 1, knows |-> Nothing]]
   /\ landed = [r \in Requests |-> 0]
   /\ full = {} /\ ghost = FALSE
+  /\ sets = [limit |-> Limit, before |-> [r \in Requests |-> {}], undone |-> FALSE]
 
 \* Each step notes for whom there is no room after it.
 Open == {"asked", "sent", "doubt"}
@@ -96,13 +102,15 @@ Ask(r) ==
   /\ Kind(r) = "expire" => (seat = "held" /\ due)
   /\ req' = [req EXCEPT ![r].at = "asked",
                         ![r].knows.since = IF Rule("a look of its own") THEN {} ELSE req[r].knows.docs]
+  /\ sets' = IF Kind(r) # "set" THEN sets
+             ELSE [sets EXCEPT !.before[r] = {q \in Requests : req[q].at = "unknown" /\ \E c \in net : c.r = q}]
   /\ UNCHANGED <<docs, markers, net, landed, ghost>> /\ Watch
 
 \* One read of all documents, at one time. The code reads less for the same decisions. It plans by some shards that
 \* have room, as any request may that knows them from before; and it refuses by the sums of all counts and shares.
 Look(r) ==
   /\ req[r].at = "asked" \/ (req[r].at = "idle" /\ Kind(r) = "take")
-  /\ \E D \in IF Rule("one read time") /\ Rule("a look everywhere") THEN {Docs} ELSE {{s, Seat} : s \in Shards} :
+  /\ \E D \in IF Rule("one read time") /\ Rule("a look everywhere") THEN {Docs} ELSE {(Docs \ Shards) \cup {s} : s \in Shards} :
        LET k == req[r].knows IN
        req' = [req EXCEPT ![r].knows =
          [docs |-> k.docs \cup D, fresh |-> k.fresh \cup D,
@@ -110,7 +118,7 @@ Look(r) ==
           count |-> [s \in Shards |-> IF s \in D THEN count[s] ELSE k.count[s]],
           share |-> [s \in Shards |-> IF s \in D THEN share[s] ELSE k.share[s]],
           seat |-> seat]]
-  /\ UNCHANGED <<docs, markers, net, landed, ghost>> /\ Watch
+  /\ UNCHANGED <<docs, markers, net, landed, ghost, sets>> /\ Watch
 
 ----------------------------------------------------------------------------
 \* What a request can commit, by what it knows: by how much it changes count and share of each shard.
@@ -126,6 +134,11 @@ TakePlans(k, n) ==
      ELSE IF ~Rule("spread over shards") THEN {}
      ELSE {[count |-> f, share |-> Zero] : f \in Parts(n, room)} \* one commit takes it from several
 
+SetPlans(k, more) ==
+  CASE more > 0 -> {[count |-> Zero, share |-> f] : f \in Parts(more, [s \in Shards |-> more])}
+    [] more < 0 -> {[count |-> Zero, share |-> [s \in Shards |-> -f[s]]] : f \in Parts(-more, Room(k))}
+    [] OTHER    -> {[count |-> Zero, share |-> Zero]}
+
 Plans(r) ==
   LET k == req[r].knows n == N(r) IN
   CASE Kind(r) \in {"take", "hold"} -> TakePlans(k, n)
@@ -133,6 +146,7 @@ Plans(r) ==
     [] Kind(r) = "lower" -> {[count |-> Zero, share |-> [s \in Shards |-> -f[s]]] :
                                f \in Parts(n, IF Rule("only free room goes") THEN Room(k) ELSE k.share)}
     [] Kind(r) = "raise" -> {[count |-> Zero, share |-> [Zero EXCEPT ![s] = n]] : s \in Shards}
+    [] Kind(r) = "set" -> SetPlans(k, n - Sum(k.share))
     [] Kind(r) = "confirm" -> {[count |-> Zero, share |-> Zero]}
 
 \* What becomes of the member's document. One that is deleted leaves no update time to be a condition.
@@ -151,7 +165,8 @@ On(r, p) ==
   {s \in Shards : CASE Kind(r) = "raise" -> FALSE
                     [] Kind(r) = "give" -> p.count[s] # 0 /\ Rule("a condition to give back")
                     [] p.count[s] # 0 -> Rule("a condition where it is counted")
-                    [] OTHER -> p.share[s] # 0 /\ Rule("a condition where room is taken away")}
+                    [] OTHER -> p.share[s] < 0 /\ Rule("a condition where room is taken away")}
+  \cup (IF Kind(r) = "set" /\ Rule("a condition of other changes") THEN {Counter} ELSE {})
   \cup (IF Kind(r) \in {"hold", "confirm", "expire"} /\ Rule("a condition of the seat") THEN {Seat} ELSE {})
 
 \* Commits that can't be applied any more are taken out, which keeps the states few.
@@ -167,12 +182,13 @@ Send(r) ==
        IN net' = Live(net \cup {[r |-> r, try |-> req[r].try, count |-> p.count, share |-> p.share, seat |-> SeatAfter(r),
                             on |-> IF none THEN On(r, p) \ {Seat} ELSE On(r, p), none |-> none, fresh |-> k.fresh]}, markers)
   /\ Go(r, "sent")
-  /\ UNCHANGED <<docs, markers, landed, ghost>> /\ Watch
+  /\ UNCHANGED <<docs, markers, landed, ghost, sets>> /\ Watch
 
 ----------------------------------------------------------------------------
 \* Commits arrive: all of one is applied, or nothing.
 
 Written(c) == {s \in Shards : c.count[s] # 0 \/ c.share[s] # 0} \cup (IF c.seat = "same" THEN {} ELSE {Seat})
+  \cup (IF Kind(c.r) = "set" THEN {Counter} ELSE {})
 
 Apply(c) ==
   /\ c \in Live(net, markers)
@@ -183,6 +199,8 @@ Apply(c) ==
   /\ seat' = IF c.seat = "same" THEN seat ELSE c.seat
   /\ due' = (due /\ seat' = "held" /\ Kind(c.r) # "hold")
   /\ ghost' = (ghost \/ (Kind(c.r) = "hold" /\ Seat \notin c.fresh))
+  /\ sets' = IF Kind(c.r) # "set" THEN sets
+             ELSE [sets EXCEPT !.limit = N(c.r), !.undone = @ \/ \E q \in Requests : req[q].at = "ok" /\ c.r \in sets.before[q]]
   /\ IF Kind(c.r) = "expire" THEN UNCHANGED <<markers, landed>> \* its condition is enough, and it may be made again
      ELSE /\ markers' = [markers EXCEPT ![c.r] = @ \cup {c.try}]
           /\ landed' = [landed EXCEPT ![c.r] = @ + 1]
@@ -197,12 +215,12 @@ Answer(r) ==
              [] req[r].try \in markers[r] -> "ok"
              [] OTHER -> "asked") \* its condition failed: it looks again
   /\ req[r].try \in markers[r] \/ ~\E c \in net : c.r = r /\ c.try = req[r].try
-  /\ UNCHANGED <<docs, markers, net, landed, ghost>> /\ Watch
+  /\ UNCHANGED <<docs, markers, net, landed, ghost, sets>> /\ Watch
 
 Doubt(r) ==
   /\ req[r].at = "sent"
-  /\ Go(r, IF Kind(r) = "expire" THEN "idle" ELSE "doubt")
-  /\ UNCHANGED <<docs, markers, net, landed, ghost>> /\ Watch
+  /\ Go(r, CASE Kind(r) = "expire" -> "idle" [] Kind(r) = "set" -> "unknown" [] OTHER -> "doubt") \* unknown: it may be applied yet
+  /\ UNCHANGED <<docs, markers, net, landed, ghost, sets>> /\ Watch
 
 \* The marker is made alone. If it is there, the commit was applied. If not, the commit never will be, and another is sent.
 Settle(r) ==
@@ -213,13 +231,13 @@ Settle(r) ==
           /\ net' = Live(net, markers')
           /\ IF req[r].try = Asked[r].try THEN Go(r, "failed")
              ELSE req' = [req EXCEPT ![r].at = "asked", ![r].try = @ + 1]
-  /\ UNCHANGED <<docs, landed, ghost>> /\ Watch
+  /\ UNCHANGED <<docs, landed, ghost, sets>> /\ Watch
 
 \* The process dies, and nobody settles what it had sent. The member asks again, as another request.
 Die(r) ==
   /\ Kind(r) = "hold" /\ req[r].at \in {"sent", "doubt"}
   /\ Go(r, "dead")
-  /\ UNCHANGED <<docs, markers, net, landed, ghost>> /\ Watch
+  /\ UNCHANGED <<docs, markers, net, landed, ghost, sets>> /\ Watch
 
 ----------------------------------------------------------------------------
 \* Without a plan, a request that has looked everywhere since it was made is refused.
@@ -229,18 +247,21 @@ Refuse(r) ==
   /\ IF Rule("a look everywhere") THEN Docs \subseteq k.since ELSE k.since # {}
   /\ Plans(r) = {}
   /\ Go(r, "refused")
-  /\ UNCHANGED <<docs, markers, net, landed, ghost>> /\ Watch
+  /\ UNCHANGED <<docs, markers, net, landed, ghost, sets>> /\ Watch
 
-\* The seat is the member's already, was confirmed already, or is gone.
+\* The seat is the member's already, was confirmed already, or is gone. Where a change isn't always written, the limit is so
+\* already.
 Told(r) ==
-  /\ req[r].at = "asked" /\ Seat \in req[r].knows.since /\ ~SeatFits(r)
-  /\ Go(r, CASE Kind(r) = "expire" -> "idle" [] Kind(r) = "confirm" /\ req[r].knows.seat = "kept" -> "kept already"
+  /\ req[r].at = "asked" /\ Seat \in req[r].knows.since
+  /\ ~SeatFits(r) \/ (Kind(r) = "set" /\ Sum(req[r].knows.share) = N(r) /\ ~Rule("a change is always written"))
+  /\ Go(r, CASE Kind(r) = "set" -> "ok"
+            [] Kind(r) = "expire" -> "idle" [] Kind(r) = "confirm" /\ req[r].knows.seat = "kept" -> "kept already"
              [] Kind(r) = "confirm" -> "gone" [] OTHER -> "held already")
-  /\ UNCHANGED <<docs, markers, net, landed, ghost>> /\ Watch
+  /\ UNCHANGED <<docs, markers, net, landed, ghost, sets>> /\ Watch
 
 Due ==
   /\ seat = "held" /\ ~due /\ due' = TRUE
-  /\ UNCHANGED <<count, share, seat, markers, net, req, landed, ghost>> /\ Watch
+  /\ UNCHANGED <<count, share, seat, markers, net, req, landed, ghost, sets>> /\ Watch
 
 ----------------------------------------------------------------------------
 Next ==
@@ -274,7 +295,10 @@ CountedOnce == \A r \in Requests :
 Exact ==
   LET all(kind) == SumOver([r \in Requests |-> landed[r] * N(r)], {r \in Requests : Kind(r) = kind})
   IN /\ Sum(count) = Counted + all("take") - all("give") + IF seat \in {"held", "kept"} THEN 1 ELSE 0
-     /\ Sum(share) = Limit + all("raise") - all("lower")
+     /\ Sum(share) = sets.limit + all("raise") - all("lower")
+
+\* What was set stands until somebody sets another limit: nothing that was sent before comes late.
+Stands == ~sets.undone
 
 \* A confirmed seat stays.
 Kept == \A r \in Requests : (Kind(r) = "confirm" /\ req[r].at \in {"ok", "kept already"}) => seat = "kept"

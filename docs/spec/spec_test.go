@@ -38,13 +38,15 @@ type rule struct {
 var specifications = []specification{
 	{
 		name:       "limits",
-		always:     []string{"NoOversell", "NoWrongRefusal", "CountedOnce", "Exact", "Kept", "NoGhost"},
+		always:     []string{"NoOversell", "NoWrongRefusal", "CountedOnce", "Exact", "Stands", "Kept", "NoGhost"},
 		eventually: "HoldsEnd", in: "crowd", compared: true,
 		rules: []rule{
 			{"a condition where it is counted", "takes", "NoOversell"},
 			{"a condition where room is taken away", "change", "NoOversell"},
 			{"a condition to give back", "back", "NoOversell"},
 			{"only free room goes", "change", "NoOversell"},
+			{"a condition of other changes", "sets", "Exact"},
+			{"a change is always written", "sets", "Stands"},
 			{"a look everywhere", "takes", "NoWrongRefusal"},
 			{"one read time", "gives", "NoWrongRefusal"},
 			{"a look of its own", "gives", "NoWrongRefusal"},
@@ -76,6 +78,8 @@ var specifications = []specification{
 			{"a refusal reads the record after the look", "more", "NoWrongRefusal"},
 			{"what is over is ended before a refusal", "crowd", "NoWrongRefusal"},
 			{"what was over at the time of the look", "crowd", "NoWrongRefusal"},
+			{"TTL takes no open hold", "crowd", "Exact"},
+			{"records stay long enough", "reserve", "Once"},
 			{"somebody looks for holds", "crowd", "HoldsEnd"},
 		},
 	},

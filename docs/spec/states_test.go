@@ -26,7 +26,7 @@ func TestEscrowDecidesAsSpecified(t *testing.T) {
 	t.Parallel()
 	actions := []string{"Look", "Send", "Refuse", "Told"}
 	seen := map[string]int{}
-	for _, scenario := range []string{"takes", "gives", "back", "change", "seats", "again", "crowd"} {
+	for _, scenario := range []string{"takes", "gives", "back", "change", "sets", "seats", "again", "crowd"} {
 		needsTLC(t)
 		e := explored(t, "limits", scenario)
 		if e.code != 0 {
@@ -66,6 +66,7 @@ var asks = map[string]map[string]struct {
 	"gives":  {"one": {"take", 1}, "other": {"take", 1}, "back": {"give", 1}},
 	"back":   {"back": {"give", 1}, "also": {"give", 1}},
 	"change": {"one": {"take", 1}, "less": {"lower", 1}, "more": {"raise", 1}},
+	"sets":   {"less": {"set", 1}, "same": {"set", 2}},
 	"seats":  {"hold": {"hold", 1}, "confirm": {"confirm", 0}, "expire": {"expire", 1}},
 	"again":  {"hold": {"hold", 1}, "again": {"hold", 1}, "expire": {"expire", 1}},
 	"crowd":  {"hold": {"hold", 1}, "one": {"take", 1}, "expire": {"expire", 1}},
@@ -87,7 +88,11 @@ func decided(s record, scenario, name string) (action string, after record) {
 			known = append(known, escrow.Held{Count: knows["count"].(record)[shard].(int64), Share: knows["share"].(record)[shard].(int64)})
 		}
 	}
-	looked := len(since) == 3
+	all := set{`"0"`: true, `"1"`: true, `"seat"`: true}
+	if ask.kind == "set" {
+		all[`"counter"`] = true
+	}
+	looked := len(since) == len(all)
 	count, share := record{"0": int64(0), "1": int64(0)}, record{"0": int64(0), "1": int64(0)}
 	on := set{}
 	look, refused, none := false, false, false
@@ -118,23 +123,29 @@ func decided(s record, scenario, name string) (action string, after record) {
 		if ask.kind == "give" {
 			by = -by
 		}
-		var all map[string]escrow.Held
+		var sums map[string]escrow.Held
 		if looked {
-			all = map[string]escrow.Held{"": escrow.Sum(known...)}
+			sums = map[string]escrow.Held{"": escrow.Sum(known...)}
 		}
-		d := escrow.Decide(map[string][]escrow.Held{"": known}, all, []escrow.Request[string]{{"": escrow.By(by, ask.kind == "hold", false)}}, func(int) int { return 0 })
+		d := escrow.Decide(map[string][]escrow.Held{"": known}, sums, []escrow.Request[string]{{"": escrow.By(by, ask.kind == "hold", false)}}, func(int) int { return 0 })
 		look, refused = look || d.Look, len(d.Refused) > 0
 		for _, c := range d.Plan[""] {
 			count[names[c.Shard]] = c.By.Count
 			on[strconv.Quote(names[c.Shard])] = true
 		}
 	default:
-		limit := escrow.Sum(known...).Share + ask.n
-		if ask.kind == "lower" {
-			limit -= 2 * ask.n
+		limit := escrow.Sum(known...).Share
+		switch ask.kind {
+		case "set":
+			limit = ask.n
+			on[`"counter"`] = true
+		case "lower":
+			limit -= ask.n
+		default:
+			limit += ask.n
 		}
 		shares, ok := escrow.Limit(known, limit)
-		look, refused = !ok && !looked, !ok
+		look, refused = !ok && !looked || ask.kind == "set" && !looked, !ok
 		for i, n := range shares {
 			share[names[i]] = n
 			if n < 0 {
@@ -146,7 +157,6 @@ func decided(s record, scenario, name string) (action string, after record) {
 	r = maps.Clone(r)
 	after["req"] = maps.Clone(s["req"].(record))
 	after["req"].(record)[name] = r
-	all := set{`"0"`: true, `"1"`: true, `"seat"`: true}
 	zero := record{"0": int64(0), "1": int64(0)}
 	nothing := record{"docs": set{}, "since": set{}, "fresh": set{}, "count": zero, "share": zero, "seat": "none"}
 	switch {
