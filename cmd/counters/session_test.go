@@ -131,7 +131,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	d := &desk{dir: t.TempDir(), bin: t.TempDir(), ports: strings.NewReplacer()}
-	kept := []string{"HOME=", "TMPDIR=", "GOPATH=", "GOMODCACHE=", "GOCACHE=", "GOPROXY=", "GOFLAGS=", "GOSUMDB=", "GOTOOLCHAIN="}
+	kept := []string{"HOME=", "TMPDIR=", "GOPATH=", "GOMODCACHE=", "GOCACHE=", "GOPROXY=", "GOFLAGS=", "CGO_ENABLED=", "GOSUMDB=", "GOTOOLCHAIN="}
 	for _, v := range os.Environ() {
 		if slices.ContainsFunc(kept, func(name string) bool { return strings.HasPrefix(v, name) }) {
 			d.environ = append(d.environ, v)
