@@ -34,6 +34,7 @@ var catalogue = map[string]entry{
 	"settings-invalid": {Error, "The function refuses to start with these settings: every call of it fails."},
 	"layout-differs":   {Error, "The functions don't look at the same documents: what one writes the others don't see, and totals stand still."},
 	"settings-differ":  {Warning, "The functions of a deployment are meant to share their settings: which value holds depends on which function is asked."},
+	"setting-unused":   {Info, "Nothing goes by it: without HOSTED and CLEANUP Reconcile removes nothing. Set CLEANUP, too, if idle counters are to be deleted; the command takes the setting back."},
 
 	"billing-dearer": {Warning, "What it has had costs less when it is billed the other way, by list prices and without what is free each month. With terraform it is the variables increment_billing and rollup_billing."},
 

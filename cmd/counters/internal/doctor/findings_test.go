@@ -338,6 +338,11 @@ var brokenDeployments = []broken{
 	{"a cleanup of counters that nobody makes again", func(t *testing.T, d *deployment) {
 		d.env("counters-reconcile", "CLEANUP", "zero")
 	}, "settings-invalid", "counters-reconcile", deploying},
+	{"a time after which nothing is cleaned up", func(t *testing.T, d *deployment) {
+		for _, f := range []string{"counters-increment", "counters-rollup", "counters-reconcile"} {
+			d.env(f, "CLEANUP_AFTER", "48h")
+		}
+	}, "setting-unused", "CLEANUP_AFTER", deploying},
 	{"App Check without the project's number", func(t *testing.T, d *deployment) {
 		d.env("counters-increment", "AUTH", "appcheck")
 		d.env("counters-increment", "PROJECT_NUMBER", "")

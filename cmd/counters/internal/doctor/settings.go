@@ -174,4 +174,8 @@ func (f *findings) settings(d *Deployment) {
 			f.add("settings-differ", setting.name, strings.Join(seen, ", "), d.deploy())
 		}
 	}
+	usual, _ := parse(nil)
+	if s, err := parse(d.environment()); err == nil && s.CleanupAfter != usual.CleanupAfter && !s.Hosted && s.Cleanup == usual.Cleanup {
+		f.add("setting-unused", "CLEANUP_AFTER", fmt.Sprintf("it is %s, and CLEANUP is %s", s.CleanupAfter, s.Cleanup), d.with("CLEANUP_AFTER", "24h"))
+	}
 }
