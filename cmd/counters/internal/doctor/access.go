@@ -46,11 +46,12 @@ var (
 // agentsChanged is since when projects have a Pub/Sub agent that makes tokens by itself.
 var agentsChanged = time.Date(2021, time.April, 9, 0, 0, 0, 0, time.UTC)
 
-// pubsubAgent matches Pub/Sub's own account in a project.
-var pubsubAgent = regexp.MustCompile(`^serviceAccount:service-[0-9]+@gcp-sa-pubsub\.iam\.gserviceaccount\.com$`)
-
-// eventarcAgent matches Eventarc's own account in a project.
-var eventarcAgent = regexp.MustCompile(`^serviceAccount:service-[0-9]+@gcp-sa-eventarc\.iam\.gserviceaccount\.com$`)
+// agent reports whether a member is Google's own account for a service, in any project.
+func agent(service string) func(member string) bool {
+	return func(member string) bool {
+		return strings.HasPrefix(member, "serviceAccount:service-") && strings.HasSuffix(member, "@gcp-sa-"+service+".iam.gserviceaccount.com")
+	}
+}
 
 // everybody are the members that stand for the whole internet; anybody can get a Google account.
 var everybody = []string{"allUsers", "allAuthenticatedUsers"}
@@ -92,11 +93,11 @@ func (f *findings) access(d *Deployment) {
 	for _, function := range d.Functions.all() {
 		f.open(d, function)
 	}
-	if len(d.Functions.all()) > 0 && d.Access != nil && !d.Access.has(agentRoles, eventarcAgent.MatchString, always) {
+	if len(d.Functions.all()) > 0 && d.Access != nil && !d.Access.has(agentRoles, agent("eventarc"), always) {
 		f.add("agent-role-missing", "Eventarc's service agent", "it does not have "+agentRoles[0],
 			d.made("the role of Eventarc's agent"))
 	}
-	if since := moment(d.Project, "createTime"); d.Access != nil && !since.IsZero() && since.Before(agentsChanged) && !d.Access.has(tokenRoles, pubsubAgent.MatchString, always) {
+	if since := moment(d.Project, "createTime"); d.Access != nil && !since.IsZero() && since.Before(agentsChanged) && !d.Access.has(tokenRoles, agent("pubsub"), always) {
 		member := "serviceAccount:service-" + resources.Asked("projects", "describe", d.Target.Project, "--format=value(projectNumber)") + "@gcp-sa-pubsub.iam.gserviceaccount.com"
 		f.add("pubsub-agent-role-missing", "Pub/Sub's service agent", "the project is of "+since.Format(time.DateOnly)+", and it does not have "+tokenRoles[0],
 			line("gcloud", "projects", "add-iam-policy-binding", d.Target.Project, "--member="+member, "--role="+tokenRoles[0], "--condition=None"))

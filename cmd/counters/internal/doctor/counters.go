@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/cmd/internal/terminal"
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/internal/store"
@@ -37,17 +39,17 @@ func (f *findings) counters(d *Deployment) {
 	}
 	for _, c := range d.Counters.Read {
 		switch field := c.otherField(d.layout().Fields); {
-		case c.Deleting:
-			if age := c.At.Sub(c.Changed); age > late {
-				f.add("deletion-unfinished", c.ID, fmt.Sprintf("it was marked as being deleted %s ago, and still has %s", age.Round(time.Second), terminal.Count(len(c.Shards), "shard")),
-					d.counters("reconcile", c.ID))
+		case c.Deleting():
+			if age := c.At.Sub(c.BaseVersion()); age > late {
+				f.add("deletion-unfinished", c.Counter, fmt.Sprintf("it was marked as being deleted %s ago, and still has %s", age.Round(time.Second), terminal.Count(len(c.Shards), "shard")),
+					d.counters("reconcile", c.Counter))
 			}
 			continue
-		case d.Target.Hosted && !c.Exists:
+		case d.Target.Hosted && c.Doc == nil:
 			f.left(d, c)
 			continue
 		case field != "":
-			f.add("count-field-differs", c.ID, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.layout().Fields[0].Shard, field, terminal.Quote(d.countedIn(field))), d.setCountField(c.ID, field))
+			f.add("count-field-differs", c.Counter, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.layout().Fields[0].Shard, field, terminal.Quote(d.countedIn(field))), d.setCountField(c.Counter, field))
 			continue
 		}
 		for _, field := range c.kept() {
@@ -55,12 +57,16 @@ func (f *findings) counters(d *Deployment) {
 		}
 		f.shards(d, c)
 		switch {
-		case c.BadBaseIs == "base-others":
-			f.add(c.BadBaseIs, c.ID, c.BadBase, "")
-		case c.BadBase != "":
-			f.add(c.BadBaseIs, c.ID, c.BadBase, lines(d.deleteBase(c.ID), d.counters("reconcile", c.ID)))
-		case !c.HasBase:
-			f.add("base-missing", c.ID, c.unadopted(d.layout().Fields), d.counters("reconcile", c.ID))
+		case errors.Is(c.Unusable, book.ErrOthers):
+			f.add("base-others", c.Counter, c.Unusable.Error(), "")
+		case c.Unusable != nil:
+			name := "base-invalid"
+			if errors.Is(c.Unusable, book.ErrFormat) {
+				name = "base-format"
+			}
+			f.add(name, c.Counter, c.Unusable.Error(), lines(d.deleteBase(c.Counter), d.counters("reconcile", c.Counter)))
+		case !c.HasBase():
+			f.add("base-missing", c.Counter, c.unadopted(d.layout().Fields), d.counters("reconcile", c.Counter))
 		default:
 			f.shares(d, c)
 			f.totals(d, c)
@@ -83,11 +89,11 @@ func (c *Counter) kept() (fields []string) {
 // kept names a field that holds what no total replaces.
 func (f *findings) kept(d *Deployment, c Counter, field string) {
 	if c.Held[field].List && d.Target.Hosted && slices.Contains(d.layout().Fields.Names(), field) {
-		f.add("field-not-a-number", c.ID, fmt.Sprintf("its %s is a list, and no total replaces that; if it lists user ids, the command makes them members", field),
+		f.add("field-not-a-number", c.Counter, fmt.Sprintf("its %s is a list, and no total replaces that; if it lists user ids, the command makes them members", field),
 			line(d.command("import members", "--path="+d.Target.Place.Counters, "--field="+field)...))
 		return
 	}
-	f.add("field-not-a-number", c.ID, fmt.Sprintf("%s, and no total replaces that: delete the field, or show the total in another (FIELDS)", c.total(field)), "")
+	f.add("field-not-a-number", c.Counter, fmt.Sprintf("%s, and no total replaces that: delete the field, or show the total in another (FIELDS)", c.total(field)), "")
 }
 
 // recounts looks at the fields that count documents.
@@ -96,38 +102,38 @@ func (f *findings) recounts(d *Deployment, c Counter) {
 		if c.Held[field.Name].Kept {
 			continue // which is said
 		}
-		now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.ID)
-		written := c.Shown[field.Name].Written
+		now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.Counter)
+		written := c.Written(field)
 		switch {
 		case now.Never:
-			f.add("recount-impossible", c.ID, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), "")
+			f.add("recount-impossible", c.Counter, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), "")
 		case now.Refused != "" && d.unindexed(field.Counted): // which is said once, of the index
 		case now.Refused != "":
-			f.add("recount-refused", c.ID, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), d.composite(field.Counted))
+			f.add("recount-refused", c.Counter, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), d.composite(field.Counted))
 		case written == nil && (now.Slow || !held.There || !nearly(held.Number, now.Number)):
-			f.add("field-not-counted", c.ID, c.total(field.Name)+", and it doesn't say as of when", mend)
+			f.add("field-not-counted", c.Counter, c.total(field.Name)+", and it doesn't say as of when", mend)
 		case written == nil: // it is right, whoever wrote it
 		case !field.Integer():
 			f.double(d, c, field)
 		case now.Bad != "": // a whole double counts as the integer that it is
-			f.add("recount-not-integer", c.ID, fmt.Sprintf("%s comes to %s%s", field, now.text(), now.because()), mend)
+			f.add("recount-not-integer", c.Counter, fmt.Sprintf("%s comes to %s%s", field, now.text(), now.because()), mend)
 		case !held.integer() || held.Count != written.GetIntegerValue():
-			f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %d: another program has written it%s", c.total(field.Name), written.GetIntegerValue(), d.perhapsTheApp()), mend)
+			f.add("total-differs", c.Counter, fmt.Sprintf("%s, and should be %d: another program has written it%s", c.total(field.Name), written.GetIntegerValue(), d.perhapsTheApp()), mend)
 		case !now.Slow && now.Count != held.Count:
-			f.add("recount-waiting", c.ID, fmt.Sprintf("its %s is %d, and %s came to %d when doctor counted", field.Name, held.Count, field.Counted, now.Count), mend)
+			f.add("recount-waiting", c.Counter, fmt.Sprintf("its %s is %d, and %s came to %d when doctor counted", field.Name, held.Count, field.Counted, now.Count), mend)
 		}
 	}
 }
 
 // double looks at a field that is a double, such as an average.
 func (f *findings) double(d *Deployment, c Counter, field layout.Field) {
-	now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.ID)
-	written := store.Number(c.Shown[field.Name].Written)
+	now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.Counter)
+	written := store.Number(c.Written(field))
 	switch {
 	case !held.There || !sameNumber(held.Number, written):
-		f.add("total-differs", c.ID, fmt.Sprintf("its %s is %s, and should be %s: another program has written it%s", field.Name, terminal.Number(held.Number), terminal.Number(written), d.perhapsTheApp()), mend)
+		f.add("total-differs", c.Counter, fmt.Sprintf("its %s is %s, and should be %s: another program has written it%s", field.Name, terminal.Number(held.Number), terminal.Number(written), d.perhapsTheApp()), mend)
 	case !now.Slow && !nearly(now.Number, written):
-		f.add("recount-waiting", c.ID, fmt.Sprintf("its %s is %s, and %s came to %s when doctor counted", field.Name, terminal.Number(held.Number), field.Counted, terminal.Number(now.Number)), mend)
+		f.add("recount-waiting", c.Counter, fmt.Sprintf("its %s is %s, and %s came to %s when doctor counted", field.Name, terminal.Number(held.Number), field.Counted, terminal.Number(now.Number)), mend)
 	}
 }
 
@@ -189,11 +195,11 @@ func (f *findings) left(d *Deployment, c Counter) {
 		gone := c.At.Sub(c.Base.Gone)
 		seen = fmt.Sprintf("its document has been gone for %s at least, and %s below it wait until that is %s", gone.Round(time.Second), terminal.Count(len(c.Shards), "shard"), after)
 		if gone > after+overdue {
-			f.add("cleanup-overdue", c.ID, seen, d.counters("reconcile", c.ID))
+			f.add("cleanup-overdue", c.Counter, seen, d.counters("reconcile", c.Counter))
 			return
 		}
 	}
-	f.add("cleanup-waiting", c.ID, seen, d.counters("reconcile", c.ID))
+	f.add("cleanup-waiting", c.Counter, seen, d.counters("reconcile", c.Counter))
 }
 
 // overdue is how long Reconcile may take to come by, where it is called less often than each hour
@@ -237,7 +243,7 @@ func (c *Counter) unadopted(fields layout.Fields) string {
 func (f *findings) shares(d *Deployment, c Counter) {
 	for _, field := range d.layout().Fields {
 		if wrong := c.Shares[field.Name]; wrong != "" {
-			f.add("limit-unclear", c.ID, wrong, "")
+			f.add("limit-unclear", c.Counter, wrong, "")
 		}
 	}
 }
@@ -246,8 +252,8 @@ func (f *findings) shares(d *Deployment, c Counter) {
 // one that Rollup wrote there is another program's. What was written to shards after that may be on its way.
 func (f *findings) totals(d *Deployment, c Counter) {
 	for _, field := range d.layout().Fields {
-		held, mend := c.Held[field.Name], d.counters("reconcile", c.ID)
-		shown, total := c.Shown[field.Name], c.Sums[field.Name]
+		held, mend := c.Held[field.Name], d.counters("reconcile", c.Counter)
+		shown, total := c.Written(field), c.Sums[field.Name]
 		behind, waited := c.behind(field)
 		var seen []string
 		switch {
@@ -255,25 +261,25 @@ func (f *findings) totals(d *Deployment, c Counter) {
 			continue
 		case total == nil:
 			seen = append(seen, "that is beyond ±2⁶³, or not finite, so it isn't shown")
-		case shown.Written == nil && !held.There:
-			f.add("field-not-counted", c.ID, c.total(field.Name)+" yet", mend)
+		case shown == nil && !held.There:
+			f.add("field-not-counted", c.Counter, c.total(field.Name)+" yet", mend)
 			continue
-		case shown.Written == nil && waited > late:
-			f.add("field-not-counted", c.ID, fmt.Sprintf("%s, and it doesn't say as of when: base and shards come to %d", c.total(field.Name), *total), mend)
+		case shown == nil && waited > late:
+			f.add("field-not-counted", c.Counter, fmt.Sprintf("%s, and it doesn't say as of when: base and shards come to %d", c.total(field.Name), *total), mend)
 			continue
-		case shown.Written == nil && (behind == 0 || waited > 0): // or it may be on its way
+		case shown == nil && (behind == 0 || waited > 0): // or it may be on its way
 			continue
 		case !held.integer():
 			seen = append(seen, "it is missing, or not an integer")
-		case held.Count != cmp.Or(shown.Written, store.Int(*total)).GetIntegerValue():
-			drift := store.Sub(held.Count, cmp.Or(shown.Written, store.Int(*total)).GetIntegerValue())
+		case held.Count != cmp.Or(shown, store.Int(*total)).GetIntegerValue():
+			drift := store.Sub(held.Count, cmp.Or(shown, store.Int(*total)).GetIntegerValue())
 			seen = append(seen, fmt.Sprintf("%+d was written by another program%s", drift, d.perhapsTheApp()))
 		}
 		if behind != 0 && waited > late {
 			seen = append(seen, fmt.Sprintf("%+d in its shards has been waiting to be counted for %s", behind, waited.Round(time.Second)))
 		}
 		if len(seen) > 0 {
-			f.add("total-differs", c.ID, fmt.Sprintf("%s, and should be %s: %s", c.total(field.Name), c.sum(field), strings.Join(seen, "; ")), mend)
+			f.add("total-differs", c.Counter, fmt.Sprintf("%s, and should be %s: %s", c.total(field.Name), c.sum(field), strings.Join(seen, "; ")), mend)
 		}
 	}
 }
@@ -291,21 +297,21 @@ func (c *Counter) sum(field layout.Field) string {
 // something else wrote the base) since that number was. Where nobody knows when, it is since the first that holds
 // anything.
 func (c *Counter) behind(field layout.Field) (sum int64, waited time.Duration) {
-	shown, total := c.Shown[field.Name], c.Sums[field.Name]
+	shown, asOf, total := c.Written(field), c.AsOf(field), c.Sums[field.Name]
 	written := c.Held[field.Name].Count
-	if shown.Written != nil {
-		written = shown.Written.GetIntegerValue()
+	if shown != nil {
+		written = shown.GetIntegerValue()
 	}
 	if total == nil || *total == written {
 		return 0, 0
 	}
 	for _, s := range c.Shards {
-		if s.Updated.After(shown.AsOf) && (!shown.AsOf.IsZero() || s.holds()) {
+		if s.Updated.After(asOf) && (!asOf.IsZero() || s.holds()) {
 			waited = max(waited, c.At.Sub(s.Updated))
 		}
 	}
-	if waited == 0 && !shown.AsOf.IsZero() {
-		waited = c.At.Sub(shown.AsOf)
+	if waited == 0 && !asOf.IsZero() {
+		waited = c.At.Sub(asOf)
 	}
 	return store.Sub(*total, written), waited
 }
@@ -329,16 +335,16 @@ func (f *findings) shards(d *Deployment, c Counter) {
 		for _, field := range d.layout().Fields {
 			switch held := s.Held[field.Name]; {
 			case held.Bad != "":
-				f.add("shard-count-not-number", c.ID, fmt.Sprintf("shard %s holds %s in %s", terminal.Quote(s.ID), held.Bad, field.Shard), d.setCount(c, s, field))
+				f.add("shard-count-not-number", c.Counter, fmt.Sprintf("shard %s holds %s in %s", terminal.Quote(s.ID), held.Bad, field.Shard), d.setCount(c, s, field))
 			case held.Double:
-				f.add("shard-count-double", c.ID, fmt.Sprintf("shard %s holds %d in %s as a double", terminal.Quote(s.ID), held.Count, field.Shard), d.setCount(c, s, field))
+				f.add("shard-count-double", c.Counter, fmt.Sprintf("shard %s holds %d in %s as a double", terminal.Quote(s.ID), held.Count, field.Shard), d.setCount(c, s, field))
 			}
 		}
 	}
 	if len(above) > 0 {
 		slices.Sort(above)
-		f.add("shards-above-number", c.ID, fmt.Sprintf("%s is %d, and there are shards %s", layout.NumShards, c.NumShards, strings.Join(above, ", ")),
-			d.counters("resize", c.ID, fmt.Sprintf("--shards=%d", most)))
+		f.add("shards-above-number", c.Counter, fmt.Sprintf("%s is %d, and there are shards %s", layout.NumShards, c.NumShards, strings.Join(above, ", ")),
+			d.counters("resize", c.Counter, fmt.Sprintf("--shards=%d", most)))
 	}
 }
 
@@ -445,5 +451,5 @@ func (d *Deployment) setCount(c Counter, s Shard, field layout.Field) string {
 	}
 	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, field.Shard, count)
 	query := url.Values{"updateMask.fieldPaths": {layout.FieldPath(field.Shard)}, "currentDocument.updateTime": {s.Updated.Format(time.RFC3339Nano)}}
-	return d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body, d.address(d.layout().Shard(c.ID, s.ID))+"?"+query.Encode())
+	return d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body, d.address(d.layout().Shard(c.Counter, s.ID))+"?"+query.Encode())
 }

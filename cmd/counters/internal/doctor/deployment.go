@@ -3,8 +3,6 @@ package doctor
 import (
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/internal/book"
@@ -49,9 +47,9 @@ type Deployment struct {
 	Database  *Database
 	Parts     []Part // of the list of resources, in its order, without those that could not be read
 	Rules     *Rules
-	Watches   []*Trigger // that call Rollup's service beside its own; only with Watched
-	Watched   bool       // whether Watches could be read
-	Scheduler *Scheduler
+	Watches   []*Trigger       // that call Rollup's service beside its own; only with Watched
+	Watched   bool             // whether Watches could be read
+	Jobs      resources.Object // of Scheduler, in the functions' region
 	Budget    *Budget
 	Counters  *Counters
 
@@ -146,12 +144,6 @@ type Policy resources.Object
 // Database is the Firestore database; nil where there is none.
 type Database struct{ resources.Object }
 
-// Scheduler are the Cloud Scheduler jobs of one region.
-type Scheduler struct {
-	Region string
-	Jobs   []resources.Object
-}
-
 // Counters are the counters that were read.
 type Counters struct {
 	Read []Counter
@@ -164,28 +156,13 @@ type Counters struct {
 
 // Counter is a counter, its shards and its base, all as of one time.
 type Counter struct {
-	ID        string
-	At        time.Time // when it was like this
-	Exists    bool      // it has a document of its own
-	Deleting  bool
-	Changed   time.Time          // when its document was
+	*book.Book
 	NumShards int                // 0 when it is not written down
 	Held      map[string]Held    // :: field, also of those that count documents → what its document holds
 	Recounts  map[string]Recount // :: field that counts documents → what they come to
 	Shards    []Shard
 	Shares    map[string]string // :: field with a limit → what is wrong with its shards; empty if nothing is
-	HasBase   bool              // beside the document, whatever is in it
-	Base      book.Base         // what totals hold beyond their shards; empty where it can't be used
-	BadBase   string            // why it can't be used
-	BadBaseIs string            // the finding that this is
-	Shown     map[string]Shown  // :: field, also of those that count documents → as of when the document shows it
 	Sums      map[string]*int64 // :: sum of shards → what it comes to with the base; nil where that is no integer's
-}
-
-// Shown is what a document says of a number that it shows.
-type Shown struct {
-	AsOf    time.Time          // zero where nobody knows
-	Written *firestorepb.Value // the number that was written last; nil where nobody knows
 }
 
 // Recount is what the documents of a counted collection come to.

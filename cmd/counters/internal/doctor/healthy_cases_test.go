@@ -195,7 +195,7 @@ func TestHealthy(t *testing.T) {
 			if len(read.NotChecked) > 0 {
 				t.Errorf("not checked: %v", read.NotChecked)
 			}
-			if len(read.Functions.all()) != 3 || read.Access == nil || read.Scheduler == nil || read.Runtimes == nil || len(read.Parts) < 10 {
+			if len(read.Functions.all()) != 3 || read.Access == nil || read.Jobs == nil || read.Runtimes == nil || len(read.Parts) < 10 {
 				t.Errorf("not everything was read: %+v", read)
 			}
 		})

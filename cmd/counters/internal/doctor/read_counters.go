@@ -99,38 +99,19 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 		return nil, err
 	}
 	b := books[0]
-	doc, at := b.Doc, b.At
 	c := &Counter{
-		ID: id, At: at, Exists: doc != nil, Changed: doc.GetUpdateTime().AsTime(), Held: map[string]Held{}, Recounts: map[string]Recount{},
-		HasBase: b.HasBase(), Base: b.Base, Deleting: b.Deleting(), Shown: map[string]Shown{}, Sums: map[string]*int64{}, Shares: map[string]string{},
-	}
-	if b.Deleting() {
-		c.Changed = b.BaseVersion()
-	}
-	if err := b.Unusable; err != nil {
-		c.BadBase, c.BadBaseIs = err.Error(), "base-invalid"
-		switch {
-		case errors.Is(err, book.ErrFormat):
-			c.BadBaseIs = "base-format"
-		case errors.Is(err, book.ErrOthers):
-			c.BadBaseIs = "base-others"
-		}
-	}
-	if n := book.NumShards(db.Layout, doc); n > 0 {
-		c.NumShards = n
+		Book: b, NumShards: max(0, book.NumShards(db.Layout, b.Doc)),
+		Held: map[string]Held{}, Recounts: map[string]Recount{}, Sums: map[string]*int64{}, Shares: map[string]string{},
 	}
 	for _, field := range db.Layout.Fields {
-		c.Held[field.Name] = held(doc, field.Name)
+		c.Held[field.Name] = held(b.Doc, field.Name)
 	}
-	shards, err := db.Documents(ctx, store.Query{Collection: db.Layout.ShardsOf(id), At: at})
+	shards, err := db.Documents(ctx, store.Query{Collection: db.Layout.ShardsOf(id), At: b.At})
 	if err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
 	}
 	for _, doc := range shards {
 		c.Shards = append(c.Shards, decodeShard(doc, db.Layout.Fields))
-	}
-	for _, field := range db.Layout.Shown() {
-		c.Shown[field.Name] = Shown{AsOf: b.AsOf(field), Written: b.Written(field)}
 	}
 	for _, field := range db.Layout.Fields {
 		if total, ok := b.Base.Total(field, book.Shards(shards).Add(field)); ok {
@@ -141,15 +122,15 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 		c.Shares[field.Name] = seats.Wrong(book.Shards(shards).Of(field), field)
 	}
 	for _, field := range db.Layout.Counted {
-		c.Held[field.Name] = held(doc, field.Name)
-		if c.Recounts[field.Name], err = readRecount(ctx, db, id, field, at); err != nil {
+		c.Held[field.Name] = held(b.Doc, field.Name)
+		if c.Recounts[field.Name], err = readRecount(ctx, db, id, field, b.At); err != nil {
 			return nil, err
 		}
 	}
 	nothing := !b.HasBase() && len(c.Shards) == 0
 	switch {
-	case c.Deleting:
-	case db.Layout.Hosted && nothing, nothing && b.CheckSettings() != nil, !db.Layout.Hosted && !c.Exists && (b.HasBase() || nothing):
+	case c.Deleting():
+	case db.Layout.Hosted && nothing, nothing && b.CheckSettings() != nil, !db.Layout.Hosted && c.Doc == nil && (b.HasBase() || nothing):
 		return nil, nil
 	}
 	return c, nil

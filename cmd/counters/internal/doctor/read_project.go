@@ -79,12 +79,7 @@ func (r *Reader) jobs(ctx context.Context, d *Deployment) error {
 	if region == "" {
 		return errors.New("their region is not known: there is no function to go by. Name it with --location")
 	}
-	list, err := r.get(ctx, "cloudscheduler/v1/projects/"+d.Target.Project+"/locations/"+region+"/jobs")
-	if err != nil {
-		return err
-	}
-	d.Scheduler = &Scheduler{Region: region, Jobs: resources.Objects(list["jobs"])}
-	return nil
+	return r.one("cloudscheduler/v1/projects/"+d.Target.Project+"/locations/"+region+"/jobs", &d.Jobs)(ctx, d)
 }
 
 // budget reads whether somebody is told of the project's costs. Budgets are the billing account's,

@@ -73,7 +73,7 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if d.Functions == nil && d.Access == nil && d.Database == nil && d.Scheduler == nil && d.Counters == nil && d.NotChecked != nil {
+	if d.Functions == nil && d.Access == nil && d.Database == nil && d.Jobs == nil && d.Counters == nil && d.NotChecked != nil {
 		var why []error
 		for _, n := range d.NotChecked {
 			why = append(why, errors.New(strings.TrimSuffix(n.Part+": "+n.Why+"; "+n.Fix, "; ")))

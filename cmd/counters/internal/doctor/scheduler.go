@@ -21,15 +21,16 @@ const (
 // reconcileJob is the job that calls Reconcile, or is meant to: the one with its name, or else with its address. It is
 // nil when there is none, or none could be read.
 func (d *Deployment) reconcileJob() resources.Object {
-	if d.Scheduler == nil || d.Functions == nil || d.Functions.Reconcile == nil {
+	if d.Jobs == nil || d.Functions == nil || d.Functions.Reconcile == nil {
 		return nil
 	}
 	for _, is := range []func(job resources.Object) bool{
 		func(job resources.Object) bool { return path.Base(job.Text("name")) == d.Target.nameOf("Reconcile") },
 		func(job resources.Object) bool { return d.Functions.Reconcile.answersAt(job.Text(uriOfJob)) },
 	} {
-		if i := slices.IndexFunc(d.Scheduler.Jobs, is); i >= 0 {
-			return d.Scheduler.Jobs[i]
+		jobs := resources.Objects(d.Jobs["jobs"])
+		if i := slices.IndexFunc(jobs, is); i >= 0 {
+			return jobs[i]
 		}
 	}
 	return nil
@@ -43,13 +44,13 @@ func (f *Function) answersAt(uri string) bool {
 }
 
 func (f *findings) scheduler(d *Deployment) {
-	if d.Scheduler == nil || d.Functions == nil || d.Functions.Reconcile == nil {
+	if d.Jobs == nil || d.Functions == nil || d.Functions.Reconcile == nil {
 		return
 	}
 	reconcile := d.Functions.Reconcile
 	job := d.reconcileJob()
 	if job == nil {
-		f.add("scheduler-job-missing", reconcile.Name, "no job in "+d.Scheduler.Region+" calls it", d.schedule(""))
+		f.add("scheduler-job-missing", reconcile.Name, "no job in "+d.region()+" calls it", d.schedule(""))
 		return
 	}
 	name, uri, account, method := path.Base(job.Text("name")), job.Text(uriOfJob), job.Text(accountOfJob), job.Text("httpTarget.httpMethod")
@@ -76,7 +77,7 @@ func (f *findings) scheduler(d *Deployment) {
 
 // job is a command about a job.
 func (d *Deployment) job(verb, name string, flags ...string) string {
-	args := append(strings.Split("gcloud scheduler jobs "+verb, " "), name, "--project="+d.Target.Project, "--location="+d.Scheduler.Region)
+	args := append(strings.Split("gcloud scheduler jobs "+verb, " "), name, "--project="+d.Target.Project, "--location="+d.region())
 	return line(append(args, flags...)...)
 }
 
