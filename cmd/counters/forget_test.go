@@ -10,7 +10,7 @@ import (
 func TestForget(t *testing.T) {
 	startFirestore(t)
 	const fields = " --fields likes,seats=limit()"
-	for _, c := range []struct{ args, out, err string }{
+	says(t, false, []row{
 		{args: "forget alice" + fields, out: "alice left 0 counters in project demo-counters"},
 		{args: "create a" + fields}, {args: "create b" + fields}, {args: "create c" + fields},
 		{args: "create a --counter-path others/{other}" + fields},
@@ -33,12 +33,7 @@ func TestForget(t *testing.T) {
 		{args: "audit a --counter-path others/{other}" + fields, out: "likes: 1 = 1 member"},
 		{args: "forget alice --yes" + fields, out: "alice left 0 counters"},
 		{args: "forget bob --yes" + fields, out: "bob left 3 counters (likes of 2, seats of 1) in "},
-	} {
-		out, errOut, code := counters(t, strings.Fields(c.args)...)
-		if (code != 0) != (c.err != "") || !strings.Contains(errOut, c.err) || !strings.Contains(out, c.out) || strings.Count(errOut, "\n") > 1 {
-			t.Errorf("%s: exit code %d, %q, error %q; want %q, error %q", c.args, code, out, errOut, c.out, c.err)
-		}
-	}
+	})
 }
 
 // What can't be left is named, the rest is, and the next run goes on from there.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"testing"
 
 	"cloud.google.com/go/firestore"
@@ -24,7 +23,7 @@ func TestHostedCommands(t *testing.T) {
 	set(inbox, map[string]any{"visits": 2})
 	set("teams/red/pages/p1", map[string]any{})
 	const nested = " --counter-path teams/{team}/pages/{page}"
-	for _, c := range []struct{ args, out, err string }{
+	says(t, true, []row{
 		{args: "create p2", err: `create counter "p2": the documents are the app's own: make and delete them there; the first increment of a document makes its shards`},
 		{args: "inc p2", err: `counter not found at pages/p2 in project demo-counters, database (default): your app makes that document`},
 		{args: "get p2", err: `counter not found at pages/p2 in project demo-counters, database (default): your app makes that document`},
@@ -82,18 +81,7 @@ func TestHostedCommands(t *testing.T) {
 		{args: "get red/p1 --exact" + nested, out: "likes 0, visits 2\n"},
 		{args: "get red" + nested, err: `"red" has 1 part, and a counter of teams/{team}/pages/{page} has 2`},
 		{args: "get red/blue/p1" + nested, err: "3 parts"},
-	} {
-		out, errOut, code := counters(t, strings.Fields(c.args)...)
-		if c.err != "" {
-			if code == 0 || out != "" || !strings.Contains(errOut, c.err) || strings.Count(errOut, "\n") != 1 {
-				t.Errorf("%s: exit code %d, %q, error %q; want one line that says %q", c.args, code, out, errOut, c.err)
-			}
-			continue
-		}
-		if code != 0 || errOut != "" || !strings.Contains(out, c.out) {
-			t.Errorf("%s: exit code %d, %q, error %q; want %q", c.args, code, out, errOut, c.out)
-		}
-	}
+	})
 	snap, err := fs.Doc("pages/p1").Get(t.Context())
 	// title, likes, visits and our map
 	if err != nil || snap.Data()["title"] != "One" || len(snap.Data()) != 4 {
