@@ -84,7 +84,7 @@ func (t *target) importMembers(cmd *cobra.Command, field string, opts lists.Opti
 		return err
 	}
 	defer db.Close()
-	client, err := shards.Open(ctx, t.shardsConfig())
+	client, err := shards.Open(ctx, shards.Config{Place: t.place()})
 	if err != nil {
 		return err
 	}

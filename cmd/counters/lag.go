@@ -29,10 +29,7 @@ It reads each counter's document and shards, as of one moment. With --all it pri
 		Example: `  counters lag post-123
   counters lag --all --json`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if all == (len(args) > 0) {
-				return errors.New("name the counters, or say --all")
-			}
-			return nil
+			return someOrAll(all, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := t.check(args...); err != nil {
@@ -133,12 +130,12 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 // lagOfAll prints those counters that are behind, and how many there are.
 func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
 	progress := newProgress(cmd.ErrOrStderr(), "looking")
+	defer func() { _ = progress.Finish() }()
 	seen, late, damaged := 0, 0, 0
 	var oldest float64
 	for token := ""; ; {
 		ids, next, err := db.List(cmd.Context(), 100, token)
 		if err != nil {
-			_ = progress.Finish()
 			return fmt.Errorf("list counters: %w", err)
 		}
 		for _, id := range ids {
@@ -153,7 +150,6 @@ func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
 				fmt.Fprintln(cmd.ErrOrStderr(), "counters:", terminal.Error(err))
 				continue
 			case err != nil:
-				_ = progress.Finish()
 				return err
 			}
 			seen++

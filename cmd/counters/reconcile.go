@@ -44,31 +44,22 @@ You may run it at any moment, beside increments, events and another reconcile.`,
 			case opts.Parallel < 1:
 				return fmt.Errorf("--parallel %d: want 1 or more", opts.Parallel)
 			}
-			switch {
-			case !all && len(args) == 0:
-				return errors.New("name the counters to reconcile, or say --all")
-			case all && len(args) > 0:
-				return errors.New("--all is all counters: name none beside it")
-			}
-			return nil
+			return someOrAll(all, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := t.check(args...); err != nil {
 				return err
 			}
-			if err := t.reach(cmd.Context()); err != nil {
-				return err
-			}
-			client, err := rollup.Open(cmd.Context(), t.rollupConfig())
-			if err != nil {
-				return whereTo(err)
-			}
-			defer client.Close()
-			counters, err := shards.Open(cmd.Context(), t.shardsConfig())
+			counters, err := t.open(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer counters.Close()
+			client, err := rollup.Open(cmd.Context(), rollup.Config{Place: t.place()})
+			if err != nil {
+				return err
+			}
+			defer client.Close()
 			opts.Remove = counters.Remove
 			var ids []string // one that is named twice is one counter
 			for _, id := range args {

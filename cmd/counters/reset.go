@@ -67,7 +67,7 @@ A counter with members is refused, because they would still be members, but no l
 
 // reconcileOne brings a counter's total in line with its shards.
 func (t *target) reconcileOne(ctx context.Context, id string) error {
-	client, err := rollup.Open(ctx, t.rollupConfig())
+	client, err := rollup.Open(ctx, rollup.Config{Place: t.place()})
 	if err != nil {
 		return whereTo(err)
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
-	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -150,17 +149,8 @@ func (t *target) open(ctx context.Context) (*shards.Client, error) {
 	if err := t.reach(ctx); err != nil {
 		return nil, err
 	}
-	client, err := shards.Open(ctx, t.shardsConfig())
+	client, err := shards.Open(ctx, shards.Config{Place: t.place()})
 	return client, whereTo(err)
-}
-
-// shardsConfig and rollupConfig say where the counters are.
-func (t *target) shardsConfig() shards.Config {
-	return shards.Config{Place: t.place()}
-}
-
-func (t *target) rollupConfig() rollup.Config {
-	return rollup.Config{Place: t.place()}
 }
 
 // whereTo adds to an error of connecting what to do about it: without an emulator, credentials are

@@ -55,3 +55,14 @@ func arguments(n int) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// someOrAll wants counters to be named, or all of them asked for.
+func someOrAll(all bool, ids []string) error {
+	switch {
+	case !all && len(ids) == 0:
+		return errors.New("name the counters, or say --all")
+	case all && len(ids) > 0:
+		return errors.New("--all is all counters: name none beside it")
+	}
+	return nil
+}
