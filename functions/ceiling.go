@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -200,20 +201,26 @@ func (h *incrementHandler) within(r *request) error {
 			}
 		}
 	}
+	of := ceiling.Amounts{ceiling.Bytes: answerBytes} // what it takes besides what mayLook promises, about
 	switch {
 	case !h.budget.Has(ceiling.Bytes, h.leaves(r)):
 		wait, what = time.Second, "answers"
-	case r.exact, r.kind == joined, r.kind == held:
+	case r.exact:
 		wait, what = h.budget.Short(ceiling.Reads), "reads that aren't from memory"
+		of[ceiling.Reads] = float64(lookUnits + len(h.Fields))
+	case r.kind == joined, r.kind == held:
+		wait, what = h.budget.Short(ceiling.Reads), "reads that aren't from memory"
+		of[ceiling.Reads] = lookUnits + 1
 	case r.hold > 0, r.kind == reserve:
 		wait, what = short, "holds"
 	case r.kind == reset, r.kind == setLimit:
 		wait, what = short, "commands"
+		of[ceiling.Reads], of[ceiling.Writes] = float64(commandReads*len(h.Fields)+h.NumShards), commandUnits
 	case r.kind == read:
 	case r.kind != addOne && r.kind != addMany, h.limits, len(r.Header.Values("Idempotency-Key")) > 0:
 		// What was done before, or finds no room, costs no write, but reads.
 		if wait, what = h.budget.Until(ceiling.Reads, 1), "what has to be looked for"; r.kind == settle || r.kind == giveBack || r.kind == confirm {
-			if wait = max(wait, h.budget.Until(ceiling.Writes, 1)); wait == 0 && h.budget.Short(ceiling.Writes) > 0 {
+			if of[ceiling.Reads], of[ceiling.Writes] = 1, 1; wait == 0 && h.budget.Short(ceiling.Writes) > 0 {
 				wait = takeOne(h.finishes)
 			}
 		}
@@ -222,8 +229,11 @@ func (h *incrementHandler) within(r *request) error {
 		h.budget.Held()
 		return beyond(wait, what)
 	}
-	return h.promise(r, ceiling.Amounts{ceiling.Bytes: answerBytes}, "answers")
+	return h.promise(r, of, cmp.Or(what, "answers"))
 }
+
+// commandReads are the reads for each field that a command takes.
+const commandReads = 3
 
 // finishUnits are the documents that are written where a hold is settled or given back: its record, what tells when it
 // is over, and a shard.

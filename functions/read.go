@@ -29,7 +29,7 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *request) (any, error) 
 		h.limit.owe(r.payer, int(snapshot.Reads)-1) // the request is counted already
 		w.Header().Set("Cache-Control", "no-store")
 		return snapshot, err
-	case h.budget.Short(ceiling.Reads) > 0: // what is left is for counters that are added to
+	case h.budget.Short(ceiling.Reads) > 0 || !h.mayRead(r, counter): // what is left is for counters that are added to
 		return h.remembered(w, r, counter)
 	case h.ReadCache > 0:
 		snapshot, _, err = counter.Cached(r.Context())
@@ -46,6 +46,20 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *request) (any, error) 
 	// Rollup has writes for what Increment has, and waits as well.
 	late := h.budget.Short(ceiling.Writes) > 0 && time.Since(snapshot.AsOf) > h.ReadCache+usuallyLate
 	return heldUp{snapshot, late}, nil
+}
+
+// mayRead promises a request the reads for a counter that it can't be answered from memory, and reports whether there
+// are any.
+func (h *incrementHandler) mayRead(r *request, counter shards.Counter) bool {
+	if _, age, known := counter.Remembered(); known && age <= h.ReadCache {
+		return true
+	}
+	of := ceiling.Amounts{ceiling.Reads: lookUnits}
+	if h.budget.Promise(of) > 0 {
+		return false
+	}
+	r.promised = r.promised.Plus(of)
+	return true
 }
 
 // usuallyLate is how late a total may be without a ceiling.
