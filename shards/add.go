@@ -139,51 +139,51 @@ func (c *Client) run(begun *flight) {
 }
 
 // send commits to a shard of each counter, as long as all are known, and to those of fields with limits as planned.
-func (c *Client) send(ctx context.Context, f *batch) step {
+func (c *Client) send(ctx context.Context, b *batch) step {
 	if err := ctx.Err(); err != nil {
-		return f.giveUp(ErrBusy, err)
+		return b.giveUp(ErrBusy, err)
 	}
-	if len(f.limited()) > 0 {
-		if next, planned := c.planBatch(ctx, f); !planned {
+	if len(b.limited()) > 0 {
+		if next, planned := c.planBatch(ctx, b); !planned {
 			return next
 		}
 	}
-	sums := f.sums()
-	plain := f.plain(sums)
+	sums := b.sums()
+	plain := b.plain(sums)
 	for _, sum := range plain {
 		known, ok := c.known.Get(sum.counter)
 		switch {
 		case ok:
-			f.pick(sum.counter, known.NumShards)
-		case f.shared():
+			b.pick(sum.counter, known.NumShards)
+		case b.shared():
 			return leave
 		default:
 			return makeMissing
 		}
 	}
-	return c.commit(ctx, f, sums, c.writes(f, plain))
+	return c.commit(ctx, b, sums, c.writes(b, plain))
 }
 
 // fence makes alone the marker that the commit in doubt was to make.
-func (c *Client) fence(ctx context.Context, f *batch) step {
+func (c *Client) fence(ctx context.Context, b *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/4)
 	defer cancel()
-	id := f.deciding()
-	m := marker{batch: f.id, fenced: true, at: f.markers()[id].at}
+	id := b.deciding()
+	m := marker{batch: b.id, fenced: true, at: b.markers()[id].at}
 	resp, err := c.db.Commit(ctx, c.marks(id, m))
 	if err != nil {
-		return f.unfenced(err)
+		return b.unfenced(err)
 	}
-	return f.fenced(resp.GetWriteResults()[0].GetUpdateTime().AsTime())
+	return b.fenced(resp.GetWriteResults()[0].GetUpdateTime().AsTime())
 }
 
 // readMarkers reads the batch's markers and memberships at one time.
-func (c *Client) readMarkers(ctx context.Context, f *batch) step {
-	found, err := c.markersThere(ctx, slices.Collect(maps.Keys(f.markers())), f.requests)
+func (c *Client) readMarkers(ctx context.Context, b *batch) step {
+	found, err := c.markersThere(ctx, slices.Collect(maps.Keys(b.markers())), b.requests)
 	if err != nil {
-		return f.unread(err)
+		return b.unread(err)
 	}
-	return f.found(found)
+	return b.found(found)
 }
 
 const (

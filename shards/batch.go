@@ -56,11 +56,11 @@ type batch struct {
 
 // due is when the batch must have ended: at until. If its requests have left another batch, it is when that one had to:
 // who leaves a batch gets no more time.
-func (f *batch) due(until time.Time) time.Time {
-	if left := f.requests[0].until; !left.IsZero() {
+func (b *batch) due(until time.Time) time.Time {
+	if left := b.requests[0].until; !left.IsZero() {
 		return left
 	}
-	for _, r := range f.requests {
+	for _, r := range b.requests {
 		r.until = until
 	}
 	return until
@@ -68,58 +68,58 @@ func (f *batch) due(until time.Time) time.Time {
 
 // own reports whether the batch's commits make a marker of its own. If the batch is one request with a key, the key's
 // marker does instead. A membership can't: another instance may delete it between a commit and the look at it.
-func (f *batch) own() bool {
-	first := f.requests[0]
-	if len(f.requests) == 1 && first.key != "" {
+func (b *batch) own() bool {
+	first := b.requests[0]
+	if len(b.requests) == 1 && first.key != "" {
 		return false
 	}
-	return f.exact || f.documented()
+	return b.exact || b.documented()
 }
 
 // documented reports whether a request of the batch writes other documents than shards.
-func (f *batch) documented() bool {
-	return slices.ContainsFunc(f.requests, func(r *request) bool { return r.member != nil || r.key != "" })
+func (b *batch) documented() bool {
+	return slices.ContainsFunc(b.requests, func(r *request) bool { return r.member != nil || r.key != "" })
 }
 
 // limited are the fields with limits in which the batch counts, as it has planned: see limited.go. Each of its requests
 // counts in all of them, because requests for different ones stand in different lines.
-func (f *batch) limited() map[place]bool { return f.requests[0].limited }
+func (b *batch) limited() map[place]bool { return b.requests[0].limited }
 
 // deciding is the id of the marker that tells what became of a commit; "" if there is none.
-func (f *batch) deciding() string {
-	if f.own() {
-		return f.id
+func (b *batch) deciding() string {
+	if b.own() {
+		return b.id
 	}
-	return f.requests[0].key
+	return b.requests[0].key
 }
 
 // markers are those of the batch's next commit: its own, and one per key.
-func (f *batch) markers() map[string]marker {
+func (b *batch) markers() map[string]marker {
 	markers := make(map[string]marker, 1)
-	if f.own() {
-		markers[f.id] = marker{batch: f.id}
+	if b.own() {
+		markers[b.id] = marker{batch: b.id}
 	}
-	for _, r := range f.requests {
+	for _, r := range b.requests {
 		if r.key != "" {
-			markers[r.key] = marker{batch: f.id, asked: r.asked, at: r.fenced, record: r.hold}
+			markers[r.key] = marker{batch: b.id, asked: r.asked, at: r.fenced, record: r.hold}
 		}
 	}
 	return markers
 }
 
 // shared reports whether the batch has requests of different counters, or of several.
-func (f *batch) shared() bool {
-	first := f.requests[0].counter()
-	return slices.ContainsFunc(f.requests[1:], func(r *request) bool { return first == several || r.counter() != first })
+func (b *batch) shared() bool {
+	first := b.requests[0].counter()
+	return slices.ContainsFunc(b.requests[1:], func(r *request) bool { return first == several || r.counter() != first })
 }
 
 // sums is what the batch adds to each counter. It fits: gathering made sure.
-func (f *batch) sums() (all sums) {
-	if len(f.requests) == 1 {
-		return f.requests[0].sums
+func (b *batch) sums() (all sums) {
+	if len(b.requests) == 1 {
+		return b.requests[0].sums
 	}
 	index := make(map[string]int, 1)
-	for _, r := range f.requests {
+	for _, r := range b.requests {
 		for _, sum := range r.sums {
 			for _, a := range sum.amounts {
 				all.count(index, sum.counter, a)
@@ -130,12 +130,12 @@ func (f *batch) sums() (all sums) {
 }
 
 // plain is what a batch adds to other fields.
-func (f *batch) plain(all sums) (plain sums) {
-	if len(f.limited()) == 0 {
+func (b *batch) plain(all sums) (plain sums) {
+	if len(b.limited()) == 0 {
 		return all
 	}
 	for _, s := range all {
-		amounts := slices.DeleteFunc(slices.Clone(s.amounts), func(a amount) bool { return f.limited()[place{s.counter, a.field}] })
+		amounts := slices.DeleteFunc(slices.Clone(s.amounts), func(a amount) bool { return b.limited()[place{s.counter, a.field}] })
 		if len(amounts) > 0 {
 			plain = append(plain, sum{s.counter, amounts})
 		}
@@ -144,121 +144,121 @@ func (f *batch) plain(all sums) (plain sums) {
 }
 
 // parts are the shards that count a request of one field, by their ids, and how much each.
-func (f *batch) parts(i int) map[string]int64 {
-	r, parts := f.requests[i], map[string]int64{}
+func (b *batch) parts(i int) map[string]int64 {
+	r, parts := b.requests[i], map[string]int64{}
 	for at := range r.limited {
-		for _, part := range f.plan.Parts[at][i] {
-			parts[store.IDOf(f.plan.shards[at][part.Shard].Name)] = part.By.Count
+		for _, part := range b.plan.Parts[at][i] {
+			parts[store.IDOf(b.plan.shards[at][part.Shard].Name)] = part.By.Count
 		}
 	}
 	if len(r.limited) == 0 {
-		parts[layout.ShardID(f.picked[r.counter()])] = r.sums[0].amounts[0].by
+		parts[layout.ShardID(b.picked[r.counter()])] = r.sums[0].amounts[0].by
 	}
 	return parts
 }
 
 // pick picks a random one of a counter's n shards, but not the last one again.
-func (f *batch) pick(counter string, n int) {
+func (b *batch) pick(counter string, n int) {
 	picked := rand.IntN(n)
-	if last, again := f.picked[counter]; again && picked == last && n > 1 {
+	if last, again := b.picked[counter]; again && picked == last && n > 1 {
 		picked = (last + 1 + rand.IntN(n-1)) % n
 	}
-	if f.picked == nil {
-		f.picked = map[string]int{}
+	if b.picked == nil {
+		b.picked = map[string]int{}
 	}
-	f.picked[counter] = picked
+	b.picked[counter] = picked
 }
 
 // answer gives all requests their outcome: one without an error if a commit was applied.
-func (f *batch) answer(out outcome) step {
-	for _, r := range f.requests {
+func (b *batch) answer(out outcome) step {
+	for _, r := range b.requests {
 		r.done <- out
 	}
-	f.requests = nil
+	b.requests = nil
 	return finished
 }
 
 // failed says that a commit failed with err.
-func (f *batch) failed(err error) step {
+func (b *batch) failed(err error) step {
 	code := status.Code(err)
 	switch store.KindOf(err) {
 	case store.Doubtful:
-		if f.doubt == nil && store.Refused(err) {
-			return f.giveUp(ErrBusy, err)
+		if b.doubt == nil && store.Refused(err) {
+			return b.giveUp(ErrBusy, err)
 		}
-		f.doubt = err
-		if f.deciding() == "" {
-			return f.giveUp(ErrUnknown, err)
+		b.doubt = err
+		if b.deciding() == "" {
+			return b.giveUp(ErrUnknown, err)
 		}
 		return fence
 	case store.Contention:
-		if f.shared() {
+		if b.shared() {
 			return leave
 		}
-		return f.failure(err)
+		return b.failure(err)
 	case store.Conflict:
-		if m := f.requests[0].member; code == codes.AlreadyExists && len(f.requests) == 1 && m != nil && m.entry == "" {
+		if m := b.requests[0].member; code == codes.AlreadyExists && len(b.requests) == 1 && m != nil && m.entry == "" {
 			// The marker is a new one, so it is the membership that is there.
-			return f.answer(outcome{replayed: true, maybeHeld: true})
+			return b.answer(outcome{replayed: true, maybeHeld: true})
 		}
-		if len(f.limited()) > 0 && code != codes.AlreadyExists && !f.documented() {
-			return f.missed(err) // there is nothing else that may be in the way
+		if len(b.limited()) > 0 && code != codes.AlreadyExists && !b.documented() {
+			return b.missed(err) // there is nothing else that may be in the way
 		}
-		f.conflict = err
+		b.conflict = err
 		return readMarkers
 	}
-	if code == codes.InvalidArgument && f.shared() {
+	if code == codes.InvalidArgument && b.shared() {
 		return leave
 	}
-	return f.giveUp(nil, err)
+	return b.giveUp(nil, err)
 }
 
 // failure says that an attempt failed, and that another may not.
-func (f *batch) failure(err error) step {
-	if f.failures++; f.failures < maxFailures {
+func (b *batch) failure(err error) step {
+	if b.failures++; b.failures < maxFailures {
 		return pause
 	}
-	return f.giveUp(ErrBusy, err)
+	return b.giveUp(ErrBusy, err)
 }
 
 // maxMissed is how often a batch's commits may fail because shards have changed since this process knew them.
 const maxMissed = 60
 
 // missed says that a commit of the batch failed, because a shard had changed since the client knew it.
-func (f *batch) missed(err error) step {
-	switch f.misses++; {
-	case f.misses >= maxMissed:
-		return f.giveUp(ErrBusy, err)
+func (b *batch) missed(err error) step {
+	switch b.misses++; {
+	case b.misses >= maxMissed:
+		return b.giveUp(ErrBusy, err)
 	case status.Code(err) == codes.NotFound: // a shard is missing
-		if next := f.failure(err); next != pause {
+		if next := b.failure(err); next != pause {
 			return next
 		}
 		return makeMissing
-	case f.misses%4 == 0: // other clients commit faster
+	case b.misses%4 == 0: // other clients commit faster
 		return pause
 	}
 	return sendCommit
 }
 
 // notLooked says that the plan could not be made: a read failed, or the end of holds that was to make room.
-func (f *batch) notLooked(err error) step {
+func (b *batch) notLooked(err error) step {
 	switch {
 	case !mayPass(err):
-		return f.giveUp(nil, err)
+		return b.giveUp(nil, err)
 	case errors.Is(err, ErrUnknown): // whether holds have ended, say; the batch's own commit was not sent
 		err = errors.New(err.Error())
 	}
-	return f.failure(err)
+	return b.failure(err)
 }
 
 // next are the requests for which the last plan had no room, as a new batch.
-func (f *batch) next() *batch {
-	return &batch{id: newID(), requests: f.unplanned, exact: f.exact, picked: f.picked}
+func (b *batch) next() *batch {
+	return &batch{id: newID(), requests: b.unplanned, exact: b.exact, picked: b.picked}
 }
 
 // resume is what follows a pause.
-func (f *batch) resume() step {
-	if f.doubt != nil {
+func (b *batch) resume() step {
+	if b.doubt != nil {
 		return fence
 	}
 	return sendCommit
@@ -266,56 +266,56 @@ func (f *batch) resume() step {
 
 // fenced says that the commit in doubt can't be applied any more, since its marker was made alone at a
 // time.
-func (f *batch) fenced(at time.Time) step {
-	err := f.doubt
-	f.doubt = nil
-	if !f.own() {
-		f.requests[0].fenced = at
+func (b *batch) fenced(at time.Time) step {
+	err := b.doubt
+	b.doubt = nil
+	if !b.own() {
+		b.requests[0].fenced = at
 	}
-	f.id = newID() // the old one's marker is there
-	if f.shared() && store.IsDeadline(err) {
+	b.id = newID() // the old one's marker is there
+	if b.shared() && store.IsDeadline(err) {
 		return leave // it may have waited for the lock of one counter's shard
 	}
-	return f.failure(err)
+	return b.failure(err)
 }
 
 // unfenced says that fencing failed with err.
-func (f *batch) unfenced(err error) step {
+func (b *batch) unfenced(err error) step {
 	if store.KindOf(err) == store.Conflict {
 		return readMarkers
 	}
-	return f.unread(err)
+	return b.unread(err)
 }
 
 // unread says that the markers could not be read.
-func (f *batch) unread(err error) step {
+func (b *batch) unread(err error) step {
 	switch {
 	case store.KindOf(err) == store.Permanent:
-		return f.giveUp(nil, err)
-	case f.doubt == nil && store.Refused(err):
-		return f.giveUp(ErrBusy, err)
+		return b.giveUp(nil, err)
+	case b.doubt == nil && store.Refused(err):
+		return b.giveUp(ErrBusy, err)
 	}
 	return pause // for as long as there is time
 }
 
 // found says which markers (by their ids) and memberships (by their names) are there, after a commit failed because of
 // one of them or of a shard.
-func (f *batch) found(there map[string]marker) step {
-	decisive, decided := there[f.deciding()]
-	ours := decided && decisive.batch == f.id
+func (b *batch) found(there map[string]marker) step {
+	decisive, decided := there[b.deciding()]
+	ours := decided && decisive.batch == b.id
 	switch {
 	case ours && !decisive.fenced:
-		return f.answer(outcome{at: decisive.at})
-	case f.doubt != nil && !decided: // the TTL policy has deleted the marker
+		return b.answer(outcome{at: decisive.at})
+	case b.doubt != nil && !decided: // the TTL policy has deleted the marker
 		return pause
-	case f.doubt != nil && ours:
-		return f.fenced(decisive.at)
+	case b.doubt != nil && ours:
+		return b.fenced(decisive.at)
 	}
 	// A key that others have used meanwhile is in the way of every commit that was sent with it.
-	err := cmp.Or(f.doubt, f.conflict)
-	f.doubt, f.conflict = nil, nil
+	err := cmp.Or(b.doubt, b.conflict)
+	b.doubt, b.conflict = nil, nil
 	changed := false
-	f.requests = slices.DeleteFunc(f.requests, func(r *request) bool {
+	b.requests = slices.DeleteFunc(b.requests, func(r *request) bool {
 		if o, ok := r.earlier(there); ok {
 			r.done <- o
 			changed = true
@@ -332,31 +332,31 @@ func (f *batch) found(there map[string]marker) step {
 		return false
 	})
 	switch {
-	case len(f.requests) == 0:
+	case len(b.requests) == 0:
 		return finished
 	case changed:
 		return sendCommit
-	case len(f.limited()) > 0:
-		return f.missed(err)
-	case f.shared():
+	case len(b.limited()) > 0:
+		return b.missed(err)
+	case b.shared():
 		return leave
 	}
-	if next := f.failure(err); next != pause {
+	if next := b.failure(err); next != pause {
 		return next
 	}
 	return makeMissing // a shard, most of the time
 }
 
 // without says which counters don't exist. Their requests fail, and the others go on.
-func (f *batch) without(gone map[string]bool) step {
-	f.requests = slices.DeleteFunc(f.requests, func(r *request) bool {
+func (b *batch) without(gone map[string]bool) step {
+	b.requests = slices.DeleteFunc(b.requests, func(r *request) bool {
 		counter, is := r.touches(func(id string) bool { return gone[id] })
 		if is {
 			r.done <- outcome{err: notFound(r, counter)}
 		}
 		return is
 	})
-	if len(f.requests) == 0 {
+	if len(b.requests) == 0 {
 		return finished
 	}
 	return sendCommit
@@ -364,14 +364,14 @@ func (f *batch) without(gone map[string]bool) step {
 
 // giveUp answers all requests with an error: with [ErrUnknown] if the commit is in doubt, or else with the sentinel, if
 // it isn't nil.
-func (f *batch) giveUp(sentinel, err error) step {
-	if f.doubt != nil {
+func (b *batch) giveUp(sentinel, err error) step {
+	if b.doubt != nil {
 		sentinel = ErrUnknown
 	}
 	if sentinel != nil {
 		err = fmt.Errorf("%w: %w", sentinel, err)
 	}
-	return f.answer(outcome{err: err})
+	return b.answer(outcome{err: err})
 }
 
 // maxWrites is about how many documents a commit writes at most. Firestore allows more; its 10 MiB

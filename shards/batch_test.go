@@ -286,11 +286,11 @@ func (s *firestore) apply(c sent) error {
 }
 
 // commit sends a batch's commit.
-func (s *firestore) commit(t *rapid.T, f *batch) step {
-	if err := s.send(t, sent{slices.Clone(f.requests), f.sums(), f.markers()}); err != nil {
-		return f.failed(err)
+func (s *firestore) commit(t *rapid.T, b *batch) step {
+	if err := s.send(t, sent{slices.Clone(b.requests), b.sums(), b.markers()}); err != nil {
+		return b.failed(err)
 	}
-	return f.answer(outcome{})
+	return b.answer(outcome{})
 }
 
 func (s *firestore) applyLate(n int) {

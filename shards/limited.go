@@ -29,27 +29,27 @@ var errUnmade = errors.New("the field has no shards yet")
 // planBatch plans the next commit of a batch that counts in fields with limits, or says what is to be done instead. It
 // refuses requests for which there is no room. It leaves requests to a further commit for which the others leave none.
 // With planned the caller sends the commit, whatever next is.
-func (c *Client) planBatch(ctx context.Context, f *batch) (next step, planned bool) {
-	places := slices.Collect(maps.Keys(f.limited()))
-	known := f.misses == 0 || f.misses%looksAfter > 0 // or it looks: what is known is old, most likely
-	p, ended, err := c.planLimited(ctx, hold.In(c.db), places, f.requests, known)
+func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bool) {
+	places := slices.Collect(maps.Keys(b.limited()))
+	known := b.misses == 0 || b.misses%looksAfter > 0 // or it looks: what is known is old, most likely
+	p, ended, err := c.planLimited(ctx, hold.In(c.db), places, b.requests, known)
 	if err == nil && !ended && len(p.Refused) > 0 {
-		err = c.refuse(ctx, some(f.requests, p.Refused), p)
+		err = c.refuse(ctx, some(b.requests, p.Refused), p)
 	}
 	switch {
 	case errors.Is(err, errUnmade):
-		if next = f.failure(err); next == pause {
+		if next = b.failure(err); next == pause {
 			next = makeMissing
 		}
 		return next, false
 	case err != nil:
-		return f.notLooked(err), false
+		return b.notLooked(err), false
 	case ended: // there is room, unless others were faster; it counts as a miss, so that this comes to an end
-		return f.missed(errEnded), false
+		return b.missed(errEnded), false
 	}
-	f.unplanned = append(f.unplanned, some(f.requests, p.Waiting)...)
-	f.requests, f.plan = some(f.requests, p.Taken), p
-	return finished, len(f.requests) > 0
+	b.unplanned = append(b.unplanned, some(b.requests, p.Waiting)...)
+	b.requests, b.plan = some(b.requests, p.Taken), p
+	return finished, len(b.requests) > 0
 }
 
 // looksAfter is how many commits are sent by what is known of shards, before all are looked at again.

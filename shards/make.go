@@ -21,17 +21,17 @@ import (
 // makeMissing commits a batch in a transaction that also makes what is missing: shards, or with AutoCreate counters. So
 // if nothing is counted, nothing is made. No deleted counter gets a shard, and no counter gets back a shard that a
 // resize has removed. A batch that counts in fields with limits is planned, and committed, after that.
-func (c *Client) makeMissing(ctx context.Context, f *batch) step {
+func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout/2)
 	defer cancel()
 	var gone map[string]bool
 	var partly []string
-	promised, err := c.promise(f)
+	promised, err := c.promise(b)
 	if err != nil {
-		return f.giveUp(ErrBusy, err)
+		return b.giveUp(ErrBusy, err)
 	}
 	at, sent, err := c.db.TransactOnce(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		gone, partly, err = c.plan(ctx, tx, f)
+		gone, partly, err = c.plan(ctx, tx, b)
 		return err
 	})
 	if err != nil {
@@ -41,40 +41,40 @@ func (c *Client) makeMissing(ctx context.Context, f *batch) step {
 	c.cfg.Budget.Back(promised) // what it took has been spent
 	switch {
 	case err == nil && len(gone) > 0:
-		return f.without(gone)
-	case err == nil && len(f.limited()) > 0:
+		return b.without(gone)
+	case err == nil && len(b.limited()) > 0:
 		c.complete(partly)
-		if _, err := c.resolve(ctx, f.sums().counters()...); err != nil {
-			return f.notLooked(err)
+		if _, err := c.resolve(ctx, b.sums().counters()...); err != nil {
+			return b.notLooked(err)
 		}
 		return sendCommit
 	case err == nil:
-		next := f.answer(outcome{at: at})
+		next := b.answer(outcome{at: at})
 		c.complete(partly)
 		return next
 	case store.IsTooLarge(err) && c.db.Layout.Hosted:
-		return f.giveUp(nil, fmt.Errorf("%w: %w", ErrFull, err))
-	case len(f.limited()) > 0:
+		return b.giveUp(nil, fmt.Errorf("%w: %w", ErrFull, err))
+	case len(b.limited()) > 0:
 		sent = false // nothing was counted
 	}
 	switch {
 	case !sent && (!store.FromFirestore(err) || store.KindOf(err) == store.Permanent):
-		return f.giveUp(nil, err)
+		return b.giveUp(nil, err)
 	case !sent:
-		return f.failure(err)
+		return b.failure(err)
 	case store.KindOf(err) == store.Conflict: // whatever document it is that is in the way
-		f.conflict = err
+		b.conflict = err
 		return readMarkers
 	}
-	c.logDoubt(f, err)
-	return f.failed(err)
+	c.logDoubt(b, err)
+	return b.failed(err)
 }
 
 // promise keeps of the budget what it takes to make those of a batch's counters that have no shards, as far as is known.
 // Up to what one counter takes may be owed, or beside a flood none would ever be made.
-func (c *Client) promise(f *batch) (all ceiling.Amounts, err error) {
+func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
 	n := 0
-	for _, counter := range f.sums().counters() {
+	for _, counter := range b.sums().counters() {
 		if known, ok := c.known.Peek(counter); !ok || known.bare {
 			n++
 		}
@@ -119,8 +119,8 @@ func (c *Client) completing() ceiling.Amounts {
 
 // plan writes a batch, and what is missing for it. If counters don't exist, and aren't to be made, it returns them as
 // gone and writes nothing. Counters in partly get only the shards that the batch counts in.
-func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[string]bool, partly []string, err error) {
-	sums := f.sums()
+func (c *Client) plan(ctx context.Context, tx *store.Tx, b *batch) (gone map[string]bool, partly []string, err error) {
+	sums := b.sums()
 	began := time.Now()
 	books, _, err := c.books.Get(ctx, tx, sums.counters())
 	if err != nil {
@@ -128,14 +128,14 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	}
 	gone = map[string]bool{}
 	n := make([]int, len(sums)) // of shards
-	makes, born := c.makes(f), 0
-	for i, b := range books {
-		switch n[i], err = c.sizeOf(b, makes, began); {
+	makes, born := c.makes(b), 0
+	for i, counter := range books {
+		switch n[i], err = c.sizeOf(counter, makes, began); {
 		case errors.Is(err, ErrNotFound):
-			gone[b.Counter] = true
+			gone[counter.Counter] = true
 		case err != nil:
 			return nil, nil, err
-		case b.Doc == nil:
+		case counter.Doc == nil:
 			born++
 		}
 	}
@@ -143,9 +143,9 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 		return gone, nil, nil
 	}
 	missing := make([][]string, len(sums)) // shards that may be
-	err = each(books, func(i int, b *book.Book) (err error) {
-		if b.Doc == nil || c.db.Layout.Hosted { // that may never have been counted
-			missing[i], err = Counter{c, b.Counter}.size(ctx, tx, b, n[i], 0)
+	err = each(books, func(i int, counter *book.Book) (err error) {
+		if counter.Doc == nil || c.db.Layout.Hosted { // that may never have been counted
+			missing[i], err = Counter{c, counter.Counter}.size(ctx, tx, counter, n[i], 0)
 		}
 		return err
 	})
@@ -155,12 +155,12 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	whole := born*(c.cfg.NumShards+2) <= maxWrites
 	var shards []string
 	for i, sum := range sums {
-		f.pick(sum.counter, n[i])
-		shards = append(shards, c.pickedShard(f, sum.counter))
+		b.pick(sum.counter, n[i])
+		shards = append(shards, c.pickedShard(b, sum.counter))
 		if err := c.makeShares(ctx, tx, sum, n[i]); err != nil {
 			return nil, nil, err
 		}
-		if len(f.limited()) > 0 && len(f.plain(sums[i:i+1])) > 0 { // whose commit picks another one
+		if len(b.limited()) > 0 && len(b.plain(sums[i:i+1])) > 0 { // whose commit picks another one
 			for shard := range n[i] {
 				shards = append(shards, c.db.Layout.Shard(sum.counter, layout.ShardID(shard)))
 			}
@@ -174,8 +174,8 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, f *batch) (gone map[str
 	if err := c.createMissing(ctx, tx, shards); err != nil {
 		return nil, nil, err
 	}
-	if len(f.limited()) == 0 {
-		tx.Write(c.writes(f, sums)...)
+	if len(b.limited()) == 0 {
+		tx.Write(c.writes(b, sums)...)
 	}
 	return nil, partly, nil
 }
@@ -204,8 +204,8 @@ func (c *Client) makeShares(ctx context.Context, tx *store.Tx, s sum, n int) err
 }
 
 // makes reports whether a batch makes counters. Nothing is made for those who leave.
-func (c *Client) makes(f *batch) bool {
-	return c.cfg.AutoCreate && slices.ContainsFunc(f.requests, func(r *request) bool { return r.member == nil || r.member.join })
+func (c *Client) makes(b *batch) bool {
+	return c.cfg.AutoCreate && slices.ContainsFunc(b.requests, func(r *request) bool { return r.member == nil || r.member.join })
 }
 
 // sizeOf is how many shards a counter has, or gets if it isn't there, and is to be made; otherwise the error is

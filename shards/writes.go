@@ -14,64 +14,64 @@ import (
 )
 
 // commit sends a batch's commit, and says what follows.
-func (c *Client) commit(ctx context.Context, f *batch, sums sums, writes []*firestorepb.Write) step {
+func (c *Client) commit(ctx context.Context, b *batch, sums sums, writes []*firestorepb.Write) step {
 	within := ctx
-	if f.deciding() != "" { // an answer that does not come may be asked for again
+	if b.deciding() != "" { // an answer that does not come may be asked for again
 		var cancel context.CancelFunc
 		within, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)
 		defer cancel()
 	}
 	resp, err := c.db.Commit(within, writes...)
-	for at := range f.plan.Plan {
+	for at := range b.plan.Plan {
 		if c.limitedShards.put(at, seats.After(c.db.Layout, at.counter, at.field, writes, resp)); status.Code(err) == codes.AlreadyExists {
-			c.limitedShards.put(at, f.plan.changed(at)) // it met a marker, which says nothing of shards
+			c.limitedShards.put(at, b.plan.changed(at)) // it met a marker, which says nothing of shards
 		}
 	}
 	switch {
 	case err == nil:
-		return f.answer(outcome{at: resp.GetCommitTime().AsTime()})
+		return b.answer(outcome{at: resp.GetCommitTime().AsTime()})
 	case store.KindOf(err) == store.Contention:
-		c.contended(ctx, sums, err, len(f.limited()) == 0)
+		c.contended(ctx, sums, err, len(b.limited()) == 0)
 	case len(sums) == 1 && store.IsDeadline(err): // its shard may be locked
 		c.queue.troubled.remember(sums[0].counter, troubledFor)
 	}
-	c.logDoubt(f, err)
-	return f.failed(err)
+	c.logDoubt(b, err)
+	return b.failed(err)
 }
 
 // logDoubt logs a commit whose outcome is not known.
-func (c *Client) logDoubt(f *batch, err error) {
+func (c *Client) logDoubt(b *batch, err error) {
 	if store.KindOf(err) == store.Doubtful {
-		sums := f.sums()
-		c.log.Warn(LogAmbiguous, "counter", sums[0].counter, "counters", len(sums), "marked", f.deciding() != "", "error", err)
+		sums := b.sums()
+		c.log.Warn(LogAmbiguous, "counter", sums[0].counter, "counters", len(sums), "marked", b.deciding() != "", "error", err)
 	}
 }
 
 // writes are those of a batch's commit. Markers come first: Firestore looks at one write after the
 // other, and a missing shard must not hide that the increments were counted.
-func (c *Client) writes(f *batch, plain sums) []*firestorepb.Write {
-	for i, r := range f.requests {
+func (c *Client) writes(b *batch, plain sums) []*firestorepb.Write {
+	for i, r := range b.requests {
 		if r.hold != nil {
-			r.hold.Parts = f.parts(i)
+			r.hold.Parts = b.parts(i)
 		}
 	}
-	markers := f.markers()
+	markers := b.markers()
 	writes := make([]*firestorepb.Write, 0, len(markers)+len(plain))
 	for id, m := range markers {
 		writes = append(writes, c.marks(id, m))
 	}
-	for i, r := range f.requests {
+	for i, r := range b.requests {
 		if r.member != nil {
-			for shard := range f.parts(i) {
-				writes = append(writes, r.member.writes(c.db.Layout, f.id, shard)...)
+			for shard := range b.parts(i) {
+				writes = append(writes, r.member.writes(c.db.Layout, b.id, shard)...)
 			}
 		}
 	}
 	for _, sum := range plain {
-		writes = append(writes, c.increment(f, sum))
+		writes = append(writes, c.increment(b, sum))
 	}
-	for at, changes := range f.plan.Plan {
-		for i, shard := range f.plan.changed(at) {
+	for at, changes := range b.plan.Plan {
+		for i, shard := range b.plan.changed(at) {
 			writes = append(writes, shard.ChangeAt(at.field, changes[i].By))
 		}
 	}
@@ -79,16 +79,16 @@ func (c *Client) writes(f *batch, plain sums) []*firestorepb.Write {
 }
 
 // increment is the write that adds to the picked shard of a counter.
-func (c *Client) increment(f *batch, sum sum) *firestorepb.Write {
+func (c *Client) increment(b *batch, sum sum) *firestorepb.Write {
 	transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(sum.amounts))
 	for i, a := range sum.amounts {
 		transforms[i] = store.Increment(layout.FieldPath(a.field), a.by)
 	}
-	return store.Update(c.pickedShard(f, sum.counter), store.Exists(true), nil, nil, transforms...)
+	return store.Update(c.pickedShard(b, sum.counter), store.Exists(true), nil, nil, transforms...)
 }
 
-func (c *Client) pickedShard(f *batch, counter string) string {
-	return c.db.Layout.Shard(counter, layout.ShardID(f.picked[counter]))
+func (c *Client) pickedShard(b *batch, counter string) string {
+	return c.db.Layout.Shard(counter, layout.ShardID(b.picked[counter]))
 }
 
 // marks is the write that makes a marker, or replaces one that was made alone. TTL must not delete it while a commit is

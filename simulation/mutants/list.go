@@ -134,7 +134,7 @@ var mutants = []mutant{
 	},
 	{
 		"a doubtful commit goes again without a marker", "shards",
-		"if f.deciding() == \"\" {\n\t\t\treturn f.giveUp(ErrUnknown, err)\n\t\t}\n", "if f.deciding() == \"\" {\n\t\t\tf.doubt = nil\n\t\t\treturn f.failure(err)\n\t\t}\n", simulation,
+		"if b.deciding() == \"\" {\n\t\t\treturn b.giveUp(ErrUnknown, err)\n\t\t}\n", "if b.deciding() == \"\" {\n\t\t\tb.doubt = nil\n\t\t\treturn b.failure(err)\n\t\t}\n", simulation,
 	},
 	{
 		"the own marker is ignored", "shards",
@@ -159,7 +159,7 @@ var mutants = []mutant{
 	},
 	{
 		"what is in doubt is not fenced before another commit", "shards",
-		"func (f *batch) resume() step {\n\tif f.doubt != nil {", "func (f *batch) resume() step {\n\tif false {", walk("TestBatchesCountOnce|TestMembersCountOnce"),
+		"func (b *batch) resume() step {\n\tif b.doubt != nil {", "func (b *batch) resume() step {\n\tif false {", walk("TestBatchesCountOnce|TestMembersCountOnce"),
 	},
 	{
 		"growth ignores others", "shards",
