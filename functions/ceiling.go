@@ -3,7 +3,6 @@ package functions
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
 )
 
@@ -207,10 +207,10 @@ func (h *incrementHandler) within(r *request) error {
 		wait, what = time.Second, "answers"
 	case r.exact:
 		wait, what = h.budget.Short(ceiling.Reads), "reads that aren't from memory"
-		of[ceiling.Reads] = float64(lookUnits + len(h.Fields))
+		of[ceiling.Reads] = float64(book.Reads + len(h.Fields))
 	case r.kind == joined, r.kind == held:
 		wait, what = h.budget.Short(ceiling.Reads), "reads that aren't from memory"
-		of[ceiling.Reads] = lookUnits + 1
+		of[ceiling.Reads] = book.Reads + 1
 	case r.hold > 0, r.kind == reserve:
 		wait, what = short, "holds"
 	case r.kind == reset, r.kind == setLimit:
@@ -271,9 +271,9 @@ func (h *incrementHandler) leaves(r *request) time.Duration {
 	return 0
 }
 
-// lookUnits is how many reads it takes to look for a counter: its document, and its base. roomUnits is how many it takes
-// to look for room where fields have limits: two sums, and whether holds of seats or amounts are over.
-const lookUnits, roomUnits = 2, 4
+// roomUnits is how many reads it takes to look for room where fields have limits: two sums, and whether holds of seats or
+// amounts are over.
+const roomUnits = 4
 
 // mayLook promises a request the reads for counters that this instance has to look for first, and for room in others
 // that have limits. Errors: a problem with 429, while there are none.
@@ -281,7 +281,7 @@ func (h *incrementHandler) mayLook(r *request, counters ...string) error {
 	if !h.budget.Bounds(ceiling.Reads) {
 		return nil
 	}
-	reads, what := lookUnits*h.client.Unknown(counters...), "counters that were not used lately"
+	reads, what := book.Reads*h.client.Unknown(counters...), "counters that were not used lately"
 	if reads == 0 {
 		what = "what has to be looked for"
 	}
@@ -302,19 +302,18 @@ func (h *incrementHandler) promise(r *request, of ceiling.Amounts, what string) 
 }
 
 // mayCreate spends what is left for new counters, while there is enough for all that these take: others would have to
-// wait until it is earned. Errors: a problem with 429, and then nothing is spent.
+// wait until it is earned. Errors: a problem with 429, and those of [shards.Client.MayMake]; then nothing is spent.
 func (h *incrementHandler) mayCreate(n int) error {
 	if n == 0 || h.budget == nil {
 		return nil
 	}
-	wait, most := h.budget.Short(ceiling.Writes, ceiling.Reads), h.budget.Most(ceiling.Creates)
-	for u, each := range h.client.Making() {
-		unit := ceiling.Unit(u)
-		wait, most = max(wait, h.budget.Until(unit, each*float64(n))), min(most, h.budget.Most(unit)/each)
-	}
-	if most = max(1, math.Floor(most)); float64(n) > most {
+	if err := h.client.MayMake(n); err != nil {
 		h.budget.Held()
-		return rateLimited(time.Minute, fmt.Sprintf("this would make %d counters, and the deployment's ceiling has room for %.0f at once; nothing was counted", n, most))
+		return err
+	}
+	wait := h.budget.Short(ceiling.Writes, ceiling.Reads)
+	for u, takes := range h.client.Making().Times(n) {
+		wait = max(wait, h.budget.Until(ceiling.Unit(u), takes))
 	}
 	if wait == 0 {
 		wait = h.budget.Take(ceiling.Creates, float64(n))

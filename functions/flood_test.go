@@ -107,6 +107,21 @@ func (f *flooded) request(method, path, body, user string, header ...string) *ht
 	return r
 }
 
+// other is a process of somebody else's, without a budget.
+func (f *flooded) other(fields string) *shards.Client {
+	conn, err := f.server.Connect()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { conn.Close() })
+	client, err := shards.Open(f.t.Context(), shards.Config{Place: shards.Place{Project: "p", Fields: fields}, AutoCreate: true}, option.WithGRPCConn(conn))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { client.Close() })
+	return client
+}
+
 // flood is what somebody sends, so many times a second.
 type flood struct {
 	second int
@@ -368,6 +383,22 @@ func TestCrowdBesideManyNewCounters(t *testing.T) {
 	})
 }
 
+// Where there can never be room, nobody is told to come again.
+func TestMoreNewCountersThanEverFit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := startFlooded(t, "none", settings.Ceiling{Writes: 3, Reads: 3, Creates: 0.1, Bytes: 1e6, Logs: 500}) // $5 a day
+		time.Sleep(ceiling.Holds)
+		for n, want := range map[int]int{61: 400, 60: 200} {
+			status, m := f.do(f.request("POST", "/", newIDs(fmt.Sprint("new-", n), n), ""))
+			if status != want || status == 400 && (!strings.Contains(m.body, "would make 61 counters, and the ceiling has room for 60 at once") || m.header.Get("Retry-After") != "") {
+				t.Errorf("%d counters: %d %v %s, want %d", n, status, m.header, m.body, want)
+			}
+			time.Sleep(ceiling.Holds)
+		}
+	})
+}
+
 // What requests at the same time look for is about what one of them could have: together they would owe the reads of
 // days, and an instance that is new owes nothing.
 func TestLooksAtTheSameTime(t *testing.T) {
@@ -390,22 +421,11 @@ func TestLooksAtTheSameTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := startFlooded(t, "none", settings.Ceiling{Writes: 3, Reads: reads, Creates: 0.1, Bytes: 1e6, Logs: 500}, c.environ...)
 				if c.environ != nil { // they are there, and full
-					conn, err := f.server.Connect()
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer conn.Close()
-					other, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p", Fields: "seats=limit(1)"}, AutoCreate: true}, option.WithGRPCConn(conn))
-					if err != nil {
-						t.Fatal(err)
-					}
+					other := f.other("seats=limit(1)")
 					for n := range 50 * 20 {
 						if _, err := other.AddAll(t.Context(), []shards.Increment{{Counter: fmt.Sprintf("full-%d-%d", n/20, n%20), By: 1}}, shards.Key{}); err != nil {
 							t.Fatal(err)
 						}
-					}
-					if err := other.Close(); err != nil {
-						t.Fatal(err)
 					}
 				}
 				f.latency = 20 * time.Millisecond

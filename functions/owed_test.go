@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/api/option"
-
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/shards"
@@ -52,16 +50,7 @@ func TestRequestsAtTheSameTime(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					rates := settings.Ceiling{Writes: 3, Reads: 1.5, Creates: 0.1, Bytes: 1e7, Logs: 500} // $5 a day
 					f := startFlooded(t, "none", rates, "FIELDS="+fields, "MEMBERS=any", "RESET=any", "LIMIT=any")
-					conn, err := f.server.Connect()
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer conn.Close()
-					other, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p", Fields: fields}, AutoCreate: true}, option.WithGRPCConn(conn))
-					if err != nil {
-						t.Fatal(err)
-					}
-					budget := f.client.Budget()
+					other, budget := f.other(fields), f.client.Budget()
 					for i := range n {
 						id := fmt.Sprint("c-", i)
 						if _, err := other.AddAll(t.Context(), []shards.Increment{{Counter: id, Field: "f0", By: 1}, {Counter: id, Field: "seats", By: 3}}, shards.Key{}); err != nil {
@@ -73,9 +62,6 @@ func TestRequestsAtTheSameTime(t *testing.T) {
 								t.Fatal(status, m.body)
 							}
 						}
-					}
-					if err := other.Close(); err != nil {
-						t.Fatal(err)
 					}
 					time.Sleep(5 * time.Second) // what is known is not new
 					for _, u := range []ceiling.Unit{ceiling.Writes, ceiling.Reads} {

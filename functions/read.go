@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -54,7 +55,7 @@ func (h *incrementHandler) mayRead(r *request, counter shards.Counter) bool {
 	if _, age, known := counter.Remembered(); known && age <= h.ReadCache {
 		return true
 	}
-	of := ceiling.Amounts{ceiling.Reads: lookUnits}
+	of := ceiling.Amounts{ceiling.Reads: book.Reads}
 	if h.budget.Promise(of) > 0 {
 		return false
 	}

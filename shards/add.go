@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -220,7 +221,7 @@ func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	ctx, cancel := context.WithTimeout(ctx, growthTimeout)
 	defer cancel()
 	n := min(2*seen, c.cfg.MaxShards)
-	takes := ceiling.Amounts{ceiling.Writes: float64(n - seen + 1), ceiling.Reads: float64(n + 2*readsOfOne)}
+	takes := ceiling.Amounts{ceiling.Writes: float64(n - seen + 1), ceiling.Reads: float64(n + 2*book.Reads)}
 	if c.cfg.Budget.Promise(takes) > 0 {
 		return
 	}

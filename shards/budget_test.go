@@ -10,11 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"cloud.google.com/go/firestore"
-	"google.golang.org/api/option"
-
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/ceiling"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -26,30 +24,14 @@ func TestBudgetUnderFaults(t *testing.T) {
 		t.Run(fmt.Sprint(writes, " a second"), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				server := emulator.New(emulator.Options{})
-				t.Cleanup(server.Close)
-				open := func(budget *ceiling.Budget) *shards.Client {
-					conn, err := server.Connect()
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { conn.Close() })
-					client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}, Budget: budget, Timeout: 18 * time.Second, Wait: 20 * time.Second}, option.WithGRPCConn(conn))
-					if err != nil {
-						t.Fatal(err)
-					}
-					return client
-				}
-				near := open(nil)
+				w := newWorld(t)
+				near := w.open(t, shards.Config{})
 				for _, id := range []string{"c0", "c1", "c2", "c3", "both"} {
-					if err := handle(t, near, id).Create(t.Context(), shards.CreateOptions{Shards: 2}); err != nil {
-						t.Fatal(err)
-					}
+					w.counter(t, near, id, 2)
 				}
-				budget := ceiling.New(ceiling.Rates{Writes: writes})
-				client := open(budget)
-				server.SetFaults(emulator.Faults{Abort: 0.2, Unavailable: 0.1, LoseAnswers: 0.3, CommitLatency: 10 * time.Millisecond, Seed: 1})
-				began, before := time.Now(), server.Stats()
+				client := w.open(t, shards.Config{Budget: ceiling.New(ceiling.Rates{Writes: writes}), Timeout: 18 * time.Second, Wait: 20 * time.Second})
+				w.SetFaults(emulator.Faults{Abort: 0.2, Unavailable: 0.1, LoseAnswers: 0.3, CommitLatency: 10 * time.Millisecond, Seed: 1})
+				began, before := time.Now(), w.Stats()
 				var all sync.WaitGroup
 				var counted, refused, doubtful [4]atomic.Int64
 				for n := range 2000 {
@@ -79,19 +61,16 @@ func TestBudgetUnderFaults(t *testing.T) {
 					})
 				}
 				all.Wait()
-				over, spent := time.Since(began).Seconds(), server.Stats()
+				over, spent := time.Since(began).Seconds(), w.Stats()
 				if err := client.Close(); err != nil {
 					t.Fatal(err)
 				}
-				server.SetFaults(emulator.Faults{})
+				w.SetFaults(emulator.Faults{})
 				for n := range 4 {
 					s, err := handle(t, near, fmt.Sprint("c", n)).Sum(t.Context())
 					if least := counted[n].Load(); err != nil || s.Total < least || s.Total > least+doubtful[n].Load() {
 						t.Errorf("c%d: %d, %v; %d were acknowledged, of %d nobody knows", n, s.Total, err, least, doubtful[n].Load())
 					}
-				}
-				if err := near.Close(); err != nil {
-					t.Fatal(err)
 				}
 				if got, most := float64(spent.Writes-before.Writes), writes*(over+ceiling.Begins.Seconds())+600; got > most {
 					t.Errorf("%v documents were written in %v s, want at most %v", got, over, most)
@@ -104,26 +83,12 @@ func TestBudgetUnderFaults(t *testing.T) {
 
 // A document over 1 KiB is more than one write, as Enterprise edition bills it, and its event is longer.
 func TestBudgetOfLongIDs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := emulator.New(emulator.Options{})
-		t.Cleanup(server.Close)
-		conn, err := server.Connect()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-		budget := ceiling.New(ceiling.Rates{Writes: 1000})
-		client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}, Budget: budget}, option.WithGRPCConn(conn))
-		if err != nil {
-			t.Fatal(err)
-		}
+	virtual.Test(t, func(t *testing.T) {
+		w, budget := newWorld(t), ceiling.New(ceiling.Rates{Writes: 1000})
+		client := w.open(t, shards.Config{Budget: budget})
 		spent := map[int]float64{}
 		for _, n := range []int{10, 1400} {
-			counter := handle(t, client, strings.Repeat("x", n))
-			if err := counter.Create(t.Context(), shards.CreateOptions{Shards: 1}); err != nil {
-				t.Fatal(err)
-			}
+			counter := w.counter(t, client, strings.Repeat("x", n), 1)
 			before := budget.Left(ceiling.Writes)
 			if err := counter.Add(t.Context(), 1); err != nil {
 				t.Fatal(err)
@@ -133,9 +98,6 @@ func TestBudgetOfLongIDs(t *testing.T) {
 		}
 		if spent[10] != 2 || spent[1400] <= 2 {
 			t.Errorf("an increment spends %v; want 2 of a short id, and more of a long one", spent)
-		}
-		if err := client.Close(); err != nil {
-			t.Fatal(err)
 		}
 	})
 }
@@ -149,24 +111,11 @@ func TestBudgetOfNewCounters(t *testing.T) {
 		t.Run(fmt.Sprint("hosted ", hosted), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				server := emulator.New(emulator.Options{})
-				t.Cleanup(server.Close)
-				conn, err := server.Connect()
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { conn.Close() })
-				budget := ceiling.New(ceiling.Rates{Writes: 100, Reads: 100})
-				client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p", Hosted: hosted}, AutoCreate: !hosted, Budget: budget}, option.WithGRPCConn(conn))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { client.Close() })
-				if fs, err := firestore.NewClient(t.Context(), "p", option.WithGRPCConn(conn)); err != nil {
-					t.Fatal(err)
-				} else if hosted {
+				w, budget := newWorld(t), ceiling.New(ceiling.Rates{Writes: 100, Reads: 100})
+				client := w.open(t, shards.Config{Place: shards.Place{Hosted: hosted}, AutoCreate: !hosted, Budget: budget})
+				if hosted {
 					for i := range 2*n + 1 {
-						if _, err := fs.Doc(fmt.Sprint("counters/c", i)).Set(t.Context(), map[string]any{"title": "a"}); err != nil {
+						if _, err := w.fs.Doc(fmt.Sprint("counters/c", i)).Set(t.Context(), map[string]any{"title": "a"}); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -223,32 +172,48 @@ func TestBudgetOfNewCounters(t *testing.T) {
 	}
 }
 
+// More new counters than the budget can ever have room for are not refused as something that passes: whoever asks again
+// would ask for ever.
+func TestBudgetThatNeverHasRoom(t *testing.T) {
+	for _, hosted := range []bool{false, true} {
+		virtual.Run(t, fmt.Sprint("hosted ", hosted), func(t *testing.T) {
+			w := newWorld(t)
+			client := w.open(t, shards.Config{Place: shards.Place{Hosted: hosted}, AutoCreate: !hosted, Budget: ceiling.New(ceiling.Rates{Writes: 3, Reads: 3})})
+			var increments []shards.Increment
+			for i := range 90 {
+				id := fmt.Sprint("c", i)
+				increments = append(increments, shards.Increment{Counter: id, By: 1})
+				if hosted {
+					if _, err := w.fs.Doc("counters/"+id).Set(t.Context(), map[string]any{"title": "a"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			add := func(n int) error { _, err := client.AddAll(t.Context(), increments[:n], shards.Key{}); return err }
+			time.Sleep(ceiling.Holds)
+			if err := add(90); !errors.Is(err, shards.ErrInvalidIncrement) || errors.Is(err, shards.ErrBusy) || !strings.Contains(err.Error(), "make 90 counters, and the ceiling has room for 78 at once") {
+				t.Errorf("with all that can be saved: %v", err)
+			}
+			time.Sleep(ceiling.Holds)
+			if err := add(78); err != nil {
+				t.Errorf("as many as there is room for: %v", err)
+			}
+		})
+	}
+}
+
 // What a client knows is trusted for longer while there are no reads: whoever adds to thousands of counters that it
 // knows would otherwise have it read them again each minute.
 func TestBudgetOfLooks(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := emulator.New(emulator.Options{})
-		t.Cleanup(server.Close)
-		conn, err := server.Connect()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
+	virtual.Test(t, func(t *testing.T) {
 		const reads, n, minutes = 2, 300, 20
-		budget := ceiling.New(ceiling.Rates{Reads: reads})
-		client, err := shards.Open(t.Context(), shards.Config{Place: shards.Place{Project: "p"}, Budget: budget}, option.WithGRPCConn(conn))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { client.Close() })
+		w := newWorld(t)
+		client := w.open(t, shards.Config{Budget: ceiling.New(ceiling.Rates{Reads: reads})})
 		for i := range n {
-			if err := handle(t, client, fmt.Sprint("c", i)).Create(t.Context(), shards.CreateOptions{Shards: 1}); err != nil {
-				t.Fatal(err)
-			}
+			w.counter(t, client, fmt.Sprint("c", i), 1)
 		}
 		time.Sleep(12 * time.Hour) // what that took is earned
-		server.ResetStats()
+		w.ResetStats()
 		for range minutes {
 			var all sync.WaitGroup
 			for i := range n {
@@ -261,7 +226,7 @@ func TestBudgetOfLooks(t *testing.T) {
 			all.Wait()
 			time.Sleep(time.Minute + time.Second)
 		}
-		if got, most := float64(server.Stats().Reads), reads*(ceiling.Holds.Seconds()+minutes*61); got > most || got < most/2 {
+		if got, most := float64(w.Stats().Reads), reads*(ceiling.Holds.Seconds()+minutes*61); got > most || got < most/2 {
 			t.Errorf("%v documents were read in %d minutes, want at most %v, and not far less", got, minutes, most)
 		}
 	})

@@ -32,15 +32,12 @@ func (c *Client) unread(counters []string) (unread []string) {
 	return unread
 }
 
-// readsOfOne is how many reads a look at a counter takes: its document, and its base.
-const readsOfOne = 2
-
 // resolve looks up counters that the client doesn't know, and returns those that don't exist, or are
 // being deleted. What it knows is trusted for longer than Config.CacheTTL while the budget has no reads for it.
 func (c *Client) resolve(ctx context.Context, counters ...string) (missing []string, err error) {
 	unknown := c.unread(counters)
 	if never := slices.DeleteFunc(slices.Clone(unknown), c.known.Contains); len(never) < len(unknown) {
-		look := ceiling.Amounts{ceiling.Reads: float64(readsOfOne * (len(unknown) - len(never)))}
+		look := ceiling.Amounts{ceiling.Reads: float64(book.Reads * (len(unknown) - len(never)))}
 		if c.cfg.Budget.Promise(look) == 0 {
 			defer c.cfg.Budget.Back(look)
 		} else {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -28,7 +29,7 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 	var partly []string
 	promised, err := c.promise(b)
 	if err != nil {
-		return b.giveUp(ErrBusy, err)
+		return b.giveUp(nil, err)
 	}
 	at, sent, err := c.db.TransactOnce(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		gone, partly, err = c.plan(ctx, tx, b)
@@ -71,7 +72,8 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 }
 
 // promise keeps of the budget what it takes to make those of a batch's counters that have no shards, as far as is known.
-// Up to what one counter takes may be owed, or beside a flood none would ever be made.
+// Up to what one counter takes may be owed, or beside a flood none would ever be made. Errors: [ErrBusy], and those of
+// [Client.MayMake].
 func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
 	n := 0
 	for _, counter := range b.sums().counters() {
@@ -82,22 +84,37 @@ func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
 	if n == 0 {
 		return all, nil
 	}
-	budget, all := c.cfg.Budget, c.Making().Times(n)
-	for u, takes := range all {
-		if most := budget.Most(ceiling.Unit(u)); n > 1 && takes > most {
-			return ceiling.Amounts{}, fmt.Errorf("%d counters are to be made, and the budget never has room for that: want fewer at once", n)
-		}
+	if err := c.MayMake(n); err != nil {
+		return ceiling.Amounts{}, err
 	}
-	least := c.Making().Times(n - 1)
-	if budget.Promise(least) > 0 {
-		return ceiling.Amounts{}, fmt.Errorf("the budget has no room for %d new counters", n)
+	budget, one := c.cfg.Budget, c.Making()
+	others := one.Times(n - 1)
+	if budget.Promise(others) > 0 {
+		return ceiling.Amounts{}, fmt.Errorf("%w: the budget has no room for %d new counters", ErrBusy, n)
 	}
 	if budget.Left(ceiling.Writes) < 0 || budget.Left(ceiling.Reads) < 0 {
-		budget.Back(least)
-		return ceiling.Amounts{}, errors.New("the budget has no room for a new counter")
+		budget.Back(others)
+		return ceiling.Amounts{}, fmt.Errorf("%w: the budget has no room for a new counter", ErrBusy)
 	}
-	budget.SpendAll(c.Making())
-	return all, nil
+	budget.SpendAll(one)
+	return others.Plus(one), nil
+}
+
+// MayMake refuses more new counters, or counters without shards, than the budget can ever have room for at once. It never
+// refuses a single one. Its error is an [ErrInvalidIncrement].
+func (c *Client) MayMake(n int) error {
+	most := math.Inf(1)
+	if c.cfg.AutoCreate {
+		most = c.cfg.Budget.Most(ceiling.Creates)
+	}
+	look := ceiling.Amounts{ceiling.Reads: book.Reads} // that comes before
+	for u, takes := range c.Making().Plus(look) {
+		most = min(most, c.cfg.Budget.Most(ceiling.Unit(u))/takes)
+	}
+	if most = max(1, math.Floor(most)); float64(n) > most {
+		return fmt.Errorf("%w: it would make %d counters, and the ceiling has room for %.0f at once", ErrInvalidIncrement, n, most)
+	}
+	return nil
 }
 
 // Making is about what a new counter takes of the budget: what is written are its document, its base, a marker and its
@@ -114,7 +131,7 @@ func (c *Client) Making() ceiling.Amounts {
 
 // completing is what the shards of a counter take that is there.
 func (c *Client) completing() ceiling.Amounts {
-	return ceiling.Amounts{ceiling.Writes: float64(c.cfg.NumShards), ceiling.Reads: float64(c.cfg.NumShards + readsOfOne)}
+	return ceiling.Amounts{ceiling.Writes: float64(c.cfg.NumShards), ceiling.Reads: float64(c.cfg.NumShards + book.Reads)}
 }
 
 // plan writes a batch, and what is missing for it. If counters don't exist, and aren't to be made, it returns them as

@@ -101,9 +101,12 @@ func (books Books) Read(ctx context.Context, counter string) (*Book, error) {
 	return books.open(counter, docs[0], docs[1], at), nil
 }
 
+// Reads is how many reads a book takes: its document, and its base.
+const Reads = 2
+
 // Get reads the books of several counters, and other documents after them, all as of one time.
 func (books Books) Get(ctx context.Context, from Reader, counters []string, others ...string) (list []*Book, docs Shards, err error) {
-	names := make([]string, 0, 2*len(counters)+len(others))
+	names := make([]string, 0, Reads*len(counters)+len(others))
 	for _, counter := range counters {
 		names = append(names, books.db.Layout.Counter(counter), books.db.Layout.BaseOf(counter))
 	}
