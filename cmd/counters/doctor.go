@@ -44,7 +44,12 @@ If FIRESTORE_EMULATOR_HOST is set, it only checks the counters there.`,
 			for _, f := range []struct {
 				flag, variable, value string
 				to                    *string
-			}{{"database", "DATABASE", t.Database, &where.Database}, {"counter-path", "COUNTERS", t.Counters, &where.Counters}, {"shards-name", "SHARDS", t.Shards, &where.Shards}, {"fields", "FIELDS", t.Fields, &where.Fields}} {
+			}{
+				{"database", "DATABASE", t.Database, &where.Database},
+				{"counter-path", "COUNTERS", t.Counters, &where.Counters},
+				{"shards-name", "SHARDS", t.Shards, &where.Shards},
+				{"fields", "FIELDS", t.Fields, &where.Fields},
+			} {
 				if t.given(cmd.Flags().Changed(f.flag), f.variable) {
 					*f.to = f.value
 				}
