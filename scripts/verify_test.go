@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -107,10 +108,20 @@ func TestVerify(t *testing.T) {
 	}
 	text := readFile(t, report)
 	for _, want := range []string{"# counters verify: passed", "each total is 400, what was acknowledged", "24 are counted", "edition standard", "| one document, 10 writes a second for 1s | 1 a second, sustained |", "| sum of 100 documents after 500 rewrites |", "| a limit: 80 want 50 seats | ok |", "50 are taken, 30 requests were refused", "nothing is left", "Google Cloud a fake", "no error, nothing unchecked; noted: alerts-none, budget-missing", "Pub/Sub's window | 5 |", `"push_window":`,
-		"| function v-", "- the TTL policy of counter_requests.expire_at\n"} {
+		"\nThe deployment's own steps:\n", "- the TTL policy of counter_requests.expire_at\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q", want)
 		}
+	}
+	rates := regexp.MustCompile(`\| one document, (\d+) writes a second for 1s \|[^|]*\| ([\d.]+) a second`).FindAllStringSubmatch(text, -1)
+	for _, m := range rates {
+		asked, _ := strconv.ParseFloat(m[1], 64)
+		if taken, err := strconv.ParseFloat(m[2], 64); err != nil || taken > asked {
+			t.Errorf("of %s writes a second %s are taken", m[1], m[2])
+		}
+	}
+	if len(rates) != 4 {
+		t.Errorf("the report has %q", rates)
 	}
 	if strings.Contains(text, "a-project") || strings.Contains(text, "me@example.com") {
 		t.Error("the report says whose project it was")

@@ -57,7 +57,8 @@ func (t *Trial) hot(ctx context.Context, r *Report) (string, error) {
 			})
 		}
 		running.Wait()
-		elapsed, aborted, taken := time.Since(began), 0, took[:0]
+		elapsed := max(time.Since(began), time.Duration(n)*time.Second/time.Duration(rate)) // the last one's turn, too
+		aborted, taken := 0, took[:0]
 		for i, err := range errs {
 			switch {
 			case err == nil:

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"regexp"
 	"slices"
@@ -34,14 +35,17 @@ func (p *progress) tooEarly() int {
 	return p.retries
 }
 
-// deployed returns what a deployment has made that took long, or came too early.
+// deployed returns those things that a deployment has made which took longest, a few of them, and those that came too
+// early. They are in the order in which they were made.
 func (p *progress) deployed() []Row {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(p.steps), func(row Row) bool { return row.Took < long && row.Retries == 0 })
+	longest := slices.SortedStableFunc(slices.Values(p.steps), func(a, b Row) int { return cmp.Compare(b.Took, a.Took) })
+	longest = longest[:min(len(longest), few)]
+	return slices.DeleteFunc(slices.Clone(p.steps), func(row Row) bool { return row.Retries == 0 && !slices.Contains(longest, row) })
 }
 
-const long = 5 * time.Second
+const few = 6
 
 // left is what the last removal left.
 func (p *progress) left() []string {

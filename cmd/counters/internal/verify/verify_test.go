@@ -212,11 +212,17 @@ func TestProgress(t *testing.T) {
 	var said strings.Builder
 	w := trial.Watching(&said)
 	const text = `deploy: account a: waiting for an API; again in 2 s
-[1/3, 0:02] account a (2 s)
+[1/9, 0:02] account a (2 s)
 deploy: function b: waiting for a role; again in 2 s
-[2/3, 0:03] account c (1 s)
+[2/9, 0:03] account c (1 s)
+[3/9, 0:04] role 1 (3 s)
+[4/9, 0:04] role 2 (3 s)
+[5/9, 0:04] role 3 (3 s)
+[6/9, 0:05] role 4 (3 s)
 deploy: function b: waiting for a role; again in 4 s
-[3/3, 0:12] function b (9 s)
+[7/9, 0:12] function b (9 s)
+[8/9, 0:12] role 5 (3 s)
+[9/9, 0:12] role 6 (3 s)
   a line of gcloud's
 destroy: what stays, and the command that removes it:
   the TTL policy
@@ -235,7 +241,7 @@ deploy: d: waiting for`
 	for _, row := range trial.said.deployed() {
 		steps = append(steps, fmt.Sprintf("%s %d", row.Step, row.Retries))
 	}
-	const wantSteps, wantStays = "account a 1, function b 2", "the TTL policy, the database"
+	const wantSteps, wantStays = "account a 1, role 1 0, role 2 0, role 3 0, role 4 0, function b 2, role 5 0", "the TTL policy, the database"
 	if got := strings.Join(steps, ", "); got != wantSteps || said.String() != text || trial.said.tooEarly() != 3 {
 		t.Errorf("heard %q, %d calls too early, want %q\n%s", got, trial.said.tooEarly(), wantSteps, said.String())
 	}
