@@ -393,6 +393,7 @@ type state struct {
 			SpecifiedAmount struct{ Units string }
 		}
 		BudgetFilter       struct{ Projects []string }
+		Labels             map[string]string
 		AckDeadlineSeconds int
 		ExpirationPolicy   struct{ TTL string }
 		InvokerIamDisabled bool
@@ -699,6 +700,65 @@ func TestDeployForAWebAppOfAnApp(t *testing.T) {
 	}
 	if n := p.updates(t); n != 1 {
 		t.Errorf("the check was turned off %d times", n)
+	}
+	p.checkViolations(t)
+}
+
+// An upgrade that changes the source alone, and ends before Rollup, leaves another label on what it
+// came to than on Rollup: counters doctor goes by that. Once it has been finished, all have one.
+func TestUpgradeCutShort(t *testing.T) {
+	t.Parallel()
+	p := startProject(t, "--active=firestore", "--database=us-central1")
+	source := t.TempDir()
+	if err := os.CopyFS(source, counters.Source); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--location", "us-central1", "--no-alerts", "--source", source}
+	versions := func() map[string]string {
+		t.Helper()
+		labels := map[string]string{}
+		for name, r := range p.state(t).Resources {
+			if strings.Contains(name, "/functions/") {
+				labels[path.Base(name)] = r.Labels["counters-source"]
+			}
+		}
+		return labels
+	}
+	same := func(version string) map[string]string {
+		return map[string]string{"counters-increment": version, "counters-reconcile": version, "counters-rollup": version}
+	}
+	p.run(t, "counters deploy", args...)
+	first := versions()["counters-rollup"]
+	if got := versions(); len(first) != 16 || !maps.Equal(got, same(first)) {
+		t.Fatalf("the functions are of the sources %v", got)
+	}
+	p.run(t, "counters deploy", args...)
+	if got := versions(); !maps.Equal(got, same(first)) {
+		t.Errorf("of the same source deployed again they are %v, and were %s", got, first)
+	}
+
+	if err := os.WriteFile(filepath.Join(source, "function.go"), append([]byte(readFile(t, "../function.go")), "// Another one.\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gcloud, err := os.ReadFile(filepath.Join(p.bin, "gcloud"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.command(t, "gcloud", `case "$*" in *"functions deploy counters-rollup "*) echo cut short >&2; exit 1;; esac`+"\n"+strings.TrimPrefix(string(gcloud), "#!/bin/sh\n"))
+	if out, err := p.try(t, "counters deploy", args...); err == nil {
+		t.Fatalf("it was not cut short:\n%s", out)
+	}
+	half := versions()
+	second := half["counters-increment"]
+	if len(second) != 16 || second == first || half["counters-rollup"] != first {
+		t.Errorf("cut short, the functions are of the sources %v, and were of %s", half, first)
+	}
+	if err := os.WriteFile(filepath.Join(p.bin, "gcloud"), gcloud, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.run(t, "counters deploy", args...)
+	if got := versions(); !maps.Equal(got, same(second)) {
+		t.Errorf("finished, the functions are of the sources %v, want %s", got, second)
 	}
 	p.checkViolations(t)
 }
