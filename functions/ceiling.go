@@ -44,11 +44,12 @@ const answerBytes = 370
 type spender struct {
 	budget *ceiling.Budget
 	begins *rate.Limiter // requests; nil if they have no bound
+	first  chan struct{} // holds the first of those that wait for it
 	log    *slog.Logger
 }
 
 func newSpender(budget *ceiling.Budget, log *slog.Logger) *spender {
-	s := &spender{budget: budget, log: log}
+	s := &spender{budget: budget, first: make(chan struct{}, 1), log: log}
 	if second := budget.Second(ceiling.Requests); second > 0 {
 		s.begins = rate.NewLimiter(rate.Limit(second), int(math.Max(1, math.Ceil(second))))
 	}
@@ -63,17 +64,31 @@ func (s *spender) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Requests wait in their slots: once all are taken, Cloud Run refuses others, which costs nothing.
 		if s.begins != nil {
-			if s.begins.Tokens() < 1 {
-				s.budget.Held()
-			}
-			if s.begins.Wait(r.Context()) != nil {
-				return // the client is gone
+			if !s.begin(r.Context()) {
+				w.WriteHeader(http.StatusServiceUnavailable) // the client is gone, most likely; without a status this would be 200
+				return
 			}
 			s.budget.Spend(ceiling.Requests, 1)
 		}
 		defer s.tell(r.Context())
 		next.ServeHTTP(&spending{ResponseWriter: w, budget: s.budget, preflight: isPreflight(r)}, r)
 	})
+}
+
+// begin waits until a request may begin, in the order in which they came. It reports false if its client has gone away
+// before. Only the first one waits at the limiter, where others come after it: who goes away must leave nothing taken
+// there, or whoever sends many requests and goes away would have all others wait for hours.
+func (s *spender) begin(ctx context.Context) bool {
+	if s.begins.Tokens() < 1 {
+		s.budget.Held()
+	}
+	select {
+	case s.first <- struct{}{}:
+		defer func() { <-s.first }()
+		return s.begins.Wait(ctx) == nil
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // tell logs the use of the ceiling, once in a while.
@@ -251,13 +266,10 @@ func newFinishes(writes float64) *rate.Limiter {
 
 // takeOne takes one, or returns how long until it can.
 func takeOne(of *rate.Limiter) time.Duration {
-	now := time.Now()
-	one := of.ReserveN(now, 1)
-	wait := one.DelayFrom(now)
-	if wait > 0 {
-		one.CancelAt(now)
+	if now := time.Now(); !of.AllowN(now, 1) {
+		return time.Duration((1 - of.TokensAt(now)) / float64(of.Limit()) * 1e9)
 	}
-	return wait
+	return 0
 }
 
 // leaves is how many bytes a request must leave to others, in the time in which they are earned.

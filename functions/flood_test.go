@@ -478,6 +478,46 @@ func TestRefusalsAreCheap(t *testing.T) {
 	})
 }
 
+// By the request, who goes away while they wait takes no turn: those that stay are counted as if these had never come.
+// Nor is anybody answered 200 who wasn't counted, as a handler does that returns without an answer.
+func TestWhoGoesAwayTakesNoTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const seconds = 20
+		// $6 a day, by the request
+		f := startFlooded(t, "none", settings.Ceiling{Writes: 9, Reads: 4, Creates: 0.1, Bytes: 100_000, Logs: 500, Requests: 15})
+		if status, m := f.do(f.request("POST", "/hot", "", "")); status != 200 {
+			t.Fatal(status, m.body)
+		}
+		var sending sync.WaitGroup
+		var late atomic.Int64
+		for n := range 200 * seconds {
+			time.Sleep(time.Second / 200)
+			stays := n%40 == 0
+			sending.Go(func() {
+				// The framework gives each request the function's time, by CLOUD_RUN_TIMEOUT_SECONDS.
+				ctx, cancel := context.WithTimeout(t.Context(), 75*time.Second)
+				defer cancel()
+				if !stays {
+					time.AfterFunc(20*time.Millisecond, cancel)
+				}
+				began, answer := time.Now(), httptest.NewRecorder()
+				f.handler.ServeHTTP(answer, f.request("POST", "/hot", "", "").WithContext(ctx))
+				if stays && (answer.Code != 200 || answer.Body.Len() == 0 || time.Since(began) > 5*time.Second) {
+					late.Add(1)
+				}
+				if !stays && answer.Code == 200 && answer.Body.Len() == 0 {
+					t.Error("who has gone away is answered 200 without having been counted")
+				}
+			})
+		}
+		sending.Wait()
+		if n := late.Load(); n > 0 {
+			t.Errorf("%d of %d that stay are not counted within 5 s", n, 5*seconds)
+		}
+	})
+}
+
 // spread are ids that floods add to.
 func spread() (ids []string) {
 	for a := range 50 {
