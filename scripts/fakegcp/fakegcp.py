@@ -60,6 +60,15 @@ RUNTIMES = {
 }
 
 
+# What operations answer with, by the collection.
+KINDS = {
+    "repositories": "devtools.artifactregistry.v1.Repository", "functions": "cloud.functions.v2.Function",
+    "triggers": "cloud.eventarc.v1.Trigger", "databases": "firestore.admin.v1.Database",
+}
+# What a patch is in, in a body that has its mask beside it.
+WRAPPED = ("serviceAccount", "subscription", "release")
+
+
 class Refused(Exception):
     """An error as Google's APIs answer it."""
 
@@ -177,7 +186,7 @@ class Call:
 
     def __init__(self, method, path, captured, query, body, raw, headers):
         self.method, self.captured, self.query, self.body, self.raw, self.headers = method, captured, query, body, raw, headers
-        self.name = re.sub(r":[A-Za-z]+$", "", path.partition("/")[2])  # the resource, without the version
+        self.name = urllib.parse.unquote(re.sub(r":[A-Za-z]+$", "", path.partition("/")[2]))  # the resource, without the version
 
     def one(self, name, default=None):
         """A parameter, however it is written."""
@@ -279,10 +288,47 @@ class Project:
         self.need(call.method.api)
         if ".operations.get" in call.method.id:
             return self.operations[call.name]
-        answer = getattr(self, call.method.api, lambda _: None)(call)
+        answer = getattr(self, call.method.api, self.keep)(call)
         if answer is None:
             raise Refused(501, "UNIMPLEMENTED", f"{call.method.id} is not there; add it to fakegcp.py")
         return answer
+
+    def keep(self, call, made=lambda resource: resource, changed=lambda resource, before: resource, gone=lambda resource: None):
+        """A call of a collection whose resources are kept as they are told. made and changed are what is put of a resource, and
+        gone is what else ends with it."""
+        api, (collection, verb) = call.method.api, call.method.id.split(".")[-2:]
+        name = call.name
+        if verb == "list":
+            within = re.compile(re.escape(name).replace("/\\-", "/[^/]+") + "/[^/]+$")
+            return {collection: [r for (a, n), r in self.resources.items() if a == api and within.match(n)]}
+        if verb == "create":
+            name = self.name_of_new(call)
+            if (api, name) in self.resources:
+                raise there_already(name)
+            answer = self.put(api, name, made(dict(copy.deepcopy(call.body), name=name)))
+        elif verb == "get":
+            return self.get(api, name)
+        elif verb == "patch":
+            before, changes = self.get(api, name), next((call.body[key] for key in WRAPPED if isinstance(call.body.get(key), dict)), call.body)
+            resource = {"name": name, **copy.deepcopy(before)}
+            merge(resource, changes, call.one("updateMask") or call.body.get("updateMask") or ",".join(key for key in changes if key != "name"))
+            answer = self.put(api, name, changed(resource, before))
+        elif verb == "delete":
+            resource = {"name": name, **self.get(api, name)}
+            gone(resource)
+            self.remove(api, name)
+            answer = resource if collection in ("databases", "triggers") else {}
+        else:
+            return None
+        if not call.method.spec.get("response", {}).get("$ref", "").endswith("Operation"):
+            return answer
+        return self.done("/".join(name.split("/")[:4]), answer, KINDS[collection] if answer else "protobuf.Empty")
+
+    def name_of_new(self, call):
+        """The name of what a call creates: its id is a parameter, or it is in the body, or it gets one."""
+        parameter = next((p for p in call.method.spec.get("parameters", {}) if p.endswith("Id") and call.one(p)), None)
+        said = call.one(parameter) if parameter else call.body.get("name") or str(1000 + len(self.resources))
+        return said if "/" in said else f"{call.name}/{said}"
 
     # APIs, and who may do what.
 
@@ -362,7 +408,7 @@ class Project:
         return None
 
     def iam(self, call):
-        name = re.sub("^projects/-/", f"projects/{PROJECT}/", call.name)
+        call.name = re.sub("^projects/-/", f"projects/{PROJECT}/", call.name)
         if call.does("serviceAccounts.create"):
             id = call.body["accountId"]
             if not re.match(r"^[a-z]([-a-z0-9]{4,28}[a-z0-9])$", id):
@@ -373,26 +419,19 @@ class Project:
                 raise there_already(f"Service account {id}")
             self.made[email] = time.time()
             return self.put("iam", name, dict(call.body.get("serviceAccount", {}), projectId=PROJECT, email=email, uniqueId=str(len(self.made)), etag="eA==", oauth2ClientId="1"))
-        if call.does("serviceAccounts.get"):
-            return self.get("iam", name)
-        if call.does("serviceAccounts.patch"):
-            account = self.get("iam", name)
-            merge(account, call.body["serviceAccount"], call.body["updateMask"])
-            return account
-        if call.does("serviceAccounts.delete"):
-            return self.remove("iam", name)
         if call.does("serviceAccounts.enable"):
-            self.get("iam", name).pop("disabled", None)
+            self.get("iam", call.name).pop("disabled", None)
             return {}
         if call.does("serviceAccounts.list"):
             return {"accounts": self.under("iam", "")}
-        return None
+        return self.keep(call)
 
     # The functions and their source.
 
     def storage(self, call):
         names = [urllib.parse.unquote(c) for c in call.captured]
         bucket = f"b/{names[0]}" if names else ""
+        call.name = bucket + "".join(f"/o/{name}" for name in names[1:])
         if call.does("buckets.insert"):
             name = "b/" + call.body["name"]
             if ("storage", name) in self.resources:
@@ -402,15 +441,8 @@ class Project:
                             location=call.body.get("location", "US").upper(), storageClass="STANDARD", timeCreated=now(), updated=now(), softDeletePolicy=retention))
         if call.does("buckets.list") or call.does("anywhereCaches.list"):
             return {"items": []}
-        if call.does("buckets.get"):
-            return self.get("storage", bucket)
         if call.does("buckets.getStorageLayout"):
             return {"kind": "storage#storageLayout", "bucket": names[0], "location": self.get("storage", bucket)["location"], "locationType": "region", "hierarchicalNamespace": {"enabled": False}}
-        if call.does("buckets.patch") or call.does("buckets.update"):
-            self.get("storage", bucket).update(call.body)
-            return self.get("storage", bucket)
-        if call.does("buckets.delete"):
-            return self.remove("storage", bucket)
         if call.does("objects.insert"):
             meta, content = call.body or {}, call.raw
             if call.one("uploadType") == "multipart":
@@ -426,11 +458,7 @@ class Project:
             folders = sorted({i["name"][:i["name"].index(cut, len(below) - len(f"{bucket}/o/")) + 1] for i in items
                               if cut and cut in i["name"][len(below) - len(f"{bucket}/o/"):]})
             return {"items": [i for i in items if not any(i["name"].startswith(f) for f in folders)], "prefixes": folders}
-        if call.does("objects.get"):
-            return self.get("storage", f"{bucket}/o/{names[1]}")
-        if call.does("objects.delete"):
-            return self.remove("storage", f"{bucket}/o/{names[1]}")
-        return None
+        return self.keep(call)
 
     def upload(self, bucket, name, content, meta=()):
         path = pathlib.Path(self.folder, re.sub(r"[^\w.-]", "_", f"{bucket}-{name}"))
@@ -453,33 +481,14 @@ class Project:
         return "artifactregistry", name
 
     def artifactregistry(self, call):
-        kind = "devtools.artifactregistry.v1.Repository"
-        if call.does("repositories.create"):
-            name = f"{call.name}/{call.one('repositoryId')}"
-            if ("artifactregistry", name) in self.resources:
-                raise there_already(name)
-            repository = dict(call.body, name=name, createTime=now(), updateTime=now(), mode="STANDARD_REPOSITORY", sizeBytes="0")
-            return self.done("/".join(call.name.split("/")[:4]), self.put("artifactregistry", name, repository), kind)
-        if call.does("repositories.get"):
-            return self.get("artifactregistry", call.name)
-        if call.does("repositories.list"):
-            return {"repositories": self.under("artifactregistry", call.name + "/")}
-        if call.does("repositories.patch"):
-            merge(self.get("artifactregistry", call.name), call.body, call.one("updateMask"))
-            return self.get("artifactregistry", call.name)
-        if call.does("repositories.delete"):
-            self.remove("artifactregistry", call.name)
-            self.policies.pop(("artifactregistry", call.name), None)
-            return self.done("/".join(call.name.split("/")[:4]))
         if call.does("repositories.getIamPolicy"):
             return copy.deepcopy(self.policies[self.images(call.name)])
         if call.does("repositories.setIamPolicy"):
             return self.set_policy(self.images(call.name), call.body["policy"])
-        return None
+        return self.keep(call, made=lambda repository: dict(repository, createTime=now(), updateTime=now(), mode="STANDARD_REPOSITORY", sizeBytes="0"),
+                         gone=lambda repository: self.policies.pop(("artifactregistry", repository["name"]), None))
 
     def cloudfunctions(self, call):
-        region = "/".join(call.name.split("/")[:4])
-        kind = "cloud.functions.v2.Function"
         if call.does("runtimes.list"):
             def date(day):
                 return dict(zip(("year", "month", "day"), map(int, day.split("-"))))
@@ -488,33 +497,18 @@ class Project:
         if call.does("generateUploadUrl"):
             name = f"upload-{len(self.resources)}-{time.time_ns()}.zip"
             return {"uploadUrl": f"{self.address}/_upload/{TOKEN}/{name}", "storageSource": {"bucket": "gcf-v2-uploads", "object": name}}
-        if call.does("functions.create"):
-            name = f"{call.name}/{call.one('functionId')}"
-            if ("cloudfunctions", name) in self.resources:
-                raise there_already(name)
-            function = self.deploy(dict(copy.deepcopy(call.body), name=name, createTime=now()))
-            return self.done(region, self.put("cloudfunctions", name, function), kind)
-        if call.does("functions.get"):
-            return self.get("cloudfunctions", call.name)
-        if call.does("functions.list"):
-            return {"functions": [f for f in self.under("cloudfunctions", "") if "/-" in call.name or f["name"].startswith(call.name)]}
-        if call.does("functions.patch"):
-            function = copy.deepcopy(self.get("cloudfunctions", call.name))
-            merge(function, call.body, call.one("updateMask"))
-            return self.done(region, self.put("cloudfunctions", call.name, self.deploy(function)), kind)
-        if call.does("functions.delete"):
-            service = self.get("cloudfunctions", call.name)["serviceConfig"]["service"]
-            trigger = self.resources.pop(("eventarc", self.get("cloudfunctions", call.name).get("eventTrigger", {}).get("trigger")), None)
-            if trigger:
-                self.resources.pop(("pubsub", trigger["transport"]["pubsub"]["subscription"]), None)
-            self.resources.pop(("run", service), None)
-            self.policies.pop(("run", service), None)
-            if self.platform:
-                self.platform.must("DELETE", "/triggers/" + service.split("/")[-1])
-                self.platform.must("DELETE", "/services/" + service.split("/")[-1])
-            self.remove("cloudfunctions", call.name)
-            return self.done(region)
-        return None
+        return self.keep(call, made=lambda function: self.deploy(dict(function, createTime=now())), changed=lambda function, _: self.deploy(function), gone=self.undeploy)
+
+    def undeploy(self, function):
+        service = function["serviceConfig"]["service"]
+        trigger = self.resources.pop(("eventarc", function.get("eventTrigger", {}).get("trigger")), None)
+        if trigger:
+            self.resources.pop(("pubsub", trigger["transport"]["pubsub"]["subscription"]), None)
+        self.resources.pop(("run", service), None)
+        self.policies.pop(("run", service), None)
+        if self.platform:
+            self.platform.must("DELETE", "/triggers/" + service.split("/")[-1])
+            self.platform.must("DELETE", "/services/" + service.split("/")[-1])
 
     def deploy(self, function):
         build, service, trigger = function["buildConfig"], function.setdefault("serviceConfig", {}), function.get("eventTrigger")
@@ -539,7 +533,7 @@ class Project:
         name = f"projects/{PROJECT}/locations/{region}/services/{short}"
         resources = self.fits({"limits": {"cpu": service.get("availableCpu") or "0.1666", "memory": service.get("availableMemory") or "256Mi"},
                                "cpuIdle": self.idle(self.resources.get(("run", name)))}, f"Could not update Cloud Run service {name}. ")
-        self.keep(build["source"]["storageSource"], region, short)
+        self.keep_source(build["source"]["storageSource"], region, short)
         function.update(state="ACTIVE", environment="GEN_2", updateTime=now(), url=f"https://{region}-{PROJECT}.cloudfunctions.net/{short}")
         uri = f"https://{short}-abcdef-uc.a.run.app"
         if self.platform:
@@ -583,7 +577,7 @@ class Project:
                                       "pushConfig": {"pushEndpoint": "https://x.a.run.app"}, "retryPolicy": {"minimumBackoff": "10s", "maximumBackoff": "600s"}, "state": "ACTIVE"})
         return name
 
-    def keep(self, source, region, short):
+    def keep_source(self, source, region, short):
         """Puts what was uploaded for a function where its source is kept, and stays when the function goes."""
         if source["bucket"] == "gcf-v2-uploads":
             uploaded = self.resources.pop(("storage", f"b/gcf-v2-uploads/o/{source['object']}"))
@@ -641,50 +635,40 @@ class Project:
                           "Agent. If you recently started to use Eventarc, it may take a few minutes before all necessary permissions are propagated to the Service Agent.")
 
     def eventarc(self, call):
-        location = "/".join(call.name.split("/")[:4])
-        if call.does("triggers.create"):
-            name = f"{call.name}/{call.one('triggerId')}"
-            if not re.match(r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$", name.split("/")[-1]):
-                raise invalid(f"The trigger's id {name.split('/')[-1]} is not one")
-            if ("eventarc", name) in self.resources:
-                raise there_already(name)
-            trigger = dict(copy.deepcopy(call.body), name=name, uid="u", etag="e", createTime=now(), updateTime=now())
-            self.trigger({"triggerRegion": name.split("/")[3], "eventFilters": [f for f in trigger["eventFilters"] if f["attribute"] != "type"]})
-            run, account = trigger["destination"]["cloudRun"], trigger["serviceAccount"].split("/")[-1]
-            self.get("run", f"projects/{PROJECT}/locations/{run.get('region')}/services/{run['service']}")
-            if not self.known(account) or not self.has(("project", PROJECT), f"serviceAccount:{account}", "roles/eventarc.eventReceiver"):
-                raise Refused(403, "PERMISSION_DENIED", f'Permission "eventarc.events.receiveEvent" denied on "{account}"')
-            trigger["transport"] = {"pubsub": {"topic": f"projects/{PROJECT}/topics/eventarc-x", "subscription": self.subscription(name, 10)}}
-            self.watch(name.split("/")[-1], run["service"], account, trigger["eventFilters"], True, 10)
-            return self.done(location, self.put("eventarc", name, trigger), "cloud.eventarc.v1.Trigger")
-        if call.does("triggers.get"):
-            return self.get("eventarc", call.name)
-        if call.does("triggers.list"):
-            return {"triggers": [t for t in self.under("eventarc", "") if "/-" in call.name or t["name"].startswith(call.name)]}
-        if call.does("triggers.delete"):
-            self.resources.pop(("pubsub", self.get("eventarc", call.name)["transport"]["pubsub"]["subscription"]), None)
-            trigger = self.get("eventarc", call.name)
-            self.remove("eventarc", call.name)
-            if self.platform:
-                self.platform.must("DELETE", "/triggers/" + call.name.split("/")[-1])
-            return self.done(location, trigger, "cloud.eventarc.v1.Trigger")
-        return None
+        return self.keep(call, made=self.bring, gone=self.bring_no_more)
+
+    def bring(self, trigger):
+        """A trigger that is no function's."""
+        name = trigger["name"]
+        if not re.match(r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$", name.split("/")[-1]):
+            raise invalid(f"The trigger's id {name.split('/')[-1]} is not one")
+        self.trigger({"triggerRegion": name.split("/")[3], "eventFilters": [f for f in trigger["eventFilters"] if f["attribute"] != "type"]})
+        run, account = trigger["destination"]["cloudRun"], trigger["serviceAccount"].split("/")[-1]
+        self.get("run", f"projects/{PROJECT}/locations/{run.get('region')}/services/{run['service']}")
+        if not self.known(account) or not self.has(("project", PROJECT), f"serviceAccount:{account}", "roles/eventarc.eventReceiver"):
+            raise Refused(403, "PERMISSION_DENIED", f'Permission "eventarc.events.receiveEvent" denied on "{account}"')
+        self.watch(name.split("/")[-1], run["service"], account, trigger["eventFilters"], True, 10)
+        return dict(trigger, uid="u", etag="e", createTime=now(), updateTime=now(),
+                    transport={"pubsub": {"topic": f"projects/{PROJECT}/topics/eventarc-x", "subscription": self.subscription(name, 10)}})
+
+    def bring_no_more(self, trigger):
+        self.resources.pop(("pubsub", trigger["transport"]["pubsub"]["subscription"]), None)
+        if self.platform:
+            self.platform.must("DELETE", "/triggers/" + trigger["name"].split("/")[-1])
 
     def pubsub(self, call):
-        if call.does("subscriptions.get"):
-            return self.get("pubsub", call.name)
-        if call.does("subscriptions.patch"):
-            subscription = self.get("pubsub", call.name)
-            merge(subscription, call.body["subscription"], call.body["updateMask"])
-            for trigger in self.under("eventarc", ""):
-                if trigger.get("transport", {}).get("pubsub", {}).get("subscription") == call.name:
-                    service = trigger["destination"]["cloudRun"]["service"]  # whose name its own trigger goes by
-                    own = ("cloudfunctions", "/".join(["projects", PROJECT, "locations", trigger["destination"]["cloudRun"]["region"], "functions", service]))
-                    is_own = self.resources.get(own, {}).get("eventTrigger", {}).get("trigger") == trigger["name"]
-                    self.watch(service if is_own else trigger["name"].split("/")[-1], service, trigger["serviceAccount"],
-                               trigger["eventFilters"], True, subscription["ackDeadlineSeconds"])
-            return subscription
-        return None
+        return self.keep(call, changed=self.wait)
+
+    def wait(self, subscription, _):
+        """Has events wait for their answers as their subscription says now."""
+        for trigger in self.under("eventarc", ""):
+            if trigger.get("transport", {}).get("pubsub", {}).get("subscription") == subscription["name"]:
+                service = trigger["destination"]["cloudRun"]["service"]  # whose name its own trigger goes by
+                own = ("cloudfunctions", "/".join(["projects", PROJECT, "locations", trigger["destination"]["cloudRun"]["region"], "functions", service]))
+                is_own = self.resources.get(own, {}).get("eventTrigger", {}).get("trigger") == trigger["name"]
+                self.watch(service if is_own else trigger["name"].split("/")[-1], service, trigger["serviceAccount"],
+                           trigger["eventFilters"], True, subscription["ackDeadlineSeconds"])
+        return subscription
 
     def run(self, call):
         if call.method.id.startswith("run.namespaces."):
@@ -742,27 +726,16 @@ class Project:
                     appEngineIntegrationMode="DISABLED", pointInTimeRecoveryEnablement="POINT_IN_TIME_RECOVERY_DISABLED",
                     versionRetentionPeriod="3600s", earliestVersionTime=now(), keyPrefix="")
 
+    def drop(self, database):
+        if database.get("deleteProtectionState") == "DELETE_PROTECTION_ENABLED":
+            raise Refused(400, "FAILED_PRECONDITION", f"Database {database['name']} is protected against deletion")
+        for api, name in list(self.resources):
+            if api == "firestore" and name.startswith(database["name"] + "/"):
+                del self.resources[api, name]
+
     def firestore(self, call):
-        if call.does("databases.create"):
-            name = f"{call.name}/{call.one('databaseId')}"
-            if ("firestore", name) in self.resources:
-                raise Refused(409, "ALREADY_EXISTS", "Database already exists. Please use another database_id")
-            return self.done(name, self.put("firestore", name, self.database(call.body)), "firestore.admin.v1.Database")
-        if call.does("databases.get"):
-            return self.get("firestore", call.name)
-        if call.does("databases.patch"):
-            merge(self.get("firestore", call.name), call.body, call.one("updateMask"))
-            return self.done(call.name, self.get("firestore", call.name), "firestore.admin.v1.Database")
-        if call.does("databases.delete"):
-            database = self.get("firestore", call.name)
-            if database.get("deleteProtectionState") == "DELETE_PROTECTION_ENABLED":
-                raise Refused(400, "FAILED_PRECONDITION", f"Database {call.name} is protected against deletion")
-            for api, name in list(self.resources):
-                if api == "firestore" and name.startswith(call.name):
-                    del self.resources[api, name]
-            return self.done(call.name, database, "firestore.admin.v1.Database")
-        if call.does("databases.list"):
-            return {"databases": [d for d in self.under("firestore", "") if "/collectionGroups/" not in d["name"]]}
+        if "/collectionGroups/" not in call.name:
+            return self.keep(call, made=self.database, gone=self.drop)
         database = call.name.partition("/collectionGroups/")[0]
         if call.does("fields.list"):
             fields = [f for f in self.under("firestore", database + "/collectionGroups/") if "/fields/" in f["name"]]
@@ -781,8 +754,6 @@ class Project:
             operation = self.done(database, self.put("firestore", name, dict(call.body, name=name, fields=fields, state="READY")), "firestore.admin.v1.Index")
             operation["metadata"] = {"@type": "type.googleapis.com/google.firestore.admin.v1.IndexOperationMetadata", "index": name, "state": "SUCCESSFUL"}
             return operation
-        if call.does("indexes.get"):
-            return self.get("firestore", call.name)
         if call.does("indexes.delete"):  # gcloud names no collection group
             found = [i for i in self.under("firestore", database + "/collectionGroups/") if i["name"].endswith("/indexes/" + call.name.split("/")[-1])]
             if not found:
@@ -809,40 +780,14 @@ class Project:
                 self.resources.pop(("firestore", call.name), None)
                 return self.done(database, field, "firestore.admin.v1.Field")
             return self.done(database, self.put("firestore", call.name, field), "firestore.admin.v1.Field")
-        return None
+        return self.keep(call)
 
     def firebaserules(self, call):
-        if call.does("rulesets.create"):
-            return self.put("firebaserules", f"{call.name}/rs-{len(self.resources)}", dict(call.body, createTime=now()))
-        if call.does("releases.create"):
-            if ("firebaserules", call.body["name"]) in self.resources:
-                raise there_already(call.body["name"])
-            return self.put("firebaserules", call.body["name"], dict(call.body, createTime=now(), updateTime=now()))
-        if call.does("releases.patch"):
-            self.get("firebaserules", call.name).update(call.body.get("release", call.body))
-            return self.get("firebaserules", call.name)
-        if call.does("get"):
-            return self.get("firebaserules", call.name)
-        if call.does("delete"):
-            return self.remove("firebaserules", call.name)
-        return None
+        return self.keep(call, made=lambda resource: dict(resource, createTime=now(), updateTime=now()))
 
     # What runs on a schedule, and what is watched.
 
     def cloudscheduler(self, call):
-        if call.does("jobs.create"):
-            if ("cloudscheduler", call.body["name"]) in self.resources:
-                raise there_already(call.body["name"])
-            if not self.known(call.body["httpTarget"]["oidcToken"]["serviceAccountEmail"]):
-                raise missing("service account")
-            return self.put("cloudscheduler", call.body["name"], dict(call.body, state="ENABLED", userUpdateTime=now(), scheduleTime=now()))
-        if call.does("jobs.get"):
-            return self.get("cloudscheduler", call.name)
-        if call.does("jobs.list"):
-            return {"jobs": self.under("cloudscheduler", call.name)}
-        if call.does("jobs.patch"):
-            self.get("cloudscheduler", call.name).update(call.body)
-            return self.get("cloudscheduler", call.name)
         if call.does("jobs.resume") or call.does("jobs.pause"):
             self.get("cloudscheduler", call.name)["state"] = "ENABLED" if call.does("jobs.resume") else "PAUSED"
             return self.get("cloudscheduler", call.name)
@@ -854,9 +799,12 @@ class Project:
                 code, text = self.platform.tell("POST", "/call", {"uri": target["uri"], "method": target.get("httpMethod", "POST"), "account": target["oidcToken"]["serviceAccountEmail"]})
                 job["status"], job["answer"] = ({} if code < 300 else {"code": 13}), text
             return {key: value for key, value in job.items() if key != "answer"}
-        if call.does("jobs.delete"):
-            return self.remove("cloudscheduler", call.name)
-        return None
+        return self.keep(call, made=self.job)
+
+    def job(self, job):
+        if not self.known(job["httpTarget"]["oidcToken"]["serviceAccountEmail"]):
+            raise missing("service account")
+        return dict(job, state="ENABLED", userUpdateTime=now(), scheduleTime=now())
 
     def cloudbilling(self, call):
         info = f"projects/{PROJECT}/billingInfo"
@@ -872,22 +820,10 @@ class Project:
     def billingbudgets(self, call):
         if not call.name.startswith(BILLING):
             raise missing(call.name)
-        if call.does("budgets.create"):
-            name = f"{call.name}/{len(self.resources)}"
-            return self.put("billingbudgets", name, dict(call.body, name=name, etag="e1"))
-        if call.does("budgets.get"):
-            return self.get("billingbudgets", call.name)
-        if call.does("budgets.list"):
-            return {"budgets": self.under("billingbudgets", call.name)}
-        if call.does("budgets.patch"):
-            merge(self.get("billingbudgets", call.name), call.body, call.one("updateMask"))
-            return self.get("billingbudgets", call.name)
-        if call.does("budgets.delete"):
-            return self.remove("billingbudgets", call.name)
-        return None
+        return self.keep(call, made=lambda budget: dict(budget, etag="e1"))
 
     def logging(self, call):
-        name = urllib.parse.unquote(call.name)
+        name = call.name
         if call.does("entries.list"):  # of requests, where something runs
             service = re.search(r'service_name="([^"]+)"', call.body.get("filter", ""))
             since = re.search(r'timestamp>="([^"]+)"', call.body.get("filter", ""))
@@ -922,54 +858,31 @@ class Project:
                 default["exclusions"].remove(there)
                 return {}
             return there
-        if call.does("metrics.create"):
-            name = f"{name}/{call.body['name']}"
-            if ("logging", name) in self.resources:
-                raise there_already(name)
-            return self.put("logging", name, call.body)
-        if call.does("metrics.get"):
-            return self.get("logging", name)
-        if call.does("metrics.list"):
-            return {"metrics": self.under("logging", "")}
         if call.does("metrics.update"):
             return self.put("logging", name, call.body)
-        if call.does("metrics.delete"):
-            return self.remove("logging", name)
-        return None
+        return self.keep(call, made=lambda metric: dict(metric, name=metric["name"].split("/")[-1]))  # as the API has it
 
-    def alert_policy(self, name, resource):
-        resource.setdefault("enabled", True)
+    @staticmethod
+    def watched(resource):
+        """An alert policy, or a dashboard, as it comes to be kept."""
+        if "/dashboards/" in resource["name"]:
+            return dict(resource, etag=secrets.token_hex(4))
         for i, condition in enumerate(resource.get("conditions", [])):
-            condition["name"] = f"{name}/conditions/{i}"
-        return self.put("monitoring", name, resource)
+            condition["name"] = f"{resource['name']}/conditions/{i}"
+        return {"enabled": True, "creationRecord": {"mutateTime": now(), "mutatedBy": "x"}, **resource}
 
     def monitoring(self, call):
         if call.does("timeSeries.list"):
             return {"timeSeries": [s for s in self.under("timeSeries", "") if f'"{s["metric"]["type"]}"' in call.one("filter")]}
-        kind = "alertPolicies" if call.method.version == "v3" else "dashboards"
-        name = call.name.replace(f"projects/{PROJECT}/dashboards", f"projects/{NUMBER}/dashboards")
-        if call.does(kind + ".create"):
-            name = f"projects/{PROJECT if kind == 'alertPolicies' else NUMBER}/{kind}/{1000 + len(self.resources)}"
-            resource = dict(call.body, name=name)
-            if kind == "alertPolicies":
-                return self.alert_policy(name, dict(resource, creationRecord={"mutateTime": now(), "mutatedBy": "x"}))
-            resource["etag"] = f"etag{len(self.resources)}"
-            return self.put("monitoring", name, resource)
-        if call.does(kind + ".get"):
-            return self.get("monitoring", name)
-        if call.does(kind + ".list"):
-            return {kind: [r for r in self.under("monitoring", "") if f"/{kind}/" in r["name"]]}
-        if call.does(kind + ".patch"):
-            resource = self.get("monitoring", name)
-            if kind == "dashboards" and call.body.get("etag") != resource["etag"]:
-                raise Refused(409, "ABORTED", f"etag {call.body.get('etag')} is not {resource['etag']}")
-            if kind == "alertPolicies" and not call.one("updateMask"):  # "the supplied alerting policy replaces the existing policy"
-                return self.alert_policy(name, dict(call.body, name=name, creationRecord=resource["creationRecord"]))
-            merge(resource, call.body, call.one("updateMask") or ",".join(k for k in call.body if k != "name"))
-            return resource
-        if call.does(kind + ".delete"):
-            return self.remove("monitoring", name)
-        return None
+        call.name = call.name.replace(f"projects/{PROJECT}/dashboards", f"projects/{NUMBER}/dashboards")
+
+        def changed(resource, before):
+            if call.does("dashboards.patch") and call.body.get("etag") != before["etag"]:
+                raise Refused(409, "ABORTED", f"etag {call.body.get('etag')} is not {before['etag']}")
+            if call.does("alertPolicies.patch") and not call.one("updateMask"):  # "the supplied alerting policy replaces the existing policy"
+                resource = dict(call.body, name=before["name"], creationRecord=before["creationRecord"])
+            return self.watched(resource)
+        return self.keep(call, made=self.watched, changed=changed)
 
 
 def crc32c(content):
