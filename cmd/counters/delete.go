@@ -21,12 +21,10 @@ its counts are kept, and a document that is made again shows them. If this is in
 		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.withConfirmed(cmd, yes, "delete", args[0], func(ctx context.Context, c shards.Counter, where string) error {
-				const gone = "documents gone"
-				var end func() int
-				var opts shards.DeleteOptions
-				opts.Progress, end = underWay(cmd, "deleting "+terminal.Quote(c.ID()), gone)
-				err := c.Delete(ctx, opts)
-				if err = cutShort(err, end(), gone, "delete"); err != nil {
+				const gone = " documents gone"
+				progress := newProgress(cmd.ErrOrStderr(), "deleting "+terminal.Quote(c.ID()), gone)
+				err := c.Delete(ctx, shards.DeleteOptions{Progress: func(n int) { progress.Set(n, 0) }})
+				if err = cutShort(err, progress.Finish(), gone, "delete"); err != nil {
 					return err
 				}
 				return t.print(cmd, map[string]any{"counter": c.ID(), "deleted": true}, "deleted %s in %s", terminal.Quote(c.ID()), where)

@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,10 +54,10 @@ If FIRESTORE_EMULATOR_HOST is set, it only checks the counters there.`,
 			}
 			where.Hosted = t.Hosted
 			where.Emulator = os.Getenv("FIRESTORE_EMULATOR_HOST")
-			var reader doctor.Reader
-			done := showReading(&reader, cmd.ErrOrStderr())
+			progress := newProgress(cmd.ErrOrStderr(), "reading the deployment", "")
+			reader := doctor.Reader{Progress: func(what string) { progress.Say("reading " + what) }}
 			d, err := reader.Read(cmd.Context(), where)
-			done()
+			progress.Finish()
 			if err != nil {
 				return err
 			}
@@ -71,20 +69,6 @@ If FIRESTORE_EMULATOR_HOST is set, it only checks the counters there.`,
 	flags.StringVar(&where.Prefix, "prefix", "", `what the functions' names begin with (default "counters", and otherwise by their entry points)`)
 	flags.IntVar(&where.Most, "counters", 100, "counters to check at most, in the order of their ids; each costs a read per shard, and one per 1,000 documents counted")
 	return cmd
-}
-
-// showReading has a reader tell what it reads: on a terminal in place, and elsewhere in a line a
-// minute, until done is called.
-func showReading(reader *doctor.Reader, w io.Writer) (done func()) {
-	const erase = "\r\x1b[K"
-	if terminal := onTerminal(w); terminal != io.Discard {
-		reader.Progress = func(what string) { fmt.Fprint(terminal, erase+"reading "+what+" ") }
-		return func() { fmt.Fprint(terminal, erase) }
-	}
-	var now atomic.Value
-	now.Store("the deployment")
-	reader.Progress = func(what string) { now.Store(what) }
-	return everyMinute(w, func() string { return fmt.Sprint("reading ", now.Load()) })
 }
 
 // diagnose prints what is wrong with a deployment. Its error is that there are errors.

@@ -196,15 +196,15 @@ func (t *target) importing(cmd *cobra.Command, dryRun bool, result interface {
 	if dryRun {
 		doing = "looking"
 	}
-	progress := newProgress(cmd.ErrOrStderr(), doing)
+	progress := newProgress(cmd.ErrOrStderr(), doing, "")
 	err := run(func(path, failed string) {
-		_ = progress.Add(1)
+		progress.Add()
 		if failed != "" {
-			_ = progress.Clear()
+			progress.Clear()
 			fmt.Fprintf(cmd.ErrOrStderr(), "counters: %s: %s\n", terminal.Quote(path), terminal.Line(failed))
 		}
 	})
-	_ = progress.Finish()
+	progress.Finish()
 	imported, failed := result.outcome()
 	if err != nil && imported == 0 {
 		return err

@@ -129,8 +129,8 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 
 // lagOfAll prints those counters that are behind, and how many there are.
 func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
-	progress := newProgress(cmd.ErrOrStderr(), "looking")
-	defer func() { _ = progress.Finish() }()
+	progress := newProgress(cmd.ErrOrStderr(), "looking", "")
+	defer progress.Finish()
 	seen, late, damaged := 0, 0, 0
 	var oldest float64
 	for token := ""; ; {
@@ -140,13 +140,13 @@ func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
 		}
 		for _, id := range ids {
 			l, err := t.lagOf(cmd.Context(), db, id)
-			_ = progress.Add(1)
+			progress.Add()
 			switch {
 			case errors.Is(err, shards.ErrNotFound):
 				continue // it has been deleted
 			case errors.Is(err, rollup.ErrDamagedBase):
 				damaged++
-				_ = progress.Clear()
+				progress.Clear()
 				fmt.Fprintln(cmd.ErrOrStderr(), "counters:", terminal.Error(err))
 				continue
 			case err != nil:
@@ -158,7 +158,7 @@ func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
 				continue
 			}
 			late++
-			_ = progress.Clear()
+			progress.Clear()
 			if err := t.print(cmd, l, "%s", l); err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
 			break
 		}
 	}
-	_ = progress.Finish()
+	progress.Finish()
 	longest := ""
 	if late > 0 {
 		longest = fmt.Sprintf(", the oldest for %v", time.Duration(oldest*float64(time.Second)).Round(10*time.Millisecond))

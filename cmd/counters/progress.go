@@ -7,96 +7,106 @@ import (
 	"io"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/firestore-counters/counters/shards"
 )
 
-// progress shows that long work goes on: a bar on a terminal, and elsewhere, as in a log, a line a
-// minute.
+// progress shows that long work goes on: on a terminal in place, once it has taken a second, and elsewhere, as in a log,
+// by a line a minute.
 type progress struct {
-	*progressbar.ProgressBar
+	w       io.Writer
+	erase   string // what takes back the line that is shown; empty where that stays
+	counted string // what is counted, such as "documents gone"
 	end     func()
-	now, of atomic.Int64 // which the bar forgets where nobody knows of how many
+
+	mu    sync.Mutex
+	what  string
+	n, of int // how many are done, and of how many; 0 where nobody knows
 }
 
-func newProgress(w io.Writer, what string) *progress {
-	p := &progress{ProgressBar: progressbar.NewOptions(-1, progressbar.OptionSetWriter(onTerminal(w)), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(), progressbar.OptionShowTotalBytes(false), progressbar.OptionShowIts(), progressbar.OptionSetItsString("counters"),
-		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100_000_000),
-		// a spinner that turns by itself races with Add (progressbar 3.19)
-		progressbar.OptionSetSpinnerChangeInterval(0))}
-	p.end = everyMinute(w, func() string {
-		if of := p.of.Load(); of > 0 {
-			return fmt.Sprintf("%s: %d of %d", what, p.now.Load(), of)
-		}
-		return fmt.Sprintf("%s: %d", what, p.now.Load())
-	})
-	return p
-}
-
-// Add says that so many more are done.
-func (p *progress) Add(n int) error {
-	p.now.Add(int64(n))
-	return p.ProgressBar.Add(n)
-}
-
-// Set says that so many are done, of so many.
-func (p *progress) Set(n, of int) {
-	p.now.Store(int64(n))
-	p.of.Store(int64(of))
-	p.ChangeMax(of)
-	_ = p.ProgressBar.Set(n)
-}
-
-// Finish ends it, and may be called twice.
-func (p *progress) Finish() error {
-	p.end()
-	return p.ProgressBar.Finish()
-}
-
-// everyMinute writes a line a minute of what there is to say, and for how long it has been, where w
-// is no terminal. It ends, and writes nothing more, once the function that it returns has returned.
-func everyMinute(w io.Writer, say func() string) (end func()) {
-	if onTerminal(w) != io.Discard {
-		return func() {}
+func newProgress(w io.Writer, what, counted string) *progress {
+	p := &progress{w: w, what: what, counted: counted}
+	pause := time.Minute
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.erase, pause = "\r\x1b[K", time.Second
 	}
 	began, ended := time.Now(), make(chan struct{})
-	var writing sync.WaitGroup
-	writing.Go(func() {
-		lines := time.NewTicker(time.Minute)
-		defer lines.Stop()
+	var showing sync.WaitGroup
+	showing.Go(func() {
+		ticks := time.NewTicker(pause)
+		defer ticks.Stop()
 		for {
 			select {
-			case <-lines.C:
-				fmt.Fprintf(w, "counters: %s, after %v\n", say(), time.Since(began).Round(time.Second))
+			case <-ticks.C:
+				p.show(time.Since(began).Round(time.Second))
 			case <-ended:
 				return
 			}
 		}
 	})
-	return sync.OnceFunc(func() {
+	p.end = sync.OnceFunc(func() {
 		close(ended)
-		writing.Wait()
+		showing.Wait()
+		p.Clear()
 	})
+	return p
 }
 
-// onTerminal is w where that is a terminal, and nothing else: a file would fill with what a
-// terminal writes over.
-func onTerminal(w io.Writer) io.Writer {
-	if f, ok := w.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
-		return io.Discard
+func (p *progress) show(long time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	said := p.what
+	switch {
+	case p.of > 0:
+		said += fmt.Sprintf(": %d of %d", p.n, p.of)
+	case p.n > 0:
+		said += fmt.Sprintf(": %d%s", p.n, p.counted)
 	}
-	return w
+	if p.erase != "" {
+		fmt.Fprintf(p.w, "%s%s, after %v", p.erase, said, long)
+		return
+	}
+	fmt.Fprintf(p.w, "counters: %s, after %v\n", said, long)
 }
 
-// longWork is how long something may take before it shows that it is under way.
-const longWork = time.Second
+// Say says what is being done now.
+func (p *progress) Say(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.what = what
+}
+
+// Add says that one more is done.
+func (p *progress) Add() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.n++
+}
+
+// Set says how many are done, and of how many; 0 where nobody knows.
+func (p *progress) Set(n, of int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.n, p.of = n, of
+}
+
+// Clear makes room for a line that stays.
+func (p *progress) Clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprint(p.w, p.erase)
+}
+
+// Finish ends it, and returns how many were done. It may be called twice.
+func (p *progress) Finish() int {
+	p.end()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.n
+}
 
 // cutShort adds to the error of a command that works in steps how far it came, and that it may be
 // given again. What ended before its first step, in an error that is clear, has left nothing.
@@ -104,55 +114,5 @@ func cutShort(err error, n int, counted, verb string) error {
 	if err == nil || n == 0 && !errors.Is(err, shards.ErrUnknown) && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("%w (%d %s by then; %s it again to finish)", err, n, counted, verb)
-}
-
-// underWay shows that something is being done, whose end nobody knows, for how long it has been,
-// and how many of what is counted there are by now, until end is called, which returns that.
-func underWay(cmd *cobra.Command, what, counted string) (count func(int), end func() int) {
-	w := cmd.ErrOrStderr()
-	var n atomic.Int64
-	say := func() string {
-		if n := n.Load(); n > 0 {
-			return fmt.Sprintf("%s: %d %s", what, n, counted)
-		}
-		return what
-	}
-	endLines, endBar := everyMinute(w, say), turning(onTerminal(w), say)
-	return func(now int) { n.Store(int64(now)) }, func() int {
-		endLines()
-		endBar()
-		return int(n.Load())
-	}
-}
-
-// turning shows on a terminal, once something takes long, that it is under way, until end is called.
-func turning(w io.Writer, say func() string) (end func()) {
-	ended, gone := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(gone)
-		pause := longWork
-		var bar *progressbar.ProgressBar
-		for {
-			select {
-			case <-ended:
-				if bar != nil {
-					_ = bar.Finish()
-				}
-				return
-			case <-time.After(pause):
-			}
-			if bar == nil {
-				pause = 200 * time.Millisecond
-				bar = progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(say()),
-					progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetSpinnerChangeInterval(0))
-			}
-			bar.Describe(say())
-			_ = bar.Add(1)
-		}
-	}()
-	return func() {
-		close(ended)
-		<-gone
-	}
+	return fmt.Errorf("%w (%d%s by then; %s it again to finish)", err, n, counted, verb)
 }

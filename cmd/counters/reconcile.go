@@ -87,14 +87,14 @@ type reconciled struct {
 
 func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *shards.Client, ids []string, opts rollup.ReconcileOptions) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	progress := newProgress(cmd.ErrOrStderr(), "reconciling")
+	progress := newProgress(cmd.ErrOrStderr(), "reconciling", "")
 	result, damaged := reconciled{Counters: []rollup.Report{}}, false
 	var others *book.SettingError
 	opts.Report = func(r rollup.Report, err error) {
-		_ = progress.Add(1)
+		progress.Add()
 		if err != nil {
 			damaged = damaged || !errors.As(err, &others) && errors.Is(err, rollup.ErrDamagedBase)
-			_ = progress.Clear()
+			progress.Clear()
 			fmt.Fprintln(cmd.ErrOrStderr(), "counters:", terminal.Error(err))
 			return
 		}
@@ -105,7 +105,7 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *
 			result.Counters = append(result.Counters, r)
 			return
 		}
-		_ = progress.Clear()
+		progress.Clear()
 		fmt.Fprintln(out, finding(r, append(t.fieldNames(), t.countedNames()...), opts.DryRun))
 	}
 	var err error
@@ -114,7 +114,7 @@ func (t *target) reconcile(cmd *cobra.Command, client *rollup.Client, counters *
 	} else {
 		result.Summary, err = client.ReconcileAll(ctx, opts)
 	}
-	_ = progress.Finish()
+	progress.Finish()
 	if err != nil {
 		return err
 	}

@@ -35,11 +35,11 @@ A counter with members is refused, because they would still be members, but no l
 			}
 			opts := shards.ResetOptions{RemoveMembers: members == "remove"}
 			return t.withConfirmed(cmd, yes, "reset", args[0], func(ctx context.Context, c shards.Counter, where string) error {
-				const off = "members off"
-				var end func() int
-				opts.Progress, end = underWay(cmd, "setting "+terminal.Quote(c.ID())+" to 0", off)
+				const off = " members off"
+				progress := newProgress(cmd.ErrOrStderr(), "setting "+terminal.Quote(c.ID())+" to 0", off)
+				opts.Progress = func(n int) { progress.Set(n, 0) }
 				err := c.Reset(ctx, opts)
-				if n := end(); opts.RemoveMembers {
+				if n := progress.Finish(); opts.RemoveMembers {
 					err = cutShort(err, n, off, "reset")
 				}
 				if errors.Is(err, shards.ErrHasMembers) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/firestore-counters/counters/cmd/internal/terminal"
@@ -30,17 +29,11 @@ still waits on a phone may name one of them, and would be lost with it.
 				return err
 			}
 			return t.withCounterFor(cmd.Context(), args[0], func(ctx context.Context, c shards.Counter) error {
-				bar := newProgress(cmd.ErrOrStderr(), "moving shards")
-				progressbar.OptionSetItsString("shards")(bar.ProgressBar)
-				progressbar.OptionShowTotalBytes(true)(bar.ProgressBar)
-				moved := 0
-				opts.Progress = func(done, of int) {
-					moved = done
-					bar.Set(done, of)
-				}
+				progress := newProgress(cmd.ErrOrStderr(), "moving shards", "")
+				opts.Progress = progress.Set
 				err := c.Resize(ctx, n, opts)
-				_ = bar.Finish()
-				if err = cutShort(err, moved, "shards moved", "resize"); err != nil {
+				moved := progress.Finish()
+				if err = cutShort(err, moved, " shards moved", "resize"); err != nil {
 					return err
 				}
 				return t.print(cmd, map[string]any{"counter": c.ID(), "num_shards": n, "moved": moved},
