@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,18 +109,11 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 			continue
 		}
 		l.Behind[field.Name] = store.Sub(total, shown)
-		asOf, oldest := k.AsOf(field), time.Duration(0)
-		for _, shard := range there {
-			at := shard.GetUpdateTime().AsTime()
-			if n, _ := store.Float(shard.GetFields()[field.Shard]); at.After(asOf) && (n != 0 || !asOf.IsZero()) {
-				waiting[shard.GetName()] = true
-				oldest = max(oldest, k.At.Sub(at))
-			}
+		names, longest := k.Waiting(field, there)
+		for _, name := range names {
+			waiting[name] = true
 		}
-		if oldest == 0 {
-			oldest = k.At.Sub(cmp.Or(asOf, k.At))
-		}
-		l.Oldest = max(l.Oldest, oldest.Seconds())
+		l.Oldest = max(l.Oldest, longest.Seconds())
 	}
 	l.Waiting = len(waiting)
 	return l, nil

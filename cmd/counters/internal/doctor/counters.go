@@ -12,9 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
 	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/seats"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -52,8 +55,8 @@ func (f *findings) counters(d *Deployment) {
 			f.add("count-field-differs", c.Counter, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.layout().Fields[0].Shard, field, terminal.Quote(d.countedIn(field))), d.setCountField(c.Counter, field))
 			continue
 		}
-		for _, field := range c.kept() {
-			f.kept(d, c, field)
+		for _, field := range d.layout().Shown() {
+			f.kept(d, c, field.Name)
 		}
 		f.shards(d, c)
 		switch {
@@ -75,20 +78,15 @@ func (f *findings) counters(d *Deployment) {
 	}
 }
 
-// kept are the fields of its document that hold what no total replaces, sorted.
-func (c *Counter) kept() (fields []string) {
-	for field, held := range c.Held {
-		if held.Kept {
-			fields = append(fields, field)
-		}
-	}
-	slices.Sort(fields)
-	return fields
-}
+// held is what the counter's document has in a field.
+func (c *Counter) held(field string) Held { return held(c.Doc, field) }
 
 // kept names a field that holds what no total replaces.
 func (f *findings) kept(d *Deployment, c Counter, field string) {
-	if c.Held[field].List && d.Target.Hosted && slices.Contains(d.layout().Fields.Names(), field) {
+	if !c.held(field).Kept {
+		return
+	}
+	if c.held(field).List && d.Target.Hosted && slices.Contains(d.layout().Fields.Names(), field) {
 		f.add("field-not-a-number", c.Counter, fmt.Sprintf("its %s is a list, and no total replaces that; if it lists user ids, the command makes them members", field),
 			line(d.command("import members", "--path="+d.Target.Place.Counters, "--field="+field)...))
 		return
@@ -99,12 +97,10 @@ func (f *findings) kept(d *Deployment, c Counter, field string) {
 // recounts looks at the fields that count documents.
 func (f *findings) recounts(d *Deployment, c Counter) {
 	for _, field := range d.layout().Counted {
-		if c.Held[field.Name].Kept {
-			continue // which is said
-		}
-		now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.Counter)
+		now, held, mend := c.Recounts[field.Name], c.held(field.Name), d.counters("reconcile", c.Counter)
 		written := c.Written(field)
 		switch {
+		case held.Kept: // which is said
 		case now.Never:
 			f.add("recount-impossible", c.Counter, fmt.Sprintf("%s can't be counted: %s", field, now.Refused), "")
 		case now.Refused != "" && d.unindexed(field.Counted): // which is said once, of the index
@@ -127,7 +123,7 @@ func (f *findings) recounts(d *Deployment, c Counter) {
 
 // double looks at a field that is a double, such as an average.
 func (f *findings) double(d *Deployment, c Counter, field layout.Field) {
-	now, held, mend := c.Recounts[field.Name], c.Held[field.Name], d.counters("reconcile", c.Counter)
+	now, held, mend := c.Recounts[field.Name], c.held(field.Name), d.counters("reconcile", c.Counter)
 	written := store.Number(c.Written(field))
 	switch {
 	case !held.There || !sameNumber(held.Number, written):
@@ -221,7 +217,7 @@ func (d *Deployment) cleanupAfter() time.Duration {
 
 // total is what the document says of a counted field.
 func (c *Counter) total(field string) string {
-	if held := c.Held[field]; held.There {
+	if held := c.held(field); held.There {
 		return fmt.Sprintf("its %s is %s", field, held.text())
 	}
 	return "it has no " + field
@@ -241,8 +237,8 @@ func (c *Counter) unadopted(fields layout.Fields) string {
 
 // shares looks at the shards of fields with limits.
 func (f *findings) shares(d *Deployment, c Counter) {
-	for _, field := range d.layout().Fields {
-		if wrong := c.Shares[field.Name]; wrong != "" {
+	for _, field := range d.layout().Limited() {
+		if wrong := seats.Wrong(c.Shards.Of(field), field); wrong != "" {
 			f.add("limit-unclear", c.Counter, wrong, "")
 		}
 	}
@@ -252,27 +248,28 @@ func (f *findings) shares(d *Deployment, c Counter) {
 // one that Rollup wrote there is another program's. What was written to shards after that may be on its way.
 func (f *findings) totals(d *Deployment, c Counter) {
 	for _, field := range d.layout().Fields {
-		held, mend := c.Held[field.Name], d.counters("reconcile", c.Counter)
-		shown, total := c.Written(field), c.Sums[field.Name]
+		held, mend := c.held(field.Name), d.counters("reconcile", c.Counter)
+		shown := c.Written(field)
+		total, known := c.Base.Total(field, c.Shards.Add(field))
 		behind, waited := c.behind(field)
 		var seen []string
 		switch {
 		case held.Kept: // which is said
 			continue
-		case total == nil:
+		case !known:
 			seen = append(seen, "that is beyond ±2⁶³, or not finite, so it isn't shown")
 		case shown == nil && !held.There:
 			f.add("field-not-counted", c.Counter, c.total(field.Name)+" yet", mend)
 			continue
 		case shown == nil && waited > late:
-			f.add("field-not-counted", c.Counter, fmt.Sprintf("%s, and it doesn't say as of when: base and shards come to %d", c.total(field.Name), *total), mend)
+			f.add("field-not-counted", c.Counter, fmt.Sprintf("%s, and it doesn't say as of when: base and shards come to %d", c.total(field.Name), total), mend)
 			continue
 		case shown == nil && (behind == 0 || waited > 0): // or it may be on its way
 			continue
 		case !held.integer():
 			seen = append(seen, "it is missing, or not an integer")
-		case held.Count != cmp.Or(shown, store.Int(*total)).GetIntegerValue():
-			drift := store.Sub(held.Count, cmp.Or(shown, store.Int(*total)).GetIntegerValue())
+		case held.Count != cmp.Or(shown, store.Int(total)).GetIntegerValue():
+			drift := store.Sub(held.Count, cmp.Or(shown, store.Int(total)).GetIntegerValue())
 			seen = append(seen, fmt.Sprintf("%+d was written by another program%s", drift, d.perhapsTheApp()))
 		}
 		if behind != 0 && waited > late {
@@ -286,34 +283,24 @@ func (f *findings) totals(d *Deployment, c Counter) {
 
 // sum is what a field's base and shards come to.
 func (c *Counter) sum(field layout.Field) string {
-	if total := c.Sums[field.Name]; total != nil {
-		return strconv.FormatInt(*total, 10)
+	if total, known := c.Base.Total(field, c.Shards.Add(field)); known {
+		return strconv.FormatInt(total, 10)
 	}
 	return "beyond ±2⁶³"
 }
 
-// behind is what base and shards come to beyond the number that was written last, and for how long that has been so:
-// since the first shard was written of those that were written after it, and if there are none (one was deleted, or
-// something else wrote the base) since that number was. Where nobody knows when, it is since the first that holds
-// anything.
+// behind is what base and shards come to beyond the number that was written last, and for how long that has been so.
 func (c *Counter) behind(field layout.Field) (sum int64, waited time.Duration) {
-	shown, asOf, total := c.Written(field), c.AsOf(field), c.Sums[field.Name]
-	written := c.Held[field.Name].Count
-	if shown != nil {
+	written := c.held(field.Name).Count
+	if shown := c.Written(field); shown != nil {
 		written = shown.GetIntegerValue()
 	}
-	if total == nil || *total == written {
+	total, known := c.Base.Total(field, c.Shards.Add(field))
+	if !known || total == written {
 		return 0, 0
 	}
-	for _, s := range c.Shards {
-		if s.Updated.After(asOf) && (!asOf.IsZero() || s.holds()) {
-			waited = max(waited, c.At.Sub(s.Updated))
-		}
-	}
-	if waited == 0 && !asOf.IsZero() {
-		waited = c.At.Sub(asOf)
-	}
-	return store.Sub(*total, written), waited
+	_, waited = c.Waiting(field, c.Shards)
+	return store.Sub(total, written), waited
 }
 
 func (d *Deployment) perhapsTheApp() string {
@@ -327,36 +314,33 @@ func (d *Deployment) perhapsTheApp() string {
 func (f *findings) shards(d *Deployment, c Counter) {
 	var above []string
 	var most int
-	for _, s := range c.Shards {
-		if n, ok := layout.ShardNumber(s.ID); ok && c.NumShards > 0 && n >= c.NumShards && s.holds() {
-			above = append(above, s.ID)
-			most = max(most, n+1)
-		}
+	numShards := book.NumShards(d.layout(), c.Doc)
+	for _, shard := range c.Shards {
+		id, holds := store.IDOf(shard.GetName()), false
 		for _, field := range d.layout().Fields {
-			switch held := s.Held[field.Name]; {
-			case held.Bad != "":
-				f.add("shard-count-not-number", c.Counter, fmt.Sprintf("shard %s holds %s in %s", terminal.Quote(s.ID), held.Bad, field.Shard), d.setCount(c, s, field))
-			case held.Double:
-				f.add("shard-count-double", c.Counter, fmt.Sprintf("shard %s holds %d in %s as a double", terminal.Quote(s.ID), held.Count, field.Shard), d.setCount(c, s, field))
+			if !field.CountedIn(id) {
+				continue
 			}
+			held := held(shard, field.Shard)
+			holds = holds || held.Count != 0 || held.Bad != ""
+			switch {
+			case held.Bad != "":
+				f.add("shard-count-not-number", c.Counter, fmt.Sprintf("shard %s holds %s in %s", terminal.Quote(id), held.Bad, field.Shard), d.setCount(shard, field))
+			case held.Double:
+				f.add("shard-count-double", c.Counter, fmt.Sprintf("shard %s holds %d in %s as a double", terminal.Quote(id), held.Count, field.Shard), d.setCount(shard, field))
+			}
+		}
+		// Those that a resize has kept, for clients whose writes still wait, hold nothing.
+		if n, ok := layout.ShardNumber(id); ok && numShards > 0 && n >= numShards && holds {
+			above = append(above, id)
+			most = max(most, n+1)
 		}
 	}
 	if len(above) > 0 {
 		slices.Sort(above)
-		f.add("shards-above-number", c.Counter, fmt.Sprintf("%s is %d, and there are shards %s", layout.NumShards, c.NumShards, strings.Join(above, ", ")),
+		f.add("shards-above-number", c.Counter, fmt.Sprintf("%s is %d, and there are shards %s", layout.NumShards, numShards, strings.Join(above, ", ")),
 			d.counters("resize", c.Counter, fmt.Sprintf("--shards=%d", most)))
 	}
-}
-
-// holds reports that something is in a shard: not in those that a resize has kept empty, for
-// clients whose writes still wait.
-func (s Shard) holds() bool {
-	for _, held := range s.Held {
-		if held.Count != 0 || held.Bad != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // otherField is the field that the shards count in, where none has any that is expected: Google's
@@ -366,16 +350,16 @@ func (c *Counter) otherField(fields layout.Fields) string {
 	if len(fields) == 0 {
 		return ""
 	}
-	for _, s := range c.Shards {
-		for _, held := range s.Held {
-			if held.There {
+	for _, shard := range c.Shards {
+		for name, value := range shard.GetFields() {
+			_, integer := store.Integer(value)
+			switch counted := slices.ContainsFunc(fields, func(field layout.Field) bool { return field.Shard == name }); {
+			case counted, integer && other != "" && name != other:
 				return ""
+			case integer:
+				other = name
 			}
 		}
-		if len(s.Others) != 1 || other != "" && s.Others[0] != other {
-			return ""
-		}
-		other = s.Others[0]
 	}
 	return other
 }
@@ -443,13 +427,13 @@ func (d *Deployment) deleteBase(id string) string {
 
 // setCount writes a shard's count: the integer nearest to what it holds, or 0 where that is no number. The document's
 // other fields stay, and so does all of it where it has been written since.
-func (d *Deployment) setCount(c Counter, s Shard, field layout.Field) string {
-	held := s.Held[field.Name]
+func (d *Deployment) setCount(shard *firestorepb.Document, field layout.Field) string {
+	held := held(shard, field.Shard)
 	count := held.Count
 	if held.Nearest != nil {
 		count = *held.Nearest
 	}
 	body := fmt.Sprintf(`{"fields":{%q:{"integerValue":"%d"}}}`, field.Shard, count)
-	query := url.Values{"updateMask.fieldPaths": {layout.FieldPath(field.Shard)}, "currentDocument.updateTime": {s.Updated.Format(time.RFC3339Nano)}}
-	return d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body, d.address(d.layout().Shard(c.Counter, s.ID))+"?"+query.Encode())
+	query := url.Values{"updateMask.fieldPaths": {layout.FieldPath(field.Shard)}, "currentDocument.updateTime": {shard.GetUpdateTime().AsTime().Format(time.RFC3339Nano)}}
+	return d.curl() + line("-X", "PATCH", "-H", "Content-Type: application/json", "-d", body, d.address(shard.GetName())+"?"+query.Encode())
 }

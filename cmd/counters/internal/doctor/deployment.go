@@ -157,12 +157,8 @@ type Counters struct {
 // Counter is a counter, its shards and its base, all as of one time.
 type Counter struct {
 	*book.Book
-	NumShards int                // 0 when it is not written down
-	Held      map[string]Held    // :: field, also of those that count documents → what its document holds
-	Recounts  map[string]Recount // :: field that counts documents → what they come to
-	Shards    []Shard
-	Shares    map[string]string // :: field with a limit → what is wrong with its shards; empty if nothing is
-	Sums      map[string]*int64 // :: sum of shards → what it comes to with the base; nil where that is no integer's
+	Shards   book.Shards
+	Recounts map[string]Recount // :: field that counts documents → what they come to
 }
 
 // Recount is what the documents of a counted collection come to.
@@ -188,12 +184,4 @@ type Held struct {
 	Nearest *int64 // the integer nearest to what it holds; nil where that is no number, or too large
 	// what it holds, of a field that is a double; nil where that is not a number
 	Number *float64
-}
-
-// Shard is one shard of a counter.
-type Shard struct {
-	ID      string
-	Held    map[string]Held // :: counted field, as the counter's document calls it → what the shard holds of it
-	Others  []string        // other fields that hold integers, sorted
-	Updated time.Time
 }

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"path"
-	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -18,7 +15,6 @@ import (
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/seats"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -98,39 +94,19 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	if err != nil {
 		return nil, err
 	}
-	b := books[0]
-	c := &Counter{
-		Book: b, NumShards: max(0, book.NumShards(db.Layout, b.Doc)),
-		Held: map[string]Held{}, Recounts: map[string]Recount{}, Sums: map[string]*int64{}, Shares: map[string]string{},
-	}
-	for _, field := range db.Layout.Fields {
-		c.Held[field.Name] = held(b.Doc, field.Name)
-	}
-	shards, err := db.Documents(ctx, store.Query{Collection: db.Layout.ShardsOf(id), At: b.At})
-	if err != nil {
-		return nil, fmt.Errorf("shards: %w", err)
-	}
-	for _, doc := range shards {
-		c.Shards = append(c.Shards, decodeShard(doc, db.Layout.Fields))
-	}
-	for _, field := range db.Layout.Fields {
-		if total, ok := b.Base.Total(field, book.Shards(shards).Add(field)); ok {
-			c.Sums[field.Name] = &total
-		}
-	}
-	for _, field := range db.Layout.Limited() {
-		c.Shares[field.Name] = seats.Wrong(book.Shards(shards).Of(field), field)
+	c := &Counter{Book: books[0], Recounts: map[string]Recount{}}
+	if c.Shards, err = book.Of(db).Shards(ctx, db, id, c.At); err != nil {
+		return nil, err
 	}
 	for _, field := range db.Layout.Counted {
-		c.Held[field.Name] = held(b.Doc, field.Name)
-		if c.Recounts[field.Name], err = readRecount(ctx, db, id, field, b.At); err != nil {
+		if c.Recounts[field.Name], err = readRecount(ctx, db, id, field, c.At); err != nil {
 			return nil, err
 		}
 	}
-	nothing := !b.HasBase() && len(c.Shards) == 0
+	nothing := !c.HasBase() && len(c.Shards) == 0
 	switch {
 	case c.Deleting():
-	case db.Layout.Hosted && nothing, nothing && b.CheckSettings() != nil, !db.Layout.Hosted && c.Doc == nil && (b.HasBase() || nothing):
+	case db.Layout.Hosted && nothing, nothing && c.CheckSettings() != nil, !db.Layout.Hosted && c.Doc == nil && (c.HasBase() || nothing):
 		return nil, nil
 	}
 	return c, nil
@@ -199,20 +175,4 @@ func nearest(value *firestorepb.Value) *int64 {
 	}
 	n := int64(math.Round(f))
 	return &n
-}
-
-func decodeShard(doc *firestorepb.Document, fields layout.Fields) Shard {
-	s := Shard{ID: path.Base(doc.GetName()), Held: map[string]Held{}, Updated: doc.GetUpdateTime().AsTime()}
-	counted := map[string]bool{}
-	for _, field := range fields {
-		if counted[field.Shard] = true; field.CountedIn(s.ID) {
-			s.Held[field.Name] = held(doc, field.Shard)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(doc.GetFields())) {
-		if _, integer := store.Integer(doc.GetFields()[name]); integer && !counted[name] {
-			s.Others = append(s.Others, name)
-		}
-	}
-	return s
 }
