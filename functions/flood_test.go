@@ -108,13 +108,16 @@ func (f *flooded) request(method, path, body, user string, header ...string) *ht
 }
 
 // other is a process of somebody else's, without a budget.
-func (f *flooded) other(fields string) *shards.Client {
+func (f *flooded) other(fields string) *shards.Client { return f.otherOf(shards.Config{}, fields) }
+
+func (f *flooded) otherOf(cfg shards.Config, fields string) *shards.Client {
 	conn, err := f.server.Connect()
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { conn.Close() })
-	client, err := shards.Open(f.t.Context(), shards.Config{Place: shards.Place{Project: "p", Fields: fields}, AutoCreate: true}, option.WithGRPCConn(conn))
+	cfg.Place, cfg.AutoCreate = shards.Place{Project: "p", Fields: fields}, true
+	client, err := shards.Open(f.t.Context(), cfg, option.WithGRPCConn(conn))
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -3,9 +3,11 @@
 package functions
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,5 +84,74 @@ func TestRequestsAtTheSameTime(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// What a request reads doesn't go by how many documents somebody has made before: with all that is saved, many requests
+// at the same time owe next to nothing. A reset reads each open hold of an amount, and is refused where these are too
+// many; who confirms or joins what is over reads a shard of hundreds.
+func TestRequestsBesideManyDocuments(t *testing.T) {
+	t.Parallel()
+	const n = 60
+	for name, c := range map[string]struct {
+		make func(ctx context.Context, counter shards.Counter) error // of each counter
+		send func(f *flooded, n int) *http.Request
+		want int
+	}{
+		"resets": {func(ctx context.Context, counter shards.Counter) (err error) {
+			for i := 0; i < 20 && err == nil; i++ {
+				_, _, err = counter.Reserve(ctx, "f0", 1, time.Hour, shards.Key{})
+			}
+			return err
+		}, func(f *flooded, n int) *http.Request { return f.request("POST", "/c-0/reset", "", "") }, 503},
+		"confirms of what is over": {func(ctx context.Context, counter shards.Counter) error {
+			_, _, err := counter.Hold(ctx, "f0", "m", time.Second)
+			return err
+		}, func(f *flooded, n int) *http.Request {
+			return f.request("POST", fmt.Sprintf("/c-%d/f0/m/confirm", n), "", "")
+		}, 409},
+		"joins of what is over": {func(ctx context.Context, counter shards.Counter) error {
+			_, _, err := counter.Hold(ctx, "f0", "m", time.Second)
+			return err
+		}, func(f *flooded, n int) *http.Request { return f.request("PUT", fmt.Sprintf("/c-%d/f0/m", n), "", "") }, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				// $5 a day
+				f := startFlooded(t, "none", settings.Ceiling{Writes: 3, Reads: 1.5, Creates: 0.1, Bytes: 1e7, Logs: 500},
+					"FIELDS=f0", "MEMBERS=any", "RESET=any", "NUM_SHARDS=100", "MAX_SHARDS=100")
+				other := f.otherOf(shards.Config{NumShards: 100, MaxShards: 100}, "f0")
+				for i := range n {
+					id := fmt.Sprint("c-", i)
+					if c.want == 503 { // all of one
+						id = "c-0"
+					}
+					counter, err := other.Counter(id)
+					if err == nil {
+						err = c.make(t.Context(), counter)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(ceiling.Holds)
+				f.latency = 20 * time.Millisecond
+				var all sync.WaitGroup
+				var answered atomic.Int64
+				for i := range n {
+					all.Go(func() {
+						if status, _ := f.do(c.send(f, i)); status == c.want {
+							answered.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				synctest.Wait()
+				if left := f.client.Budget().Left(ceiling.Reads); left < -50 || answered.Load() == 0 {
+					t.Errorf("%.0f reads are owed; %d are answered %d", -left, answered.Load(), c.want)
+				}
+			})
+		})
 	}
 }

@@ -246,11 +246,7 @@ func (h Holds) over(ctx context.Context, collection string, most int) ([]*firest
 // ending are the writes that end holds of a field, and how many these are: no more than the shards hold members, if
 // there are shards. Each write is on condition of the membership, so no hold ends twice.
 func (h Holds) ending(ctx context.Context, counter string, field layout.Field, over []*firestorepb.Document) (n int, there bool, writes []*firestorepb.Write, err error) {
-	q := store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true}
-	if field.Limit != nil {
-		q = seats.Shards(h.db.Layout, counter, field, time.Time{})
-	}
-	shards, err := h.db.Documents(ctx, q)
+	shards, err := h.takers(ctx, counter, field)
 	if err != nil {
 		return 0, false, nil, fmt.Errorf("read shards: %w", err)
 	}
@@ -259,6 +255,23 @@ func (h Holds) ending(ctx context.Context, counter string, field layout.Field, o
 		writes = append(writes, store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime())), h.leave(m.GetName()))
 	}
 	return n, len(shards) > 0, append(writes, back...), nil
+}
+
+// takers are shards off which members of a field can be taken: all that a limit has, or else one at random, of which
+// there may be hundreds.
+func (h Holds) takers(ctx context.Context, counter string, field layout.Field) (shards book.Shards, err error) {
+	if field.Limit != nil {
+		return h.db.Documents(ctx, seats.Shards(h.db.Layout, counter, field, time.Time{}))
+	}
+	all := store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true}
+	one := all
+	one.Limit = 1
+	for _, one.After = range []string{all.Collection + "/" + layout.ShardID(rand.IntN(100)), ""} {
+		if shards, err = h.db.Documents(ctx, one); err != nil || len(shards.Of(field)) > 0 {
+			return shards, err
+		}
+	}
+	return h.db.Documents(ctx, all)
 }
 
 // giveBack are the writes that take up to n members of a field off shards, and how many they take. Shards

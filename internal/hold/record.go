@@ -10,6 +10,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/seats"
@@ -235,13 +236,28 @@ func (h Holds) OpenAt(ctx context.Context, from book.Reader, counter, field stri
 	return docs, nil
 }
 
-// HeldAt is how much open holds of a field had at a time. For from and field see [Holds.OpenAt].
+// HeldAt is how much open holds of a field had at a time. For from and field see [Holds.OpenAt]. It reads each of them,
+// but no more than half of what the budget has left: its error is a [store.ErrContention] where more are open. Whoever
+// makes thousands would otherwise have a reset owe the reads of days, and several at once fill the memory.
 func (h Holds) HeldAt(ctx context.Context, from book.Reader, counter, field string, at time.Time) (sum int64, err error) {
-	docs, err := h.OpenAt(ctx, from, counter, field, at, 0)
+	q := h.due(counter, field, time.Time{})
+	q.At, q.Fields = at, []string{recordAmount}
+	if h.db.Budget.Bounds(ceiling.Reads) {
+		q.Limit = int(max(fewAtOnce, h.db.Budget.Left(ceiling.Reads)/2))
+		h.db.Budget.Spend(ceiling.Reads, float64(q.Limit))
+		defer h.db.Budget.Spend(ceiling.Reads, -float64(q.Limit)) // what it took has been spent
+	}
+	docs, err := from.Documents(ctx, q)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("look for holds: %w", err)
+	case q.Limit > 0 && len(docs) == q.Limit:
+		return 0, fmt.Errorf("%w: %d holds or more are open, and the ceiling has no reads for more", store.ErrContention, len(docs))
+	}
 	for _, doc := range docs {
 		sum = store.Add(sum, RecordOf(doc).Amount)
 	}
-	return sum, err
+	return sum, nil
 }
 
 // Earlier are the writes that end open holds of a field which has no shards, in the commit that makes them: the holds
