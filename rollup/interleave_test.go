@@ -30,15 +30,6 @@ func (w *world) before(do func()) {
 	})
 }
 
-// beforeAny is before of the next commit of whatever.
-func (w *world) beforeAny(do func()) {
-	w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		w.server.SetInterceptor(nil)
-		do()
-		return emulator.Verdict{}
-	})
-}
-
 // create makes the counter as the product does, with one shard.
 func (w *world) create() {
 	w.t.Helper()
@@ -239,7 +230,7 @@ func TestADocumentIsMadeBesideACommitWithoutIt(t *testing.T) {
 			w.inc(0, 1)
 			states := w.arrived()
 			w.rollup = w.open()
-			w.beforeAny(func() { w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 1})) })
+			w.server.Before(func() { w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 1})) })
 			w.reconcile() // which notes that it was missing, on condition of the base alone
 			w.apply(states...)
 			w.total(4)

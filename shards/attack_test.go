@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/google/go-cmp/cmp"
 	"math"
 	"slices"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -24,28 +25,6 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// hold keeps the first commit that is what is asked for until release is called, as if it were slow
-// on its way, and then has it applied late, whatever its sender has done since. The sender is told
-// at once that it is unavailable.
-func (w *world) hold(t *testing.T, is func(*firestorepb.CommitRequest) bool) (release func() error) {
-	var held *firestorepb.CommitRequest
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		if held == nil && is(req) {
-			held = req
-			return emulator.Verdict{Before: unavailable}
-		}
-		return emulator.Verdict{}
-	})
-	return func() error {
-		w.Server.SetInterceptor(nil)
-		if held == nil {
-			t.Fatal("there was no such commit")
-		}
-		_, err := firestorepb.NewFirestoreClient(w.Conn()).Commit(t.Context(), held)
-		return err
-	}
-}
-
 // A total beyond an int64 is no number: an exact read and a rebase say so, and change nothing.
 func TestSumsBeyondAnInt64(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
@@ -54,9 +33,7 @@ func TestSumsBeyondAnInt64(t *testing.T) {
 		c := w.counter(t, client, "a", 3)
 		shard := func(n string, count any) {
 			t.Helper()
-			if _, err := w.fs.Doc("counters/a/shards/"+n).Set(t.Context(), map[string]any{"count": count}); err != nil {
-				t.Fatal(err)
-			}
+			w.Put("counters/a/shards/"+n, map[string]any{"count": count})
 		}
 		exact := func(want int64) {
 			t.Helper()
@@ -154,9 +131,7 @@ func TestWholeDoublesAreIntegers(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.wantSum(t, "a", 23)
-		if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 0.5}); err != nil {
-			t.Fatal(err)
-		}
+		w.Put("counters/a/shards/0", map[string]any{"count": 0.5})
 		if s, err := c.Sum(t.Context()); err != nil || s.Total != 0 {
 			t.Errorf("half a count: %+v, %v; want the whole part", s, err)
 		}
@@ -478,7 +453,7 @@ func TestLateCommitFindsAKeyOfAMinute(t *testing.T) {
 			Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 		})
 		c := w.counter(t, w.open(t, shards.Config{KeyTTL: time.Minute}), "a", 2)
-		release := w.hold(t, addsToShard)
+		_, release := w.Delay(addsToShard, nil)
 		if _, err := c.AddOnce(t.Context(), 1, shards.Key{Value: "k"}); err != nil {
 			t.Fatal(err)
 		}

@@ -115,9 +115,7 @@ func TestBudgetOfNewCounters(t *testing.T) {
 				client := w.open(t, shards.Config{Place: shards.Place{Hosted: hosted}, AutoCreate: !hosted, Budget: budget})
 				if hosted {
 					for i := range 2*n + 1 {
-						if _, err := w.fs.Doc(fmt.Sprint("counters/c", i)).Set(t.Context(), map[string]any{"title": "a"}); err != nil {
-							t.Fatal(err)
-						}
+						w.Put(fmt.Sprint("counters/c", i), map[string]any{"title": "a"})
 					}
 				}
 				add := func(from int, n int) error {
@@ -184,9 +182,7 @@ func TestBudgetThatNeverHasRoom(t *testing.T) {
 				id := fmt.Sprint("c", i)
 				increments = append(increments, shards.Increment{Counter: id, By: 1})
 				if hosted {
-					if _, err := w.fs.Doc("counters/"+id).Set(t.Context(), map[string]any{"title": "a"}); err != nil {
-						t.Fatal(err)
-					}
+					w.Put("counters/"+id, map[string]any{"title": "a"})
 				}
 			}
 			add := func(n int) error { _, err := client.AddAll(t.Context(), increments[:n], shards.Key{}); return err }

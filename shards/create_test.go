@@ -23,9 +23,7 @@ import (
 // when that was has whole milliseconds: what was written before is older than those.
 func (w *world) deleteByHand(t *testing.T) {
 	t.Helper()
-	if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.Delete("counters/a")
 	time.Sleep(time.Millisecond)
 }
 
@@ -102,9 +100,7 @@ func TestCreateBesideShards(t *testing.T) {
 		for total, want := range map[int64]int64{0: 42, 100: 100} {
 			w := newWorld(t)
 			for id, count := range map[string]int64{"0": 40, "7": 2} {
-				if _, err := w.fs.Doc("counters/a/shards/"+id).Set(t.Context(), map[string]any{"count": count}); err != nil {
-					t.Fatal(err)
-				}
+				w.Put("counters/a/shards/"+id, map[string]any{"count": count})
 			}
 			w.counter(t, w.open(t, shards.Config{}), "b", 1)
 			c := handle(t, w.open(t, shards.Config{}), "a")
@@ -129,9 +125,7 @@ func TestCreateOverADamagedBase(t *testing.T) {
 	} {
 		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
-			if _, err := w.fs.Doc("counters/a/counter_rollup/base").Set(t.Context(), map[string]any{"base": "none"}); err != nil {
-				t.Fatal(err)
-			}
+			w.Put("counters/a/counter_rollup/base", map[string]any{"base": "none"})
 			before := w.everything(t)
 			c := handle(t, w.open(t, shards.Config{AutoCreate: true}), "a")
 			if err := making(t, c); !errors.Is(err, shards.ErrDamagedBase) {
@@ -162,9 +156,7 @@ func TestCreationsAtOnce(t *testing.T) {
 				if had == 0 { // an empty base
 					data = map[string]any{"format": 2, "shards": "shards"}
 				}
-				if _, err := w.fs.Doc("counters/a/"+left).Set(t.Context(), data); err != nil {
-					t.Fatal(err)
-				}
+				w.Put("counters/a/"+left, data)
 			}
 			var group sync.WaitGroup
 			var made, added atomic.Int64
@@ -239,7 +231,7 @@ func TestACreationInDoubtMakesNoSecondLife(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		other := handle(t, w.open(t, shards.Config{}), "a")
-		w.afterLost(t, func() {
+		w.AfterLost(func() {
 			if err := errors.Join(other.Add(t.Context(), 5), other.Delete(t.Context(), shards.DeleteOptions{})); err != nil {
 				t.Error(err)
 			}
@@ -257,11 +249,11 @@ func TestLateCreationBringsNothingBack(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := handle(t, w.open(t, shards.Config{}), "a")
-		release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
+		_, release := w.Delay(func(req *firestorepb.CommitRequest) bool {
 			return slices.ContainsFunc(req.GetWrites(), func(w *firestorepb.Write) bool {
 				return strings.HasSuffix(w.GetUpdate().GetName(), "/counters/a")
 			})
-		})
+		}, nil)
 		if err := c.Create(t.Context(), shards.CreateOptions{Total: 7}); err != nil {
 			t.Fatal(err)
 		}
@@ -282,9 +274,7 @@ func TestLateCreationBringsNothingBack(t *testing.T) {
 func TestNumShardsMissing(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 0}); err != nil {
-			t.Fatal(err)
-		}
+		w.Put("counters/a/shards/0", map[string]any{"count": 0})
 		w.rollUp(t, "a") // which makes the document
 		c := handle(t, w.open(t, shards.Config{NumShards: 5, CacheTTL: 1}), "a")
 		add := func() {
@@ -333,9 +323,7 @@ func TestCreateBesideAnAdoption(t *testing.T) {
 		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			for _, n := range []string{"50", "51"} {
-				if _, err := w.fs.Doc("counters/a/shards/"+n).Set(t.Context(), map[string]any{"count": 5}); err != nil {
-					t.Fatal(err)
-				}
+				w.Put("counters/a/shards/"+n, map[string]any{"count": 5})
 			}
 			first := true
 			w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {

@@ -74,9 +74,7 @@ func TestDeletionCutShortAnywhere(t *testing.T) {
 					continue
 				}
 				if s.goesOn == "made again" {
-					if _, err := w.fs.Doc("counters/a").Set(t.Context(), map[string]any{"num_shards": 2}); err != nil {
-						t.Fatal(err)
-					}
+					w.Put("counters/a", map[string]any{"num_shards": 2})
 				}
 				for name, refused := range map[string]shards.Counter{"one that knows it": known, "another": handle(t, w.open(t, cfg), "a")} {
 					if s.shards > 400 && name == "one that knows it" {
@@ -143,7 +141,7 @@ func TestLateStepOfADeletionSparesTheSuccessor(t *testing.T) {
 			client := w.open(t, shards.Config{})
 			c := w.counter(t, client, "a", 1000)
 			w.rollUp(t, "a")
-			release := w.hold(t, deletes(step))
+			_, release := w.Delay(deletes(step), nil)
 			if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -182,9 +180,7 @@ func TestLateCommitsBringNothingBack(t *testing.T) {
 		"an increment that makes its shard": {
 			prepare: func(t *testing.T, w *world) {
 				for n := range 3 {
-					if _, err := w.fs.Doc(fmt.Sprint("counters/a/shards/", n)).Delete(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					w.Delete(fmt.Sprint("counters/a/shards/", n))
 				}
 			},
 			is: func(req *firestorepb.CommitRequest) bool { return len(req.GetTransaction()) > 0 && shard(req) },
@@ -219,7 +215,7 @@ func TestLateCommitsBringNothingBack(t *testing.T) {
 				late.prepare(t, w)
 			}
 			c := handle(t, w.open(t, shards.Config{AutoCreate: true, NumShards: 3}), "a")
-			release := w.hold(t, late.is)
+			_, release := w.Delay(late.is, nil)
 			if err := late.do(t.Context(), t, w, c); err != nil {
 				t.Fatal(err)
 			}
@@ -240,7 +236,7 @@ func TestAShardJustBeforeTheMark(t *testing.T) {
 		w := newWorld(t)
 		c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
 		marks := deletes("/counters/a")
-		once := sync.OnceFunc(func() { w.put(t, "counters/a/shards/7", map[string]any{"count": 1}) })
+		once := sync.OnceFunc(func() { w.Put("counters/a/shards/7", map[string]any{"count": 1}) })
 		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 			if marks(req) {
 				once()
@@ -263,7 +259,7 @@ func TestADamagedMark(t *testing.T) {
 		c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
 		w.populate(t, 600)
 		sweeps := deletes("/total_members/0")
-		once := sync.OnceFunc(func() { w.merge(t, "counters/a/counter_rollup/base", map[string]any{"format": 99}) })
+		once := sync.OnceFunc(func() { w.Merge("counters/a/counter_rollup/base", map[string]any{"format": 99}) })
 		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 			if sweeps(req) {
 				once()
@@ -336,12 +332,8 @@ func TestShardMadeBesideADeletion(t *testing.T) {
 		w := newWorld(t)
 		w.counter(t, w.open(t, shards.Config{}), "a", 3)
 		w.populate(t, 600)
-		if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 1, "hearts": 1}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.fs.Doc("counters/a/hearts_members/old").Set(t.Context(), map[string]any{"member": "old"}); err != nil {
-			t.Fatal(err)
-		}
+		w.Put("counters/a/shards/0", map[string]any{"count": 1, "hearts": 1})
+		w.Put("counters/a/hearts_members/old", map[string]any{"member": "old"})
 		steps := 0
 		c := handle(t, w.sending(t, shards.Config{}, "Commit", func(n int) {
 			if steps++; n != 2 {

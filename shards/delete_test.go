@@ -68,15 +68,11 @@ func TestDelete(t *testing.T) {
 		"its document gone":   func(t *testing.T, w *world, _ shards.Counter) { w.deleteByHand(t) },
 		"members, without it": func(t *testing.T, w *world, _ shards.Counter) { w.populate(t, 600); w.deleteByHand(t) },
 		"without a base": func(t *testing.T, w *world, _ shards.Counter) {
-			if _, err := w.fs.Doc("counters/a/counter_rollup/base").Delete(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.Delete("counters/a/counter_rollup/base")
 		},
 		"shards alone": func(t *testing.T, w *world, _ shards.Counter) {
 			w.deleteByHand(t)
-			if _, err := w.fs.Doc("counters/a/counter_rollup/base").Delete(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.Delete("counters/a/counter_rollup/base")
 		},
 		"members alone": func(t *testing.T, w *world, c shards.Counter) {
 			w.populate(t, 3)
@@ -329,7 +325,7 @@ func TestLeavingBesideAResetOfManyMembers(t *testing.T) {
 		joining.Wait()
 		other := handle(t, w.open(t, shards.Config{Place: shards.Place{Fields: "likes"}}), "a")
 		left := make(chan error, 1)
-		w.before(func() {
+		w.Before(func() {
 			go func() {
 				_, err := other.Leave(t.Context(), "likes", "user-000")
 				left <- err

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	unavailable = status.Error(codes.Unavailable, "the connection was lost")
+	unavailable = virtual.ErrLost
 	aborted     = status.Error(codes.Aborted, "too much contention")
 )
 

@@ -39,16 +39,12 @@ func TestHoldsOfADocumentThatWasDeletedWithAllBelow(t *testing.T) {
 			w := newWorld(t)
 			cfg := shards.Config{Place: shards.Place{Hosted: true}, NumShards: 1}
 			make := func() {
-				if _, err := w.fs.Doc("counters/a").Set(t.Context(), map[string]any{"title": "a post"}); err != nil {
-					t.Fatal(err)
-				}
+				w.Put("counters/a", map[string]any{"title": "a post"})
 			}
 			make()
 			reserved(t, handle(t, w.open(t, cfg), "a"), 10, "x")
 			for _, path := range []string{"counters/a/shards/0", "counters/a/counter_rollup/base", "counters/a"} {
-				if _, err := w.fs.Doc(path).Delete(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				w.Delete(path)
 			}
 			if make(); rolledUp {
 				w.reconcile(t, rollup.Config{Place: cfg.Place}, "a", rollup.ReconcileOptions{})
@@ -72,9 +68,7 @@ func TestATotalToBeginWithBesideHolds(t *testing.T) {
 		w := newWorld(t)
 		c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
 		reserved(t, c, 4, "x")
-		if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Delete("counters/a")
 		if err := c.Create(t.Context(), shards.CreateOptions{Total: 10}); err != nil {
 			t.Fatal(err)
 		}

@@ -309,22 +309,12 @@ func TestHoldsUnderFaults(t *testing.T) {
 
 // late has the first commit of a kind be lost, and returns whether there was one, and what sends it again. Then it must
 // not be applied.
-func (w *world) late(t *testing.T, is func(*firestorepb.CommitRequest) bool, ever func(*firestorepb.CommitRequest) bool) (sent func() bool, arrives func()) {
+func (w *world) late(t *testing.T, is, lost func(*firestorepb.CommitRequest) bool) (sent func() bool, arrives func()) {
 	t.Helper()
-	var first atomic.Pointer[firestorepb.CommitRequest]
-	w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		if is(req) && first.CompareAndSwap(nil, req) || first.Load() != nil && ever(req) {
-			return emulator.Verdict{Before: unavailable}
-		}
-		return emulator.Verdict{}
-	})
-	return func() bool { return first.Load() != nil }, func() {
+	sent, late := w.Delay(is, lost)
+	return sent, func() {
 		t.Helper()
-		w.Server.SetInterceptor(nil)
-		if first.Load() == nil {
-			t.Fatal("there was no such commit")
-		}
-		if _, err := firestorepb.NewFirestoreClient(w.Conn()).Commit(t.Context(), first.Load()); err == nil {
+		if late() == nil {
 			t.Error("a late commit is applied")
 		}
 	}

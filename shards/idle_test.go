@@ -52,14 +52,14 @@ func TestRemoveIdle(t *testing.T) {
 			add(-1)(t, w, c)
 		}, true, false},
 		"a field that isn't shown here": {plain, func(t *testing.T, w *world, _ shards.Counter) {
-			w.merge(t, "counters/a/shards/0", map[string]any{"views": 1})
+			w.Merge("counters/a/shards/0", map[string]any{"views": 1})
 		}, true, false},
 		"a double": {plain, func(t *testing.T, w *world, _ shards.Counter) {
-			w.merge(t, "counters/a/shards/0", map[string]any{"count": 0.5})
+			w.Merge("counters/a/shards/0", map[string]any{"count": 0.5})
 		}, true, false},
-		"an app's field": {plain, func(t *testing.T, w *world, _ shards.Counter) { w.merge(t, "counters/a", map[string]any{"title": "x"}) }, false, false},
+		"an app's field": {plain, func(t *testing.T, w *world, _ shards.Counter) { w.Merge("counters/a", map[string]any{"title": "x"}) }, false, false},
 		"no document of ours": {plain, func(t *testing.T, w *world, _ shards.Counter) {
-			w.put(t, "counters/a", map[string]any{"num_shards": 2})
+			w.Put("counters/a", map[string]any{"num_shards": 2})
 		}, false, false},
 		"a seat that is held": {plain, func(t *testing.T, _ *world, c shards.Counter) {
 			_, _, err := c.Hold(t.Context(), "total", "m", 2*time.Hour)

@@ -21,29 +21,6 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// before does something at the moment when the next commit has been sent and is not applied yet.
-func (w *world) before(do func()) {
-	w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		w.Server.SetInterceptor(nil)
-		do()
-		return emulator.Verdict{}
-	})
-}
-
-// afterLost does something after the next commit was applied, whose answer gets lost, and before
-// anything follows it.
-func (w *world) afterLost(t *testing.T, do func()) {
-	direct := firestorepb.NewFirestoreClient(w.Conn())
-	w.Server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		w.Server.SetInterceptor(nil)
-		if _, err := direct.Commit(ctx, req); err != nil {
-			t.Errorf("the commit whose answer is to be lost: %v", err)
-		}
-		do()
-		return emulator.Verdict{Before: unavailable}
-	})
-}
-
 // asking opens a client, and does something before each of its queries of one kind.
 func (w *world) asking(t *testing.T, cfg shards.Config, method string, do func()) *shards.Client {
 	t.Helper()
@@ -119,7 +96,7 @@ func TestResetLosesItsAnswer(t *testing.T) {
 		w := newWorld(t)
 		c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
 		w.inc(t, "0", 5)
-		w.afterLost(t, func() { w.inc(t, "1", 3) })
+		w.AfterLost(func() { w.inc(t, "1", 3) })
 		if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +115,7 @@ func TestCommandBesideACommand(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		w.before(func() { rebase(100) })
+		w.Before(func() { rebase(100) })
 		if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +209,7 @@ func TestACommandFindsASuccessor(t *testing.T) {
 			w := newWorld(t)
 			client := w.open(t, shards.Config{})
 			c := w.counter(t, client, "a", 1)
-			w.afterLost(t, func() {
+			w.AfterLost(func() {
 				other := handle(t, client, "a")
 				if err := errors.Join(other.Delete(t.Context(), shards.DeleteOptions{}), other.Create(t.Context(), shards.CreateOptions{Shards: 1, Total: 7})); err != nil {
 					t.Error(err)
@@ -255,7 +232,7 @@ func TestACommandWhoseCounterIsDeleted(t *testing.T) {
 			w := newWorld(t)
 			client := w.open(t, shards.Config{})
 			c := w.counter(t, client, "a", 1)
-			w.afterLost(t, func() {
+			w.AfterLost(func() {
 				var err error
 				if !gone {
 					w.cutAfter(1)

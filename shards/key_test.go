@@ -456,9 +456,7 @@ func TestTotalsAreAsOf(t *testing.T) {
 				if !hosted {
 					doc["num_shards"], doc["updated_at"] = 2, at(9)
 				}
-				if _, err := w.fs.Doc("counters/a").Set(t.Context(), doc); err != nil {
-					t.Fatal(err)
-				}
+				w.Put("counters/a", doc)
 				s, err := handle(t, client, "a").Get(t.Context())
 				if err != nil || !s.AsOf.Equal(odd.want[""]) {
 					t.Errorf("hosted %v, %v: as of %v, %v; want %v", hosted, odd.asOf, s.AsOf, err, odd.want[""])

@@ -20,14 +20,6 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// put writes fields of a document, as something else would.
-func (w *world) put(t *testing.T, path string, data map[string]any) {
-	t.Helper()
-	if _, err := w.fs.Doc(path).Set(t.Context(), data); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A process that knows many shards, all of which have changed since, isn't refused.
 func TestAllKnownSharesAreOld(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
@@ -226,7 +218,7 @@ func TestBrokenShareRefusesNothingElse(t *testing.T) {
 		if err := c.Add(t.Context(), -1); err != nil {
 			t.Fatal(err)
 		}
-		w.put(t, "counters/a/shards/seats~0", map[string]any{"seats": 0, "members(seats)": 0, "held(seats)": 0, "share(seats)": 5.5})
+		w.Put("counters/a/shards/seats~0", map[string]any{"seats": 0, "members(seats)": 0, "held(seats)": 0, "share(seats)": 5.5})
 		c2 := handle(t, w.open(t, cfg), "a")
 		if err := c2.Add(t.Context(), 1); err != nil {
 			t.Error(err)

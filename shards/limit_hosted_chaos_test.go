@@ -33,7 +33,7 @@ func hostedChaos(t *testing.T, removes bool) {
 	w := newWorld(t)
 	of := ours
 	of.Fields = "total=limit(9),likes=limit(9)"
-	w.put(t, "counters/a", map[string]any{"title": "x"})
+	w.Put("counters/a", map[string]any{"title": "x"})
 	setter := handle(t, w.open(t, of), "a")
 	limit(t, setter, 10)
 	w.checkTwoLimits(t)
@@ -158,7 +158,7 @@ func hostedChaos(t *testing.T, removes bool) {
 	others.Wait()
 	late.Wait()
 	w.Server.SetInterceptor(nil)
-	w.put(t, "counters/a", map[string]any{"title": "end", "likes_limit": 99})
+	w.Put("counters/a", map[string]any{"title": "end", "likes_limit": 99})
 	time.Sleep(2 * brief)
 	w.reconcile(t, rollup.Config{Place: place}, "a", rollup.ReconcileOptions{}) // which ends the holds that are over
 	r := w.reconcile(t, rollup.Config{Place: place}, "a", rollup.ReconcileOptions{})

@@ -32,7 +32,7 @@ func (w *world) reconcileOurs(t *testing.T) rollup.Report {
 // post makes the counter a, a document of the app's own, with n shards.
 func (w *world) post(t *testing.T, n int) {
 	t.Helper()
-	w.put(t, "counters/a", map[string]any{"title": "x"})
+	w.Put("counters/a", map[string]any{"title": "x"})
 	if err := handle(t, w.open(t, ours), "a").Resize(t.Context(), n, shards.ResizeOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -47,23 +47,21 @@ func (w *world) reconcileLimit(t *testing.T) rollup.Report {
 // populateLimit has n members in the total, of which others take no part, and room for so many.
 func (w *world) populateLimit(t *testing.T, n, limit int) {
 	t.Helper()
-	w.put(t, "counters/a", map[string]any{"title": "x"})
+	w.Put("counters/a", map[string]any{"title": "x"})
 	c := handle(t, w.open(t, ours), "a")
 	if err := c.Resize(t.Context(), 2, shards.ResizeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.populate(t, n)
 	for _, shard := range []string{"0", "1"} {
-		if _, err := w.fs.Doc("counters/a/shards/" + shard).Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Delete("counters/a/shards/" + shard)
 	}
 	for i := range 3 {
 		count, share := n/3, limit/3
 		if i == 0 {
 			count, share = n-2*count, limit-2*share
 		}
-		w.put(t, fmt.Sprint("counters/a/shards/total~", i), map[string]any{"total": count, "members(total)": count, "share(total)": share})
+		w.Put(fmt.Sprint("counters/a/shards/total~", i), map[string]any{"total": count, "members(total)": count, "share(total)": share})
 	}
 }
 
@@ -76,7 +74,7 @@ func TestHostedLimit(t *testing.T) {
 		if err := c.SetLimit(t.Context(), "total", 3); !errors.Is(err, shards.ErrNotFound) {
 			t.Errorf("of a document that isn't there: %v, want ErrNotFound", err)
 		}
-		w.put(t, "counters/a", map[string]any{"title": "x", "limits": "the app's"})
+		w.Put("counters/a", map[string]any{"title": "x", "limits": "the app's"})
 		limit(t, c, 3)
 		if sum, ids := w.shares(t, "a"); sum != 3 || len(ids) != 3 || ids[0] != "total~0" {
 			t.Errorf("shares of %d in %v, want 3 in three", sum, ids)
@@ -89,7 +87,7 @@ func TestHostedLimit(t *testing.T) {
 		shows := func(title string, taken, of int64) {
 			t.Helper()
 			w.reconcileLimit(t)
-			doc := w.doc(t, "counters/a")
+			doc := w.Data("counters/a")
 			delete(doc, "counter_rollup")
 			if want := map[string]any{"title": title, "limits": "the app's", "total": taken, "total_limit": of}; fmt.Sprint(doc) != fmt.Sprint(want) {
 				t.Errorf("the document is %v, want %v", doc, want)
@@ -99,12 +97,12 @@ func TestHostedLimit(t *testing.T) {
 		shows("x", 3, 3)
 		limit(t, c, 5)
 		shows("x", 3, 5)
-		old := w.doc(t, "counters/a")
+		old := w.Data("counters/a")
 		limit(t, c, 4)
-		w.put(t, "counters/a", old)
+		w.Put("counters/a", old)
 		shows("x", 3, 4)
 		w.deleteByHand(t)
-		w.put(t, "counters/a", map[string]any{"title": "again", "limits": "the app's", "total": 9, "total_limit": 99})
+		w.Put("counters/a", map[string]any{"title": "again", "limits": "the app's", "total": 9, "total_limit": 99})
 		shows("again", 3, 4)
 	})
 }
@@ -126,9 +124,9 @@ func TestRemovalBelowALimitThatSomethingBroke(t *testing.T) {
 			for _, shard := range []string{"0", "1", "2"} {
 				path := "counters/a/shards/total~" + shard
 				if broken != nil {
-					w.put(t, path, broken)
-				} else if _, err := w.fs.Doc(path).Delete(t.Context()); err != nil {
-					t.Fatal(err)
+					w.Put(path, broken)
+				} else {
+					w.Delete(path)
 				}
 			}
 			w.deleteByHand(t)
@@ -178,7 +176,7 @@ func TestTheNextLifeOfADocumentHasAnotherLimit(t *testing.T) {
 				t.Fatalf("removed %v, %v", removed, err)
 			}
 			w.wantNothing(t)
-			w.put(t, "counters/a", map[string]any{"title": "next"})
+			w.Put("counters/a", map[string]any{"title": "next"})
 			wantLimit(t, c.Add(t.Context(), 5000), 0) // it has what is declared
 			limit(t, c, 5001)
 			if err := c.Add(t.Context(), 5000); err != nil {
@@ -209,7 +207,7 @@ func TestATakeBesideARemoval(t *testing.T) {
 			w := newWorld(t)
 			client := w.open(t, oursLimited)
 			c := handle(t, client, "a")
-			w.put(t, "counters/a", map[string]any{"title": "x"})
+			w.Put("counters/a", map[string]any{"title": "x"})
 			limit(t, c, 9)
 			if err := c.Add(t.Context(), 4); err != nil {
 				t.Fatal(err)
@@ -226,7 +224,7 @@ func TestATakeBesideARemoval(t *testing.T) {
 					t.Errorf("removed %v, %v", removed, err)
 				}
 				if again {
-					w.put(t, "counters/a", map[string]any{"title": "next"})
+					w.Put("counters/a", map[string]any{"title": "next"})
 					limit(t, handle(t, remover, "a"), 2)
 				}
 				return emulator.Verdict{}

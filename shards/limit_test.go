@@ -101,7 +101,7 @@ func TestLimit(t *testing.T) {
 		if err != nil || s.Total != 10 || !maps.Equal(s.Limits, map[string]int64{"total": 10}) || !maps.Equal(s.Left, map[string]int64{"total": 0}) {
 			t.Errorf("%+v, %v, want 10 of 10", s, err)
 		}
-		if doc := w.doc(t, "counters/a"); doc["total"] != int64(10) || doc["total_limit"] != int64(10) {
+		if doc := w.Data("counters/a"); doc["total"] != int64(10) || doc["total_limit"] != int64(10) {
 			t.Errorf("the document is %v, want 10 of 10", doc)
 		}
 		if err := c.SetLimit(t.Context(), "total", 9); !errors.Is(err, shards.ErrLimit) || !strings.Contains(fmt.Sprint(err), "10 of total are taken") {
@@ -359,9 +359,7 @@ func TestLimitsOfSeveralCounters(t *testing.T) {
 		}
 		wantLimit(t, all(1, "a", "b", "plain"), 0)
 		for _, shard := range []string{"0", "1"} { // they are made again
-			if _, err := w.fs.Doc("counters/plain/shards/" + shard).Delete(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.Delete("counters/plain/shards/" + shard)
 		}
 		if err := all(1, "a", "plain"); err != nil {
 			t.Fatal(err)
@@ -481,12 +479,12 @@ func TestATextInAShardWithALimit(t *testing.T) {
 		}
 		w.rollUpLimit(t, "a")
 		fields := map[string]any{"total": "oops", "members(total)": 0, "share(total)": 10}
-		w.put(t, "counters/a/shards/total~0", fields)
+		w.Put("counters/a/shards/total~0", fields)
 		if r := w.rollUpLimit(t, "a"); !strings.Contains(r.Problem, "counts 0 there") || r.After != 0 {
 			t.Errorf("while it is a text: %+v", r)
 		}
 		fields["total"] = 5
-		w.put(t, "counters/a/shards/total~0", fields)
+		w.Put("counters/a/shards/total~0", fields)
 		w.rollUpLimit(t, "a")
 		c = handle(t, w.open(t, withLimit), "a")
 		if err := c.Add(t.Context(), 5); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/google/go-cmp/cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -13,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -131,9 +132,7 @@ func TestResetOfOddShards(t *testing.T) {
 		w := newWorld(t)
 		c := w.counter(t, w.open(t, shards.Config{}), "a", 4)
 		for shard, count := range map[string]any{"0": 1.0, "1": "many", "2": 7.5} {
-			if _, err := w.fs.Doc("counters/a/shards/"+shard).Set(t.Context(), map[string]any{"count": count}); err != nil {
-				t.Fatal(err)
-			}
+			w.Put("counters/a/shards/"+shard, map[string]any{"count": count})
 		}
 		if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
 			t.Fatal(err)
@@ -145,9 +144,7 @@ func TestResetOfOddShards(t *testing.T) {
 		if before["shards/2"].(map[string]any)["count"] != 7.5 {
 			t.Errorf("shard 2 is %v", before["shards/2"])
 		}
-		if _, err := w.fs.Doc("counters/a/shards/3").Set(t.Context(), map[string]any{"count": math.Inf(1)}); err != nil {
-			t.Fatal(err)
-		}
+		w.Put("counters/a/shards/3", map[string]any{"count": math.Inf(1)})
 		before = w.everything(t)
 		if err := c.Reset(t.Context(), shards.ResetOptions{}); !errors.Is(err, shards.ErrNotInteger) {
 			t.Errorf("%v, want ErrNotInteger", err)
@@ -242,9 +239,9 @@ func TestAPageOfAResetThatArrivesLate(t *testing.T) {
 		w := newWorld(t)
 		c := w.counter(t, w.open(t, shards.Config{}), "a", 3)
 		w.populate(t, 300)
-		release := w.hold(t, func(req *firestorepb.CommitRequest) bool {
+		_, release := w.Delay(func(req *firestorepb.CommitRequest) bool {
 			return slices.ContainsFunc(req.GetWrites(), func(w *firestorepb.Write) bool { return w.GetDelete() != "" })
-		})
+		}, nil)
 		if err := c.Reset(t.Context(), shards.ResetOptions{RemoveMembers: true}); err != nil {
 			t.Fatal(err)
 		}

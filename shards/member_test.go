@@ -202,7 +202,7 @@ func TestJoinIsTakenBackInDoubt(t *testing.T) {
 			client := w.open(t, shards.Config{InexactWrites: inexact})
 			c := w.counter(t, client, "a", 2)
 			other := handle(t, w.open(t, shards.Config{}), "a")
-			w.afterLost(t, func() {
+			w.AfterLost(func() {
 				if !leave(t, other, "u") {
 					t.Error("the member is not there to be taken off")
 				}
@@ -393,9 +393,7 @@ func TestMembersMakeWhatIsMissing(t *testing.T) {
 		if !join(t, c, "u") {
 			t.Error("the first join is not counted")
 		}
-		if _, err := w.fs.Doc("counters/a/shards/0").Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Delete("counters/a/shards/0")
 		if !leave(t, c, "u") {
 			t.Error("a leave that meets a missing shard is not counted")
 		}
@@ -413,9 +411,7 @@ func TestMembersOfAnAppsDocument(t *testing.T) {
 		if _, err := post.Join(t.Context(), "likes", "u"); !errors.Is(err, shards.ErrNotFound) {
 			t.Errorf("join of a post that isn't there: %v, want ErrNotFound", err)
 		}
-		if _, err := w.fs.Doc("posts/p").Set(t.Context(), map[string]any{"title": "t"}); err != nil {
-			t.Fatal(err)
-		}
+		w.Put("posts/p", map[string]any{"title": "t"})
 		for _, field := range []string{"likes", "bookmarks", "likes"} {
 			if _, err := post.Join(t.Context(), field, "u"); err != nil {
 				t.Fatal(err)

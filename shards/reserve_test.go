@@ -724,9 +724,7 @@ func TestHoldsOfACounterThatWasDeletedByHand(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, path := range []string{"counters/a/shards/total~0", "counters/a/shards/0", "counters/a/counter_rollup/base", "counters/a"} {
-				if _, err := w.fs.Doc(path).Delete(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				w.Delete(path)
 			}
 			c = w.counter(t, w.open(t, cfg), "a", 1)
 			if limited {
@@ -755,9 +753,7 @@ func TestPlainHoldsOfACounterThatWasDeletedByHand(t *testing.T) {
 		},
 		"an increment": func(t *testing.T, w *world, c shards.Counter) {},
 		"its shards stay": func(t *testing.T, w *world, c shards.Counter) {
-			if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 16}); err != nil {
-				t.Fatal(err)
-			}
+			w.Put("counters/a/shards/0", map[string]any{"count": 16})
 		},
 	} {
 		virtual.Run(t, name, func(t *testing.T) {
@@ -767,9 +763,7 @@ func TestPlainHoldsOfACounterThatWasDeletedByHand(t *testing.T) {
 			reserved(t, c, 10, "x")
 			reserved(t, c, 6, "y")
 			for _, path := range []string{"counters/a/shards/0", "counters/a/counter_rollup/base", "counters/a"} {
-				if _, err := w.fs.Doc(path).Delete(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				w.Delete(path)
 			}
 			again(t, w, c)
 			c = handle(t, w.open(t, cfg), "a")
@@ -811,9 +805,7 @@ func TestManyHoldsOfACounterThatWasDeletedByHand(t *testing.T) {
 		}
 		all.Wait()
 		for _, path := range []string{"counters/a/shards/total~0", "counters/a/counter_rollup/base", "counters/a"} {
-			if _, err := w.fs.Doc(path).Delete(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.Delete(path)
 		}
 		c = w.counter(t, w.open(t, cfg), "a", 1)
 		if err := c.Add(t.Context(), 4); err != nil {

@@ -320,9 +320,7 @@ func TestResizeOntoNoInteger(t *testing.T) {
 		w.counter(t, client, "a", 2)
 		set := func(shard string, value any) {
 			t.Helper()
-			if _, err := w.fs.Doc("counters/a/shards/"+shard).Set(t.Context(), map[string]any{"count": value}); err != nil {
-				t.Fatal(err)
-			}
+			w.Put("counters/a/shards/"+shard, map[string]any{"count": value})
 		}
 		set("1", 7)
 		for _, odd := range []any{2.5, "many", nil} {
@@ -384,9 +382,7 @@ func TestResizeOntoADouble(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := w.counter(t, w.open(t, shards.Config{}), "a", 2)
-		if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": float64(1<<53 - 1)}); err != nil {
-			t.Fatal(err)
-		}
+		w.Put("counters/a/shards/0", map[string]any{"count": float64(1<<53 - 1)})
 		w.inc(t, "1", 4)
 		if err := c.Resize(t.Context(), 1, shards.ResizeOptions{}); err != nil {
 			t.Fatal(err)

@@ -76,7 +76,7 @@ func TestMovesWhoseEventsAreLost(t *testing.T) {
 				}
 				w.inc(t, "0", 1)
 				w.told(t, client, "0")
-				if got := w.doc(t, "counters/a")["total"]; got != want+1 {
+				if got := w.Data("counters/a")["total"]; got != want+1 {
 					t.Errorf("the total is %v, want %d", got, want+1)
 				}
 			})
@@ -88,9 +88,7 @@ func TestMovesWhoseEventsAreLost(t *testing.T) {
 func (w *world) set(t *testing.T, n, count int) {
 	t.Helper()
 	for i := range n {
-		if _, err := w.fs.Doc(fmt.Sprint("counters/a/shards/", i)).Set(t.Context(), map[string]any{"count": count}); err != nil {
-			t.Fatal(err)
-		}
+		w.Put(fmt.Sprint("counters/a/shards/", i), map[string]any{"count": count})
 	}
 }
 
@@ -103,16 +101,6 @@ func (w *world) told(t *testing.T, client *rollup.Client, shard string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// doc is what a document holds.
-func (w *world) doc(t *testing.T, path string) map[string]any {
-	t.Helper()
-	doc, err := w.fs.Doc(path).Get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return doc.Data()
 }
 
 // A total that is asked for is what the counter shows at once and for good, whatever events have not
@@ -133,16 +121,12 @@ func TestATotalIsWhatWasAskedFor(t *testing.T) {
 		"create": func(t *testing.T, w *world, c shards.Counter) error {
 			w.inc(t, "0", -9)
 			w.inc(t, "3", -22)
-			if _, err := w.fs.Doc("counters/a").Delete(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.Delete("counters/a")
 			return c.Create(t.Context(), shards.CreateOptions{Shards: 4, Total: 100})
 		},
 		"create after shards went": func(t *testing.T, w *world, c shards.Counter) error {
 			for _, doc := range []string{"counters/a", "counters/a/shards/2", "counters/a/shards/3"} {
-				if _, err := w.fs.Doc(doc).Delete(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				w.Delete(doc)
 			}
 			return c.Create(t.Context(), shards.CreateOptions{Shards: 2, Total: 100})
 		},
@@ -180,9 +164,7 @@ func TestAResetOfATextThatIsHeardOfLater(t *testing.T) {
 		c := w.counter(t, w.open(t, shards.Config{}), "a", 1)
 		w.inc(t, "0", 7)
 		w.rollUp(t, "a")
-		if _, err := w.fs.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": "oops"}); err != nil {
-			t.Fatal(err)
-		}
+		w.Put("counters/a/shards/0", map[string]any{"count": "oops"})
 		doc, err := w.fs.Doc("counters/a/shards/0").Get(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -129,7 +129,7 @@ func TestNothingOfAnotherDeploymentIsChanged(t *testing.T) {
 	ours, hosted := shards.Place{}, shards.Place{Hosted: true}
 	own := func(t *testing.T, w *world) { w.madeBy(t, ours) }
 	posted := func(t *testing.T, w *world) {
-		w.put(t, "counters/a", profile)
+		w.Put("counters/a", profile)
 		w.madeBy(t, hosted)
 	}
 	noIncrements := []string{"increment", "increment with a key", "increment of several", "join", "leave", "hold", "reserve"}
@@ -139,27 +139,25 @@ func TestNothingOfAnotherDeploymentIsChanged(t *testing.T) {
 		want   string
 		except []string
 	}{
-		"an app's, which isn't counted": {made: func(t *testing.T, w *world) { w.put(t, "counters/a", profile) }, want: "HOSTED=true", except: []string{"walk"}},
+		"an app's, which isn't counted": {made: func(t *testing.T, w *world) { w.Put("counters/a", profile) }, want: "HOSTED=true", except: []string{"walk"}},
 		"an app's, with a shard": {made: func(t *testing.T, w *world) {
-			w.put(t, "counters/a", profile)
-			w.put(t, "counters/a/shards/0", map[string]any{"count": 3})
+			w.Put("counters/a", profile)
+			w.Put("counters/a/shards/0", map[string]any{"count": 3})
 		}, want: "HOSTED=true"},
 		"an app's with Google's number": {made: func(t *testing.T, w *world) {
-			w.put(t, "counters/a", map[string]any{"name": "Ann", "num_shards": 3})
+			w.Put("counters/a", map[string]any{"name": "Ann", "num_shards": 3})
 		}, want: "HOSTED=true", except: []string{"walk"}},
 		"an app's with our times and marks": {made: func(t *testing.T, w *world) {
-			w.put(t, "counters/a", map[string]any{"updated_at": time.Now()})
+			w.Put("counters/a", map[string]any{"updated_at": time.Now()})
 		}, want: "HOSTED=true", except: []string{"walk"}},
 		"an app's": {made: posted, want: "HOSTED=true"},
 		"an app's, written anew": {made: func(t *testing.T, w *world) {
 			posted(t, w)
-			w.put(t, "counters/a", map[string]any{"total": 5})
+			w.Put("counters/a", map[string]any{"total": 5})
 		}, want: "HOSTED=true", except: noIncrements}, // nothing in the document says so, and shards belong to the path
 		"an app's, without a base": {made: func(t *testing.T, w *world) {
 			posted(t, w)
-			if _, err := w.fs.Doc("counters/a/counter_rollup/base").Delete(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.Delete("counters/a/counter_rollup/base")
 		}, want: "HOSTED=true"},
 		"an app's that is gone": {made: func(t *testing.T, w *world) {
 			posted(t, w)
@@ -167,12 +165,12 @@ func TestNothingOfAnotherDeploymentIsChanged(t *testing.T) {
 		}, want: "HOSTED=true"},
 		"ours, and in its place the app's": {made: func(t *testing.T, w *world) {
 			own(t, w)
-			w.put(t, "counters/a", profile)
+			w.Put("counters/a", profile)
 		}, want: "HOSTED=true"},
 		"ours": {made: own, place: hosted, want: "HOSTED=false", except: []string{"create"}},
 		"ours with an app's field": {made: func(t *testing.T, w *world) {
 			own(t, w)
-			w.merge(t, "counters/a", map[string]any{"name": "Ann"})
+			w.Merge("counters/a", map[string]any{"name": "Ann"})
 		}, place: hosted, want: "HOSTED=false", except: []string{"create"}},
 		"ours that is gone":        {made: func(t *testing.T, w *world) { own(t, w); w.deleteByHand(t) }, place: hosted, want: "HOSTED=false", except: append(noIncrements, "create")},
 		"of other shards":          {made: own, place: shards.Place{Shards: "parts"}, want: "SHARDS=shards", except: []string{"leave"}},
@@ -200,14 +198,6 @@ func TestNothingOfAnotherDeploymentIsChanged(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// merge writes fields beside others.
-func (w *world) merge(t *testing.T, path string, fields map[string]any) {
-	t.Helper()
-	if _, err := w.fs.Doc(path).Set(t.Context(), fields, firestore.MergeAll); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -248,9 +238,9 @@ func TestWhatASnippetHasMadeIsEithers(t *testing.T) {
 		for _, hosted := range []bool{false, true} {
 			virtual.Run(t, fmt.Sprint(name, " hosted ", hosted), func(t *testing.T) {
 				w := newWorld(t)
-				w.put(t, "counters/a", document)
+				w.Put("counters/a", document)
 				w.madeBy(t, shards.Place{Hosted: hosted})
-				if doc := w.doc(t, "counters/a"); doc["total"] != int64(3) {
+				if doc := w.Data("counters/a"); doc["total"] != int64(3) {
 					t.Errorf("it shows %v", doc)
 				}
 				other := map[bool]string{false: "HOSTED=false", true: "HOSTED=true"}[hosted]
@@ -272,7 +262,7 @@ func TestDeleteSparesTheAppsFields(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.madeBy(t, shards.Place{})
-		w.merge(t, "counters/a", map[string]any{"name": "Ann", "likes": 4})
+		w.Merge("counters/a", map[string]any{"name": "Ann", "likes": 4})
 		c := w.deployment(t, shards.Place{}).counter
 		before := w.everything(t)
 		if err := c.Delete(t.Context(), shards.DeleteOptions{}); !errors.Is(err, shards.ErrHosted) || !strings.Contains(err.Error(), `a field "name"`) {
@@ -299,9 +289,9 @@ func TestTheAppsDocumentTakesThePlaceOfOurs(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.madeBy(t, shards.Place{})
-		w.put(t, "counters/a", profile)
+		w.Put("counters/a", profile)
 		w.madeBy(t, shards.Place{Hosted: true})
-		doc := w.doc(t, "counters/a")
+		doc := w.Data("counters/a")
 		if doc["total"] != int64(6) || doc["updated_at"] != "yesterday" || doc["deleting"] != true || doc["name"] != "Ann" {
 			t.Errorf("it is %v", doc)
 		}
@@ -313,7 +303,7 @@ func TestTheAppsDocumentTakesThePlaceOfOurs(t *testing.T) {
 func TestAWalkPassesOverTheAppsDocuments(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.put(t, "counters/config", map[string]any{"theme": "dark"})
+		w.Put("counters/config", map[string]any{"theme": "dark"})
 		w.madeBy(t, shards.Place{})
 		d := w.deployment(t, shards.Place{})
 		for _, dry := range []bool{true, false} {
@@ -322,7 +312,7 @@ func TestAWalkPassesOverTheAppsDocuments(t *testing.T) {
 				t.Errorf("dry %v: %+v, %v; want the counter alone, and no failure", dry, got, err)
 			}
 		}
-		if doc := w.doc(t, "counters/config"); fmt.Sprint(doc) != "map[theme:dark]" {
+		if doc := w.Data("counters/config"); fmt.Sprint(doc) != "map[theme:dark]" {
 			t.Errorf("it is %v", doc)
 		}
 	})

@@ -39,7 +39,7 @@ func TestEditUnderFaults(t *testing.T) {
 			w.create(t)
 			for n := range int64(3) {
 				applied := 0
-				w.once(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict { return verdict })
+				w.Next(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict { return verdict })
 				if err := w.add(t.Context(), 5, func() { applied++ }); err != nil || applied != 1 {
 					t.Errorf("%v, applied %d times", err, applied)
 				}
@@ -55,15 +55,8 @@ func TestALateCommitIsKnown(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, false)
 		w.create(t)
-		direct := firestorepb.NewFirestoreClient(w.Conn())
-		w.once(func(_ context.Context, held *firestorepb.CommitRequest) emulator.Verdict {
-			w.before(func() {
-				if _, err := direct.Commit(t.Context(), held); err != nil {
-					t.Errorf("the commit that is late: %v", err)
-				}
-			})
-			return emulator.Verdict{Before: unavailable}
-		})
+		w.Late(func() {})
+
 		attempts, applied := 0, 0
 		err := w.edit(t.Context(), func(_ context.Context, e *book.Edit) error {
 			attempts++
@@ -84,12 +77,12 @@ func TestACommitThatArrivesAfterItsEdit(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		for _, hosted := range []bool{false, true} {
 			w := newWorld(t, hosted)
-			if w.set(t, "counters/a", map[string]any{"title": "x"}); !hosted {
-				w.remove(t, "counters/a")
+			if w.Merge("counters/a", map[string]any{"title": "x"}); !hosted {
+				w.Delete("counters/a")
 				w.create(t)
 			}
 			var held *firestorepb.CommitRequest
-			w.once(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			w.Next(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 				held = req
 				return emulator.Verdict{Before: unavailable}
 			})
@@ -113,7 +106,7 @@ func TestTheLastLook(t *testing.T) {
 			w.create(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			direct := firestorepb.NewFirestoreClient(w.Conn())
-			w.once(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			w.Next(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 				if isApplied {
 					if _, err := direct.Commit(t.Context(), req); err != nil {
 						t.Error(err)
@@ -223,7 +216,7 @@ func TestDecide(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, false)
 		w.create(t)
-		w.set(t, "counters/a/shards/0", map[string]any{"likes": 3})
+		w.Merge("counters/a/shards/0", map[string]any{"likes": 3})
 		before := w.Server.Stats().Commits
 		no := errors.New("no")
 		for _, want := range []error{nil, no} {
@@ -329,7 +322,7 @@ func TestASourceThatABaseHasNoRoomFor(t *testing.T) {
 func TestAnEditReplaces(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, true)
-		w.set(t, "counters/a", map[string]any{"likes": 10, "views": 20})
+		w.Merge("counters/a", map[string]any{"likes": 10, "views": 20})
 		likes, views := w.db.Layout.Fields[0], w.db.Layout.Fields[1]
 		for _, tt := range []struct {
 			edit func(*book.Edit) error
@@ -354,7 +347,7 @@ func TestAnEditReplaces(t *testing.T) {
 func TestAnEditBesideAText(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, true)
-		w.set(t, "counters/a", map[string]any{"likes": "many", "views": 1})
+		w.Merge("counters/a", map[string]any{"likes": "many", "views": 1})
 		c := w.counter(t)
 		if err := c.Rebase(t.Context(), 5); err != nil {
 			t.Fatal(err)
@@ -362,7 +355,7 @@ func TestAnEditBesideAText(t *testing.T) {
 		if got := w.read(t).Doc.GetFields()["likes"].GetStringValue(); got != "many" {
 			t.Errorf("likes are %q", got)
 		}
-		w.set(t, "counters/a", map[string]any{"likes": firestore.Delete})
+		w.Merge("counters/a", map[string]any{"likes": firestore.Delete})
 		w.reconcile(t, rollup.ReconcileOptions{})
 		w.want(t, 5, 5)
 	})
@@ -386,9 +379,9 @@ func TestTwoLives(t *testing.T) {
 					}
 				}
 				if applied {
-					w.afterLost(t, next)
+					w.AfterLost(next)
 				} else {
-					w.before(next)
+					w.Before(next)
 				}
 				known := false
 				if err := w.add(t.Context(), 5, func() { known = true }); known != applied || applied && err != nil || !applied && !errors.Is(err, book.ErrNotFound) {
@@ -409,7 +402,7 @@ func TestALateCommitFindsAnotherLife(t *testing.T) {
 		w := newWorld(t, false)
 		c := w.create(t)
 		var held *firestorepb.CommitRequest
-		w.once(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+		w.Next(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 			held = req
 			if err := c.Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 				t.Error(err)
@@ -435,14 +428,14 @@ func TestADocumentMadeAgainIsTheSameLife(t *testing.T) {
 			w := newWorld(t, false)
 			w.create(t)
 			next := func() {
-				w.remove(t, "counters/a")
+				w.Delete("counters/a")
 				w.reconcile(t, rollup.ReconcileOptions{})
-				w.set(t, "counters/a", map[string]any{"likes": 99})
+				w.Merge("counters/a", map[string]any{"likes": 99})
 			}
 			if lost {
-				w.afterLost(t, next)
+				w.AfterLost(next)
 			} else {
-				w.before(next)
+				w.Before(next)
 			}
 			applied := 0
 			if err := w.add(t.Context(), 5, func() { applied++ }); err != nil || applied != 1 {
@@ -459,7 +452,7 @@ func TestEditWhileTheCounterIsBeingDeleted(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, false)
 		w.create(t)
-		w.afterLost(t, func() { w.set(t, "counters/a/counter_rollup/base", map[string]any{"ending": true}) })
+		w.AfterLost(func() { w.Merge("counters/a/counter_rollup/base", map[string]any{"ending": true}) })
 		applied := 0
 		if err := w.add(t.Context(), 5, func() { applied++ }); err != nil || applied != 1 {
 			t.Errorf("%v, applied %d times", err, applied)
@@ -483,17 +476,17 @@ func TestEditWithoutABase(t *testing.T) {
 			if left, err := w.fs.Doc("counters/a").Collections(t.Context()).GetAll(); err != nil || len(left) > 0 {
 				t.Errorf("hosted %v: %d collections, %v", hosted, len(left), err)
 			}
-			w.set(t, "counters/a", map[string]any{"likes": 3, "num_shards": 2})
-			w.set(t, "counters/a/shards/0", map[string]any{"likes": 7})
+			w.Merge("counters/a", map[string]any{"likes": 3, "num_shards": 2})
+			w.Merge("counters/a/shards/0", map[string]any{"likes": 7})
 			if err := w.add(t.Context(), 5, nil); err != nil {
 				t.Errorf("hosted %v: %v", hosted, err)
 			}
 			w.want(t, 12, 5)
-			w.set(t, "counters/a/counter_rollup/base", map[string]any{"format": 3})
+			w.Merge("counters/a/counter_rollup/base", map[string]any{"format": 3})
 			if err := w.add(t.Context(), 5, nil); !errors.Is(err, book.ErrFormat) {
 				t.Errorf("hosted %v: %v, want ErrFormat", hosted, err)
 			}
-			w.set(t, "counters/a/counter_rollup/base", map[string]any{"format": 2})
+			w.Merge("counters/a/counter_rollup/base", map[string]any{"format": 2})
 			w.want(t, 12, 5)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 func TestAnEditNotesThatTheDocumentIsBack(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, true)
-		set := func() { w.set(t, "counters/a", map[string]any{"title": "one"}) }
+		set := func() { w.Merge("counters/a", map[string]any{"title": "one"}) }
 		reconcile := func() rollup.Report {
 			t.Helper()
 			return w.reconcile(t, rollup.ReconcileOptions{Remove: w.shards.Remove})
@@ -25,7 +25,7 @@ func TestAnEditNotesThatTheDocumentIsBack(t *testing.T) {
 		if err := c.Add(t.Context(), 1004); err != nil {
 			t.Fatal(err)
 		}
-		w.remove(t, "counters/a")
+		w.Delete("counters/a")
 		reconcile()
 		if w.read(t).Base.Gone.IsZero() {
 			t.Fatal("the document is missing, and the base doesn't say so")
@@ -39,7 +39,7 @@ func TestAnEditNotesThatTheDocumentIsBack(t *testing.T) {
 			t.Errorf("gone since %v, though it is there", b.Base.Gone)
 		}
 		w.want(t, 1005, 1)
-		w.remove(t, "counters/a")
+		w.Delete("counters/a")
 		time.Sleep(24 * time.Hour)
 		if r := reconcile(); r.Deleted {
 			t.Errorf("%+v: removed at once", r)
@@ -62,7 +62,7 @@ func TestACounterThatIsMadeAgainShowsItsCounts(t *testing.T) {
 			if err := c.Add(t.Context(), 7); err != nil {
 				t.Fatal(err)
 			}
-			w.remove(t, "counters/a")
+			w.Delete("counters/a")
 			w.reconcile(t, rollup.ReconcileOptions{})
 			if b := w.read(t); b.Base.Gone.IsZero() {
 				t.Fatal("the base doesn't say that the document is missing")
@@ -89,14 +89,14 @@ func TestAppear(t *testing.T) {
 		if there, err := book.Of(w.db).Appear(t.Context(), "a", false); err != nil || there {
 			t.Errorf("of nothing: %v, %v", there, err)
 		}
-		w.set(t, "counters/a/shards/0", map[string]any{"likes": 7})
+		w.Merge("counters/a/shards/0", map[string]any{"likes": 7})
 		for range 2 {
 			if there, err := book.Of(w.db).Appear(t.Context(), "a", false); err != nil || !there {
 				t.Errorf("of a shard: %v, %v", there, err)
 			}
 		}
 		w.want(t, 7, 0)
-		w.remove(t, "counters/a")
+		w.Delete("counters/a")
 		if there, err := book.Of(w.db).Appear(t.Context(), "a", false); err != nil || there {
 			t.Errorf("with a base: %v, %v; want that it stays gone", there, err)
 		}
@@ -108,12 +108,12 @@ func TestLives(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, false)
 		nothing := w.read(t).Life()
-		w.set(t, "counters/a", map[string]any{"num_shards": 1})
+		w.Merge("counters/a", map[string]any{"num_shards": 1})
 		document := w.read(t).Life()
 		w.reconcile(t, rollup.ReconcileOptions{})
 		first := w.read(t).Life()
-		w.remove(t, "counters/a")
-		w.set(t, "counters/a", map[string]any{"num_shards": 1})
+		w.Delete("counters/a")
+		w.Merge("counters/a", map[string]any{"num_shards": 1})
 		back := w.read(t).Life()
 		if err := w.counter(t).Delete(t.Context(), shards.DeleteOptions{}); err != nil {
 			t.Fatal(err)

@@ -6,13 +6,11 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore"
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"go.uber.org/goleak"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -24,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	unavailable = status.Error(codes.Unavailable, "the connection was lost")
+	unavailable = virtual.ErrLost
 	aborted     = status.Error(codes.Aborted, "too much contention")
 )
 
@@ -73,20 +71,6 @@ func (w *world) create(t *testing.T) shards.Counter {
 	return c
 }
 
-func (w *world) set(t *testing.T, path string, data map[string]any) {
-	t.Helper()
-	if _, err := w.fs.Doc(path).Set(t.Context(), data, firestore.MergeAll); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (w *world) remove(t *testing.T, path string) {
-	t.Helper()
-	if _, err := w.fs.Doc(path).Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (w *world) reconcile(t *testing.T, opts rollup.ReconcileOptions) rollup.Report {
 	t.Helper()
 	r, err := w.rollup.Reconcile(t.Context(), "a", opts)
@@ -129,35 +113,4 @@ func (w *world) want(t *testing.T, shown, beyond int64) {
 	if got := b.Doc.GetFields()["likes"].GetIntegerValue(); b.Base.Counts["likes"] != beyond || got != shown {
 		t.Errorf("%d beyond the shards, shown %d; want %d and %d", b.Base.Counts["likes"], got, beyond, shown)
 	}
-}
-
-// once has the next commit that is no transaction's meet what do makes of it.
-func (w *world) once(do func(context.Context, *firestorepb.CommitRequest) emulator.Verdict) {
-	w.Server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		if len(req.GetTransaction()) > 0 {
-			return emulator.Verdict{}
-		}
-		w.Server.SetInterceptor(nil)
-		return do(ctx, req)
-	})
-}
-
-// before does something just before the next commit arrives.
-func (w *world) before(do func()) {
-	w.once(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
-		do()
-		return emulator.Verdict{}
-	})
-}
-
-// afterLost does something after the next commit was applied, whose answer gets lost, and before anything follows it.
-func (w *world) afterLost(t *testing.T, do func()) {
-	direct := firestorepb.NewFirestoreClient(w.Conn())
-	w.once(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-		if _, err := direct.Commit(ctx, req); err != nil {
-			t.Errorf("the commit whose answer is to be lost: %v", err)
-		}
-		do()
-		return emulator.Verdict{Before: unavailable}
-	})
 }

@@ -39,17 +39,17 @@ func TestImport(t *testing.T) {
 				t.Errorf("import: %+v, %v; want %d of %d", got, err, added, value)
 			}
 			w.wantExact(t, "hello", "total", sum)
-			if total := w.document(t, "counters/hello")["total"]; total != sum { // with the 7 that nothing has rolled up
+			if total := w.Data("counters/hello")["total"]; total != sum { // with the 7 that nothing has rolled up
 				t.Errorf("total %d, want %d", total, sum)
 			}
 		}
 		const one = inbox + "2f1c9a5e-0000-4000-8000-000000000001"
-		w.set(t, page, map[string]any{"title": "Hello", "views": 99, "stats": map[string]any{"views": 1000, "likes": 5}})
-		w.set(t, one, map[string]any{"stats": map[string]any{"views": 3, "likes": 1}})
-		w.set(t, inbox+"2f1c9a5e-0000-4000-8000-000000000002", map[string]any{"stats": map[string]any{"views": 4.0}})
-		w.set(t, inbox+"2f1c9a5e-0000-4000-8000-000000000003", map[string]any{"stats": "nothing that counts"})
+		w.Merge(page, map[string]any{"title": "Hello", "views": 99, "stats": map[string]any{"views": 1000, "likes": 5}})
+		w.Merge(one, map[string]any{"stats": map[string]any{"views": 3, "likes": 1}})
+		w.Merge(inbox+"2f1c9a5e-0000-4000-8000-000000000002", map[string]any{"stats": map[string]any{"views": 4.0}})
+		w.Merge(inbox+"2f1c9a5e-0000-4000-8000-000000000003", map[string]any{"stats": "nothing that counts"})
 		// A partial sum: what workers have added up, and what has been moved on already.
-		w.set(t, inbox+"\t2f1c", map[string]any{"_updates_": []any{
+		w.Merge(inbox+"\t2f1c", map[string]any{"_updates_": []any{
 			map[string]any{"_id_": "x", "_data_": map[string]any{"stats": map[string]any{"views": 20}}},
 			map[string]any{"_id_": "y", "_data_": map[string]any{"stats": map[string]any{"views": -5, "likes": 2}}},
 		}})
@@ -57,12 +57,10 @@ func TestImport(t *testing.T) {
 		want(1022, 0, 1029) // again
 
 		// Its clients go on, and its workers move a shard's count to the document.
-		w.set(t, one, map[string]any{"stats": map[string]any{"views": 10}})
+		w.Merge(one, map[string]any{"stats": map[string]any{"views": 10}})
 		want(1029, 7, 1036)
-		w.set(t, page, map[string]any{"stats": map[string]any{"views": 1010}})
-		if _, err := w.fs.Doc(one).Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.Merge(page, map[string]any{"stats": map[string]any{"views": 1010}})
+		w.Delete(one)
 		want(1029, 0, 1036)
 
 		// Another counter of the same document adds to what is there.
@@ -77,8 +75,8 @@ func TestImportRefuses(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, layout.Place{})
 		w.create(t, "a", 1, 0)
-		w.set(t, "pages/half", map[string]any{"views": 0.5})
-		w.set(t, "pages/hello", map[string]any{"views": 1})
+		w.Merge("pages/half", map[string]any{"views": 0.5})
+		w.Merge("pages/hello", map[string]any{"views": 1})
 		for _, s := range []struct {
 			id, path, field string
 			want            error
@@ -114,15 +112,15 @@ func TestImportRefuses(t *testing.T) {
 func TestImportIntoACounterWithoutABase(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, layout.Place{})
-		w.set(t, "counters/a", map[string]any{"num_shards": 2, "total": 3})
-		w.set(t, "counters/a/shards/0", map[string]any{"count": 5})
-		w.set(t, "pages/hello", map[string]any{"views": 100})
+		w.Merge("counters/a", map[string]any{"num_shards": 2, "total": 3})
+		w.Merge("counters/a/shards/0", map[string]any{"count": 5})
+		w.Merge("pages/hello", map[string]any{"views": 100})
 		for _, added := range []int64{100, 0} {
 			if got, err := w.imports(t, "a", extension.Source{Path: "pages/hello", Field: "views"}); err != nil || got.Added != added {
 				t.Errorf("%+v, %v; want %d added", got, err, added)
 			}
 		}
-		if got := w.document(t, "counters/a")["total"]; got != int64(105) {
+		if got := w.Data("counters/a")["total"]; got != int64(105) {
 			t.Errorf("total %v, want 105", got)
 		}
 		if r := w.rollUp(t, "a"); r.After != 105 || r.Drift != 0 {
@@ -137,7 +135,7 @@ func TestImportIntoAFieldThatCountsDocuments(t *testing.T) {
 		for _, hosted := range []bool{false, true} {
 			w := newWorld(t, layout.Place{Counters: "posts/{post}", Fields: "likes,comments=count(comments),stars=sum(ratings.stars)", Hosted: hosted})
 			for _, path := range []string{"posts/p1", "pages/hello"} {
-				w.set(t, path, map[string]any{"comments": 70, "stars": 9, "stats": map[string]any{"comments": 70}})
+				w.Merge(path, map[string]any{"comments": 70, "stars": 9, "stats": map[string]any{"comments": 70}})
 			}
 			id := "p2"
 			if hosted {
@@ -149,7 +147,7 @@ func TestImportIntoAFieldThatCountsDocuments(t *testing.T) {
 				w.create(t, id, 1, 0)
 			}
 			documents := func() []map[string]any {
-				return []map[string]any{w.document(t, "posts/"+id), w.document(t, "posts/"+id+"/counter_rollup/base")}
+				return []map[string]any{w.Data("posts/" + id), w.Data("posts/" + id + "/counter_rollup/base")}
 			}
 			before := documents()
 			for _, path := range []string{"posts/p1", "pages/hello"} {
@@ -179,7 +177,7 @@ func TestImportUnderFaults(t *testing.T) {
 		virtual.Run(t, name, func(t *testing.T) {
 			w := newWorld(t, layout.Place{})
 			w.create(t, "a", 2, 10)
-			w.set(t, "pages/hello", map[string]any{"views": 1000})
+			w.Merge("pages/hello", map[string]any{"views": 1000})
 			var met atomic.Bool
 			w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) emulator.Verdict {
 				if met.CompareAndSwap(false, true) {
@@ -191,7 +189,7 @@ func TestImportUnderFaults(t *testing.T) {
 				t.Errorf("%+v, %v", got, err)
 			}
 			w.wantExact(t, "a", "total", 1010)
-			if total := w.document(t, "counters/a")["total"]; total != int64(1010) {
+			if total := w.Data("counters/a")["total"]; total != int64(1010) {
 				t.Errorf("total %d, want 1010", total)
 			}
 		})
@@ -221,8 +219,8 @@ func TestImportBeyondAnInt64(t *testing.T) {
 				}
 			}
 			w.rollUp(t, "a")
-			w.set(t, "pages/hello", map[string]any{"views": s.views})
-			w.set(t, "pages/hello/_counter_shards_/x", map[string]any{"views": s.waits})
+			w.Merge("pages/hello", map[string]any{"views": s.views})
+			w.Merge("pages/hello/_counter_shards_/x", map[string]any{"views": s.waits})
 			if got, err := w.imports(t, "a", extension.Source{Path: "pages/hello", Field: "views"}); !errors.Is(err, s.refused) || err == nil && got.Value != s.views {
 				t.Errorf("%+v, %v; want %d, %v", got, err, s.views, s.refused)
 			}
@@ -239,7 +237,7 @@ func TestImportIsOneSum(t *testing.T) {
 		w := newWorld(t, layout.Place{})
 		w.create(t, "a", 1, 0)
 		for path, n := range map[string]int64{"pages/hello": math.MaxInt64, "pages/hello/_counter_shards_/x": 5, "pages/hello/_counter_shards_/y": -10} {
-			w.set(t, path, map[string]any{"visits": n})
+			w.Merge(path, map[string]any{"visits": n})
 		}
 		want := extension.Imported{Value: math.MaxInt64 - 5, Added: math.MaxInt64 - 5}
 		if got, err := w.imports(t, "a", visits); err != nil || got != want {
@@ -261,7 +259,7 @@ func TestImportOfADifferenceBeyondAnInt64(t *testing.T) {
 			{math.MaxInt64, 0, -2, book.ErrBeyond},
 			{math.MaxInt64 - 2, math.MaxInt64, math.MaxInt64 - 2, nil},
 		} {
-			w.set(t, "pages/hello", map[string]any{"views": s.views})
+			w.Merge("pages/hello", map[string]any{"views": s.views})
 			got, err := w.imports(t, "a", extension.Source{Path: "pages/hello", Field: "views"})
 			if !errors.Is(err, s.refused) || got.Added != s.added {
 				t.Errorf("an import of %d: %+v, %v; want %d that are added, %v", s.views, got, err, s.added, s.refused)
@@ -278,10 +276,10 @@ func TestImportTellsWhatALateCommitBrought(t *testing.T) {
 		w := newWorld(t, layout.Place{})
 		w.create(t, "a", 1, 0)
 		add := func(n int) {
-			w.set(t, "pages/hello/_counter_shards_/one", map[string]any{"visits": firestore.Increment(n)})
+			w.Merge("pages/hello/_counter_shards_/one", map[string]any{"visits": firestore.Increment(n)})
 		}
 		add(10)
-		w.late(t, func() { add(2) })
+		w.Late(func() { add(2) })
 		for _, want := range []extension.Imported{{Value: 10, Added: 10}, {Value: 12, Added: 2}, {Value: 12}} {
 			if got, err := w.imports(t, "a", visits); err != nil || got != want {
 				t.Errorf("import: %+v, %v; want %+v", got, err, want)
@@ -297,12 +295,12 @@ func TestRefusedInDoubtIsUnknown(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, layout.Place{})
 		w.create(t, "a", 1, 0)
-		w.set(t, "pages/hello", map[string]any{"visits": 7})
+		w.Merge("pages/hello", map[string]any{"visits": 7})
 		var held *firestorepb.CommitRequest
 		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 			w.Server.SetInterceptor(nil)
 			held = req
-			w.set(t, "pages/hello", map[string]any{"visits": 0.5})
+			w.Merge("pages/hello", map[string]any{"visits": 0.5})
 			return emulator.Verdict{Before: unavailable}
 		})
 		if _, err := w.imports(t, "a", visits); !errors.Is(err, store.ErrDoubt) || !errors.Is(err, store.ErrNotInteger) {
@@ -321,8 +319,8 @@ func TestImportReadsItsSourceAtOneTime(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, layout.Place{})
 		w.create(t, "a", 1, 0)
-		w.set(t, "pages/hello", map[string]any{"visits": 100})
-		w.set(t, "pages/hello/_counter_shards_/one", map[string]any{"visits": 10})
+		w.Merge("pages/hello", map[string]any{"visits": 100})
+		w.Merge("pages/hello/_counter_shards_/one", map[string]any{"visits": 10})
 		page := w.fs.Doc("pages/hello")
 		queries := 0
 		move := func() {
@@ -345,7 +343,7 @@ func TestImportReadsItsSourceAtOneTime(t *testing.T) {
 		if got, err := extension.Import(t.Context(), db, "a", visits); err != nil || got != want {
 			t.Errorf("import: %+v, %v; want %+v", got, err, want)
 		}
-		if got := w.document(t, "pages/hello")["visits"]; got != int64(110) {
+		if got := w.Data("pages/hello")["visits"]; got != int64(110) {
 			t.Errorf("the page holds %v, want 110: nothing was moved beside the import", got)
 		}
 	})
@@ -356,17 +354,17 @@ func TestImportReadsItsSourceAtOneTime(t *testing.T) {
 func TestImportOfAFieldThatNothingHasCounted(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, layout.Place{Counters: "pages/{page}", Fields: "visits", Hosted: true})
-		w.set(t, "pages/hello", map[string]any{"visits": 42, "stats": map[string]any{"views": 1.0, "name": "x"}})
+		w.Merge("pages/hello", map[string]any{"visits": 42, "stats": map[string]any{"views": 1.0, "name": "x"}})
 		_, err := w.imports(t, "hello", extension.Source{Path: "pages/hello", Field: "vists"})
 		if !errors.Is(err, extension.ErrInvalidSource) || !strings.HasSuffix(err.Error(), "these are numbers: stats.views, visits") {
 			t.Errorf("%v, want the numbers that are there", err)
 		}
-		if got := w.document(t, "pages/hello")["visits"]; got != int64(42) {
+		if got := w.Data("pages/hello")["visits"]; got != int64(42) {
 			t.Errorf("visits are %v, want 42 as before", got)
 		}
 		// What has counted to 0, or only waits, is none.
-		w.set(t, "pages/zero", map[string]any{"visits": 0})
-		w.set(t, "pages/waits/_counter_shards_/\t1", map[string]any{"_updates_": []any{map[string]any{"_data_": map[string]any{"visits": 5}}}})
+		w.Merge("pages/zero", map[string]any{"visits": 0})
+		w.Merge("pages/waits/_counter_shards_/\t1", map[string]any{"_updates_": []any{map[string]any{"_data_": map[string]any{"visits": 5}}}})
 		for page, added := range map[string]int64{"zero": 0, "waits": 5} {
 			got, err := w.imports(t, "hello", extension.Source{Path: "pages/" + page, Field: "visits"})
 			if err != nil || got.Added != added {

@@ -178,7 +178,7 @@ func TestImportInPlaceAndIntoAnotherField(t *testing.T) {
 				t.Errorf("%s again: %+v, %v; want 3 more", first.Fields, got, err)
 			}
 			w.rollUp(t, id)
-			if total := w.document(t, source.Path)[w.db.Layout.Fields[0].Name]; total != int64(1030) {
+			if total := w.Data(source.Path)[w.db.Layout.Fields[0].Name]; total != int64(1030) {
 				t.Errorf("%s: %v, want 1030", first.Fields, total)
 			}
 		}
@@ -196,7 +196,7 @@ func TestImportInPlaceBesideShards(t *testing.T) {
 		if _, err := p.importOf(visits); !errors.Is(err, extension.ErrCounted) {
 			t.Errorf("%v, want ErrCounted", err)
 		}
-		if l := p.document(t, "pages/hello/counter_rollup/base"); l != nil || p.waiting("visits") != 22 {
+		if l := p.Data("pages/hello/counter_rollup/base"); l != nil || p.waiting("visits") != 22 {
 			t.Errorf("a base %v, and %d wait; want that nothing has changed", l, p.waiting("visits"))
 		}
 		p.rollUpAll()

@@ -347,7 +347,7 @@ func TestImportInPlaceTellsWhatALateCommitBrought(t *testing.T) {
 		p.set(p.page, map[string]any{"title": "Hello", "visits": 1000})
 		p.wantImport(visits, 1000, 0)
 		p.set(p.inbox.Doc("a"), map[string]any{"visits": 10})
-		p.late(t, func() { p.set(p.inbox.Doc("a"), map[string]any{"visits": firestore.Increment(2)}) })
+		p.Late(func() { p.set(p.inbox.Doc("a"), map[string]any{"visits": firestore.Increment(2)}) })
 		p.wantImport(visits, 1010, 10)
 		p.wantPage(1010, 0)
 		p.wantImport(visits, 1012, 2)
@@ -370,15 +370,7 @@ func TestAResetInDoubtBesideALargeImport(t *testing.T) {
 			}
 		}
 		batch.End()
-		direct := firestorepb.NewFirestoreClient(p.Conn())
-		p.Server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
-			p.Server.SetInterceptor(nil)
-			if _, err := direct.Commit(ctx, req); err != nil {
-				t.Errorf("the commit whose answer is to be lost: %v", err)
-			}
-			p.wantImport(visits, waiting, waiting)
-			return emulator.Verdict{Before: unavailable}
-		})
+		p.AfterLost(func() { p.wantImport(visits, waiting, waiting) })
 		if err := p.hello().Reset(t.Context(), shards.ResetOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -5,14 +5,12 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore"
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"go.uber.org/goleak"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -24,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	unavailable = status.Error(codes.Unavailable, "the connection was lost")
+	unavailable = virtual.ErrLost
 	aborted     = status.Error(codes.Aborted, "too much contention")
 )
 
@@ -94,26 +92,6 @@ func (w *world) create(t *testing.T, id string, n int, total int64) shards.Count
 	return c
 }
 
-func (w *world) set(t *testing.T, path string, data map[string]any) {
-	t.Helper()
-	if _, err := w.fs.Doc(path).Set(t.Context(), data, firestore.MergeAll); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// document is what a document holds; nil where there is none.
-func (w *world) document(t *testing.T, path string) map[string]any {
-	t.Helper()
-	doc, err := w.fs.Doc(path).Get(t.Context())
-	if status.Code(err) == codes.NotFound {
-		return nil
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return doc.Data()
-}
-
 // wantExact fails unless shards and base of a counter's field add up to want.
 func (w *world) wantExact(t *testing.T, id, field string, want int64) {
 	t.Helper()
@@ -143,27 +121,6 @@ func (w *world) rollUp(t *testing.T, id string) rollup.Report {
 		t.Error(err)
 	}
 	return r
-}
-
-// late keeps the next commit that is no transaction's on its way while first happens. Its sender is
-// told that it is unavailable, and sends another: the first one arrives just before that.
-func (w *world) late(t *testing.T, first func()) {
-	direct := firestorepb.NewFirestoreClient(w.Conn())
-	w.Server.SetInterceptor(func(_ context.Context, held *firestorepb.CommitRequest) emulator.Verdict {
-		if len(held.GetTransaction()) > 0 {
-			return emulator.Verdict{}
-		}
-		w.Server.SetInterceptor(nil)
-		first()
-		w.Server.SetInterceptor(func(ctx context.Context, _ *firestorepb.CommitRequest) emulator.Verdict {
-			w.Server.SetInterceptor(nil)
-			if _, err := direct.Commit(ctx, held); err != nil {
-				t.Errorf("the commit that is late: %v", err)
-			}
-			return emulator.Verdict{}
-		})
-		return emulator.Verdict{Before: unavailable}
-	})
 }
 
 // imports brings a counter of the extension's into one of ours.

@@ -5,12 +5,15 @@ package virtual
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 
 	"cloud.google.com/go/firestore"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/emulator"
 )
@@ -31,7 +34,8 @@ func Run(t *testing.T, name string, test func(t *testing.T)) {
 // Firestore is an embedded Firestore without a network, for one test. It can also be used outside of a bubble.
 type Firestore struct {
 	*emulator.Server
-	t testing.TB
+	t      testing.TB
+	client func() *firestore.Client // its own: see [Firestore.Put]
 }
 
 // Start starts an empty Firestore, which is closed when the test has ended.
@@ -42,6 +46,7 @@ func Start(t testing.TB) *Firestore {
 // StartWith is Start with options.
 func StartWith(t testing.TB, opts emulator.Options) *Firestore {
 	f := &Firestore{Server: emulator.New(opts), t: t}
+	f.client = sync.OnceValue(f.Client)
 	t.Cleanup(f.Close)
 	return f
 }
@@ -66,4 +71,38 @@ func (f *Firestore) Client() *firestore.Client {
 	}
 	f.t.Cleanup(func() { client.Close() })
 	return client
+}
+
+// Put makes a document, or overwrites it.
+func (f *Firestore) Put(path string, fields map[string]any) {
+	f.t.Helper()
+	if _, err := f.client().Doc(path).Set(f.t.Context(), fields); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Merge sets these fields of a document alone.
+func (f *Firestore) Merge(path string, fields map[string]any) {
+	f.t.Helper()
+	if _, err := f.client().Doc(path).Set(f.t.Context(), fields, firestore.MergeAll); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Delete deletes a document.
+func (f *Firestore) Delete(path string) {
+	f.t.Helper()
+	if _, err := f.client().Doc(path).Delete(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Data are the fields of a document; nil where there is none.
+func (f *Firestore) Data(path string) map[string]any {
+	f.t.Helper()
+	doc, err := f.client().Doc(path).Get(f.t.Context())
+	if err != nil && status.Code(err) != codes.NotFound {
+		f.t.Fatal(err)
+	}
+	return doc.Data()
 }
