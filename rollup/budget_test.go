@@ -184,3 +184,45 @@ func boundsTheEndsOfHolds(w *world, holds int, hold func(w *world, n int) (bool,
 		}
 	}
 }
+
+// What is left of a counter goes as the budget allows, a commit at a time: whoever joins and leaves documents behind for
+// months would otherwise have the owner pay for all of these ends on one day.
+func TestBudgetStretchesARemoval(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		const members, writes, reads = 4000, 40, 40
+		w.hosted()
+		w.post(map[string]any{"title": "Hello"})
+		w.like(0, members, 0)
+		w.apply(w.arrived()...)
+		for n := range members {
+			w.must(w.counter().Collection("likes_members").Doc(fmt.Sprint("m-", n)).Set(w.ctx, map[string]any{"member": fmt.Sprint("m-", n), "shard": "0"}))
+		}
+		w.must(w.counter().Delete(w.ctx))
+		w.reconcile()
+		time.Sleep(time.Minute)
+
+		budget := ceiling.New(ceiling.Rates{Writes: writes, Reads: reads})
+		client, err := rollup.Open(w.ctx, rollup.Config{Place: likesAndViews.Place, Budget: budget}, option.WithGRPCConn(w.connect()))
+		w.must(client, err)
+		remover, err := shards.Open(w.ctx, shards.Config{Place: likesAndViews.Place, Budget: budget}, option.WithGRPCConn(w.connect()))
+		w.must(remover, err)
+		began, before := time.Now(), w.server.Stats()
+		for w.exists(w.base()) {
+			ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+			_, err := client.ReconcileAll(ctx, rollup.ReconcileOptions{Resume: true, CleanupAfter: time.Second, Remove: remover.Remove})
+			cancel()
+			w.must(nil, err)
+			earned, s := time.Since(began).Seconds()+ceiling.Begins.Seconds(), w.server.Stats()
+			if spent := float64(s.Writes + s.Deletes - before.Writes - before.Deletes); spent > writes*earned+600 {
+				w.t.Fatalf("%v documents were written or deleted in %v, want at most %v", spent, time.Since(began), writes*earned+600)
+			}
+			if spent := float64(s.Reads - before.Reads); spent > reads*earned+700 {
+				w.t.Fatalf("%v documents were read in %v, want at most %v", spent, time.Since(began), reads*earned+700)
+			}
+			if time.Sleep(time.Minute); time.Since(began) > time.Hour {
+				w.t.Fatal("something is left after an hour")
+			}
+		}
+	})
+}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/googleapis/gax-go/v2"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"google.golang.org/api/option"
 
@@ -141,11 +140,6 @@ func (c *Client) short() time.Duration {
 }
 
 // afford waits for that, or until ctx ends. Walks call it before each counter and page. Refreshes for events don't.
-func (c *Client) afford(ctx context.Context) {
-	for wait := c.short(); wait > 0 && ctx.Err() == nil; wait = c.short() {
-		c.db.Budget.Held()
-		_ = gax.Sleep(ctx, wait)
-	}
-}
+func (c *Client) afford(ctx context.Context) { c.db.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes) }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

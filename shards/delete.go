@@ -13,6 +13,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -180,6 +181,9 @@ func (c Counter) held(ctx context.Context, since time.Time) (bool, error) {
 			return true, err
 		}
 		for more := !since.IsZero(); more; more = len(docs) == membersPage {
+			if c.client.cfg.Budget.Wait(ctx, ceiling.Reads); ctx.Err() != nil {
+				return true, nil // nobody knows yet
+			}
 			members.Limit = membersPage
 			if docs, err = c.client.db.Documents(ctx, members); err != nil || newer(docs, since) {
 				return true, err
@@ -313,8 +317,10 @@ func newer(shards book.Shards, last time.Time) bool {
 var sweepPatience = store.Patience{Conflicts: 20, Doubts: 20}
 
 // sweep is one more commit of a deletion. It tells how many documents that removes, and whether there is another step.
+// It begins once the budget has something left.
 func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) {
 	db := c.client.db
+	c.client.cfg.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes)
 	_, err = db.CommitIf(ctx, sweepPatience, func(ctx context.Context) ([]*firestorepb.Write, error) {
 		removed, more = 0, false
 		books, _, err := c.client.books.Get(ctx, db, []string{c.id})

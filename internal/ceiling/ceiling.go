@@ -8,6 +8,7 @@
 package ceiling
 
 import (
+	"context"
 	"math"
 	"sync"
 	"time"
@@ -149,6 +150,24 @@ func (b *Budget) Until(u Unit, n float64) time.Duration {
 	at := &b.buckets[u]
 	at.earn(time.Now())
 	return at.until(n)
+}
+
+// Wait waits until there is one of some units each, or until ctx ends.
+func (b *Budget) Wait(ctx context.Context, of ...Unit) {
+	for b != nil && ctx.Err() == nil {
+		wait := time.Duration(0)
+		for _, u := range of {
+			wait = max(wait, b.Until(u, 1))
+		}
+		if wait == 0 {
+			return
+		}
+		b.Held()
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // Left is how much of a unit is there; less than 0 is owed.
