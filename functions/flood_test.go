@@ -131,6 +131,16 @@ type flood struct {
 	send   func(f *flooded, n int) *http.Request
 }
 
+// crowd is who adds to one counter, each by a token of its own: so many a second, perhaps with keys, as the web client
+// sends them.
+type crowd struct {
+	second int
+	keys   bool
+}
+
+// hundred is the crowd of docs/cost.md.
+var hundred = crowd{100, false}
+
 // floods are the rows of the table in docs/cost.md.
 var floods = map[string]flood{
 	"one token, 20 counters a request": {50, func(f *flooded, n int) *http.Request {
@@ -214,10 +224,10 @@ func TestFloodsStayBelowTheCeiling(t *testing.T) {
 		slices.Sort(names)
 		return floods[names[n%len(names)]].send(f, n/len(names))
 	}}
-	t.Run("all at once", func(t *testing.T) { t.Parallel(); underFlood(t, "firebase", all, 15) })
+	t.Run("all at once", func(t *testing.T) { t.Parallel(); underFlood(t, "firebase", hundred, all, 15) })
 	t.Run("without tokens, 500 new counters a request", func(t *testing.T) {
 		t.Parallel()
-		underFlood(t, "none", flood{14, func(f *flooded, n int) *http.Request {
+		underFlood(t, "none", hundred, flood{14, func(f *flooded, n int) *http.Request {
 			return f.request("POST", "/", newIDs(fmt.Sprint("new-", n), 500), "")
 		}}, 15)
 	})
@@ -255,7 +265,7 @@ func startFlooded(t *testing.T, auth string, rates settings.Ceiling, environ ...
 	return f
 }
 
-func underFlood(t *testing.T, auth string, fl flood, seconds int) {
+func underFlood(t *testing.T, auth string, honest crowd, fl flood, seconds int) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFlooded(t, auth, settings.Ceiling{Writes: 60, Reads: 60, Creates: 1, Bytes: 150_000, Logs: 1000})
 		for _, id := range append([]string{"hot"}, spread()...) {
@@ -279,8 +289,8 @@ func underFlood(t *testing.T, auth string, fl flood, seconds int) {
 		var acknowledged atomic.Int64
 		var took []time.Duration
 		sending.Go(func() { // the honest crowd
-			for n := range 100 * seconds {
-				time.Sleep(10 * time.Millisecond)
+			for n := range honest.second * seconds {
+				time.Sleep(time.Second / time.Duration(honest.second))
 				sending.Go(func() {
 					asked := time.Now()
 					for try := 0; ; try++ {
@@ -288,7 +298,11 @@ func underFlood(t *testing.T, auth string, fl flood, seconds int) {
 						if auth == "firebase" {
 							user = fmt.Sprint("alice-", n)
 						}
-						status, m := f.do(f.request("POST", "/hot", "", user))
+						request := f.request("POST", "/hot", "", user)
+						if honest.keys {
+							request.Header.Set("Idempotency-Key", fmt.Sprint("key-", n))
+						}
+						status, m := f.do(request)
 						if status == 200 {
 							acknowledged.Add(1)
 							break
@@ -337,8 +351,8 @@ func underFlood(t *testing.T, auth string, fl flood, seconds int) {
 				t.Errorf("%.0f %v are owed", -left, u)
 			}
 		}
-		if sum := f.sum("hot"); sum != acknowledged.Load() || sum != int64(100*seconds) {
-			t.Errorf("%d of the crowd were acknowledged, and %d are counted; want all %d", acknowledged.Load(), sum, 100*seconds)
+		if sum := f.sum("hot"); sum != acknowledged.Load() || sum != int64(honest.second*seconds) {
+			t.Errorf("%d of the crowd were acknowledged, and %d are counted; want all %d", acknowledged.Load(), sum, honest.second*seconds)
 		}
 		if slices.Sort(took); len(took) == 0 {
 			t.Fatal("nobody of the crowd was counted")

@@ -320,7 +320,10 @@ func (q *queue) affords(f *flight, l *line) (some int) {
 	if q.noWrites != nil {
 		return 0
 	}
-	left, cost, unwritten := q.bounds.budget.Left(ceiling.Writes), 0, 0
+	// A line waits for as much as is earned while it rests afterwards: of a crowd with keys, each of which is a write, the
+	// first alone would be counted each time.
+	left := max(q.bounds.budget.Left(ceiling.Writes), q.bounds.budget.Second(ceiling.Writes)*restsForWrites.Seconds())
+	cost, unwritten := 0, 0
 	paid := map[place]bool{}
 	for n, r := range l.requests {
 		more, beside := cost+len(r.documents()), unwritten
@@ -399,12 +402,12 @@ func (q *queue) refuse(lines []*line, before time.Time) {
 	}
 }
 
-// worth is about how many requests of a line each written document counts.
+// worth is about how many requests of a line each written document counts, with those that the roll-up writes.
 func (l *line) worth() float64 {
 	if len(l.requests) == 0 {
 		return 0
 	}
-	documents := 1 + len(l.requests[0].sums)
+	documents := 1 + 2*len(l.requests[0].sums)
 	for _, r := range l.requests {
 		documents += len(r.documents())
 	}
