@@ -21,46 +21,11 @@ import (
 	"time"
 )
 
-type document struct {
-	Version           string         `json:"spdxVersion"`
-	DataLicense       string         `json:"dataLicense"`
-	ID                string         `json:"SPDXID"`
-	Name              string         `json:"name"`
-	DocumentNamespace string         `json:"documentNamespace"` // no other document's
-	CreationInfo      creation       `json:"creationInfo"`
-	Packages          []part         `json:"packages"`
-	Relationships     []relationship `json:"relationships"`
-}
+// object is one of JSON's.
+type object map[string]any
 
-type creation struct {
-	Created  string   `json:"created"`
-	Creators []string `json:"creators"`
-}
-
-type part struct {
-	ID               string     `json:"SPDXID"`
-	Name             string     `json:"name"`
-	VersionInfo      string     `json:"versionInfo"`
-	DownloadLocation string     `json:"downloadLocation"`
-	FilesAnalyzed    bool       `json:"filesAnalyzed"`
-	LicenseConcluded string     `json:"licenseConcluded"`
-	LicenseDeclared  string     `json:"licenseDeclared"`
-	CopyrightText    string     `json:"copyrightText"`
-	Comment          string     `json:"comment,omitempty"`
-	ExternalRefs     []external `json:"externalRefs"`
-}
-
-type external struct {
-	Category string `json:"referenceCategory"`
-	Type     string `json:"referenceType"`
-	Locator  string `json:"referenceLocator"`
-}
-
-type relationship struct {
-	From string `json:"spdxElementId"`
-	Type string `json:"relationshipType"`
-	To   string `json:"relatedSpdxElement"`
-}
+// document is a list of packages, and of how they relate.
+type document struct{ packages, relationships []object }
 
 func main() {
 	created := flag.String("created", "", "when the commit was made that was built, as in RFC 3339")
@@ -87,14 +52,10 @@ func sbom(program, file, created string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := document{
-		Version: "SPDX-2.3", DataLicense: "CC0-1.0", ID: "SPDXRef-DOCUMENT", Name: file,
-		DocumentNamespace: fmt.Sprintf("https://%s/sbom/%s-%x", info.Main.Path, file, sha256.Sum256(content)),
-		CreationInfo:      creation{Created: at.UTC().Format(time.RFC3339), Creators: []string{"Organization: firestore-counters", "Tool: scripts/sbom"}},
-	}
+	var d document
 	root := d.add(info.Main)
-	d.Packages[0].LicenseDeclared = "Apache-2.0"
-	d.relate(d.ID, "DESCRIBES", root)
+	d.packages[0]["licenseDeclared"] = "Apache-2.0"
+	d.relate("SPDXRef-DOCUMENT", "DESCRIBES", root)
 	d.relate(root, "DEPENDS_ON", d.add(debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}))
 	for _, m := range info.Deps {
 		if m.Replace != nil {
@@ -102,11 +63,16 @@ func sbom(program, file, created string) ([]byte, error) {
 		}
 		d.relate(root, "DEPENDS_ON", d.add(*m))
 	}
-	return json.MarshalIndent(d, "", "  ")
+	return json.MarshalIndent(object{
+		"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": file,
+		"documentNamespace": fmt.Sprintf("https://%s/sbom/%s-%x", info.Main.Path, file, sha256.Sum256(content)), // no other document's
+		"creationInfo":      object{"created": at.UTC().Format(time.RFC3339), "creators": []string{"Organization: firestore-counters", "Tool: scripts/sbom"}},
+		"packages":          d.packages, "relationships": d.relationships,
+	}, "", "  ")
 }
 
 func (d *document) relate(from, how, to string) {
-	d.Relationships = append(d.Relationships, relationship{from, how, to})
+	d.relationships = append(d.relationships, object{"spdxElementId": from, "relationshipType": how, "relatedSpdxElement": to})
 }
 
 var notInIDs = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
@@ -114,16 +80,20 @@ var notInIDs = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 // add adds a module, and returns its id.
 func (d *document) add(m debug.Module) string {
 	const none = "NOASSERTION" // Nobody has looked.
-	p := part{
-		ID: "SPDXRef-" + notInIDs.ReplaceAllString(m.Path+"-"+m.Version, "-"), Name: m.Path, VersionInfo: m.Version,
-		DownloadLocation: none, LicenseConcluded: none, LicenseDeclared: none, CopyrightText: none,
-		ExternalRefs: []external{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(m.Version, "+", "%2B")}},
+	id := "SPDXRef-" + notInIDs.ReplaceAllString(m.Path+"-"+m.Version, "-")
+	p := object{
+		"SPDXID": id, "name": m.Path, "versionInfo": m.Version, "filesAnalyzed": false,
+		"downloadLocation": none, "licenseConcluded": none, "licenseDeclared": none, "copyrightText": none,
+		"externalRefs": []object{{
+			"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
+			"referenceLocator": "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(m.Version, "+", "%2B"),
+		}},
 	}
 	if hash, ok := strings.CutPrefix(m.Sum, "h1:"); ok { // of a list of files, and so not a checksum of a package
 		if raw, err := base64.StdEncoding.DecodeString(hash); err == nil {
-			p.Comment = "go.sum: h1:" + hash + " (SHA-256 " + hex.EncodeToString(raw) + " of the module's list of files)"
+			p["comment"] = "go.sum: h1:" + hash + " (SHA-256 " + hex.EncodeToString(raw) + " of the module's list of files)"
 		}
 	}
-	d.Packages = append(d.Packages, p)
-	return p.ID
+	d.packages = append(d.packages, p)
+	return id
 }
