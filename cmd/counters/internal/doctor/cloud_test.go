@@ -218,7 +218,6 @@ func (c *cloud) replies() map[string]reply {
 			}
 			return jobs
 		}},
-		"eventarc/v1" + inRegion + "/triggers/{trigger}": {"eventarc.triggers.get", func(r *http.Request) any { return c.triggers[r.PathValue("trigger")] }},
 		"eventarc/v1" + inRegion + "/triggers": {"eventarc.triggers.list", func(r *http.Request) any {
 			if r.PathValue("region") != "-" {
 				return errors.New("the triggers may be anywhere")

@@ -342,6 +342,7 @@ func healthyCloud() *cloud {
 		c.function(name).ServiceConfig.IngressSettings = functionspb.ServiceConfig_ALLOW_INTERNAL_ONLY
 	}
 	c.triggers = map[string]*eventarc.Trigger{"counters-rollup-1": {
+		Name:       "projects/" + testProject + "/locations/nam5/triggers/counters-rollup-1",
 		CreateTime: today.AddDate(0, -5, 0).Format(time.RFC3339Nano),
 		Transport:  &eventarc.Transport{Pubsub: &eventarc.Pubsub{Subscription: "projects/" + testProject + "/subscriptions/of-counters-rollup"}},
 	}}

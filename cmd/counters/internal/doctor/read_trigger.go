@@ -10,34 +10,21 @@ import (
 	resources "github.com/firestore-counters/counters/cmd/counters/internal/deployment"
 )
 
-// trigger reads what Eventarc knows of Rollup's trigger.
-func (r *Reader) trigger(ctx context.Context, d *Deployment) error {
-	if d.Functions == nil || d.Functions.Rollup == nil || d.Functions.Rollup.Trigger == nil || d.Functions.Rollup.Trigger.Name == "" {
-		return nil
-	}
-	t := d.Functions.Rollup.Trigger
-	there, err := r.get(ctx, "eventarc/v1/"+t.Name)
-	if err != nil {
-		return err
-	}
-	t.Missing, t.Created, t.Subscription = there == nil, moment(there, "createTime"), there.Text("transport.pubsub.subscription")
-	return nil
-}
-
-// watches reads the triggers that call Rollup's service beside its own.
-func (r *Reader) watches(ctx context.Context, d *Deployment) error {
+// eventarc reads the triggers that call Rollup's service: what Eventarc knows of its own, and those beside it.
+func (r *Reader) eventarc(ctx context.Context, d *Deployment) error {
 	if d.Functions == nil || d.Functions.Rollup == nil {
 		return nil
 	}
-	rollup := d.Functions.Rollup
+	rollup, own := d.Functions.Rollup, &Trigger{}
+	if rollup.Trigger != nil && rollup.Trigger.Name != "" {
+		own = rollup.Trigger
+	}
 	list, err := r.get(ctx, "eventarc/v1/projects/"+d.Target.Project+"/locations/-/triggers")
 	if err != nil {
 		return err
 	}
+	own.Missing = list["unreachable"] == nil // until it is found
 	for _, t := range resources.Objects(list["triggers"]) {
-		if t.Text("destination.cloudRun.service") != rollup.service() || t.Text("destination.cloudRun.region") != rollup.Region || rollup.Trigger != nil && t.Text("name") == rollup.Trigger.Name {
-			continue
-		}
 		w := &Trigger{
 			Name: t.Text("name"), Created: moment(t, "createTime"), Account: path.Base(t.Text("serviceAccount")), Retry: number(t, "retryPolicy.maxAttempts") != 1,
 			Filters: resources.Objects(t["eventFilters"]), Subscription: t.Text("transport.pubsub.subscription"),
@@ -45,7 +32,12 @@ func (r *Reader) watches(ctx context.Context, d *Deployment) error {
 		if parts := strings.Split(w.Name, "/"); len(parts) > 3 { // projects/p/locations/l/triggers/t
 			w.Region = parts[3]
 		}
-		d.Watches = append(d.Watches, w)
+		switch {
+		case w.Name == own.Name:
+			own.Missing, own.Created, own.Subscription = false, w.Created, w.Subscription
+		case t.Text("destination.cloudRun.service") == rollup.service() && t.Text("destination.cloudRun.region") == rollup.Region:
+			d.Watches = append(d.Watches, w)
+		}
 	}
 	d.Watched = true
 	return nil

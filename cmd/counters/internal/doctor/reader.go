@@ -51,8 +51,7 @@ func (r *Reader) Read(ctx context.Context, t Target) (*Deployment, error) {
 		if region := d.region(); region != "" && d.Functions != nil { // no function, no runtime
 			r.read(ctx, d, "when the runtimes end", r.one("cloudfunctions/v2/"+in+"/locations/"+region+"/runtimes", &d.Runtimes))
 		}
-		r.read(ctx, d, "the trigger", r.trigger)
-		r.read(ctx, d, "the triggers of counted collections", r.watches)
+		r.read(ctx, d, "the triggers", r.eventarc)
 		r.read(ctx, d, "how long events may wait", r.subscriptions)
 		r.read(ctx, d, "how long events have been waiting", r.backlog)
 		r.read(ctx, d, "who may call the functions", r.invokers)

@@ -20,7 +20,6 @@ var needs = []struct{ api, part, permission, role string }{
 	{"serviceusage", "", "serviceusage.services.list", "roles/serviceusage.serviceUsageViewer"},
 	{"cloudfunctions", "/runtimes", "cloudfunctions.runtimes.list", "roles/cloudfunctions.viewer"},
 	{"cloudfunctions", "", "cloudfunctions.functions.list", "roles/cloudfunctions.viewer"},
-	{"eventarc", "/triggers/", "eventarc.triggers.get", "roles/eventarc.viewer"},
 	{"eventarc", "", "eventarc.triggers.list", "roles/eventarc.viewer"},
 	{"pubsub", "", "pubsub.subscriptions.get", "roles/pubsub.viewer"},
 	{"run", ":getIamPolicy", "run.services.getIamPolicy", "roles/run.viewer"},

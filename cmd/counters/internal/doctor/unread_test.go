@@ -39,10 +39,8 @@ func TestNotChecked(t *testing.T) {
 			"functions", "cloudfunctions.googleapis.com is turned off", "gcloud services enable cloudfunctions.googleapis.com --project=my-project"},
 		{"some regions", func(d *deployment) { d.unreachable = []string{"projects/my-project/locations/us-west4"} }, oneAtATime,
 			"functions in projects/my-project/locations/us-west4", "again later", ""},
-		{"the trigger", func(d *deployment) { d.refused["eventarc.triggers.get"] = codes.PermissionDenied }, oneAtATime,
-			"the trigger", "eventarc.triggers.get, which roles/eventarc.viewer has", "--role=roles/eventarc.viewer"},
-		{"the triggers of counted collections", func(d *deployment) { d.refused["eventarc.triggers.list"] = codes.PermissionDenied }, oneAtATime,
-			"the triggers of counted collections", "eventarc.triggers.list, which roles/eventarc.viewer has", "--role=roles/eventarc.viewer"},
+		{"the triggers", func(d *deployment) { d.refused["eventarc.triggers.list"] = codes.PermissionDenied }, oneAtATime,
+			"the triggers", "eventarc.triggers.list, which roles/eventarc.viewer has", "--role=roles/eventarc.viewer"},
 		{"how long events may wait", func(d *deployment) {
 			d.triggers["counters-watch-notes"] = &eventarc.Trigger{
 				Name:        "projects/my-project/locations/nam5/triggers/counters-watch-notes",
@@ -190,7 +188,7 @@ func TestNothingCanBeRead(t *testing.T) {
 func TestMissingCredentialsAreSaidOnce(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
-	for _, permission := range []string{"resourcemanager.projects.getIamPolicy", "run.services.getIamPolicy", "eventarc.triggers.get"} {
+	for _, permission := range []string{"resourcemanager.projects.getIamPolicy", "run.services.getIamPolicy", "eventarc.triggers.list"} {
 		d.refused[permission] = codes.Unauthenticated
 	}
 	read, _ := d.read(t, Target{})
@@ -198,7 +196,7 @@ func TestMissingCredentialsAreSaidOnce(t *testing.T) {
 		t.Fatalf("not checked: %+v", read.NotChecked)
 	}
 	got := read.NotChecked[0]
-	if got.Part != "the trigger, who may call the functions, who may do what in the project" || got.Fix != "gcloud auth application-default login" {
+	if got.Part != "the triggers, who may call the functions, who may do what in the project" || got.Fix != "gcloud auth application-default login" {
 		t.Errorf("not checked: %+v", got)
 	}
 }
