@@ -56,11 +56,19 @@ func agent(service string) func(member string) bool {
 // everybody are the members that stand for the whole internet; anybody can get a Google account.
 var everybody = []string{"allUsers", "allAuthenticatedUsers"}
 
-// has reports whether a policy gives one of the roles to a member for whom is true.
+// gives is the first of the roles that a policy gives to a member for whom is is true; empty where it gives none.
+func (p Policy) gives(roles []string, is func(member string) bool, holds func(condition string) bool) string {
+	for _, b := range p.bindings() {
+		if slices.Contains(roles, b.Text("role")) && holds(b.Text("condition.expression")) && slices.ContainsFunc(texts(b["members"]), is) {
+			return b.Text("role")
+		}
+	}
+	return ""
+}
+
+// has reports whether a policy gives one of the roles to a member for whom is is true.
 func (p Policy) has(roles []string, is func(member string) bool, holds func(condition string) bool) bool {
-	return slices.ContainsFunc(p.bindings(), func(b resources.Object) bool {
-		return slices.Contains(roles, b.Text("role")) && holds(b.Text("condition.expression")) && slices.ContainsFunc(texts(b["members"]), is)
-	})
+	return p.gives(roles, is, holds) != ""
 }
 
 func (p Policy) bindings() []resources.Object { return resources.Objects(p["bindings"]) }
@@ -189,23 +197,12 @@ func (f *findings) open(d *Deployment, function *Function) {
 		return
 	}
 	for _, member := range everybody {
-		switch {
-		case function.Invokers.has(invokerRoles, is(member), always):
+		if role := function.Invokers.gives(invokerRoles, is(member), always); role != "" {
 			add(member+" may call it", line("gcloud", "run", "services", "remove-iam-policy-binding", function.service(),
-				"--project="+d.Target.Project, "--region="+function.Region, "--member="+member, "--role="+function.Invokers.role(member)))
-		case d.Access.has(invokerRoles, is(member), always):
+				"--project="+d.Target.Project, "--region="+function.Region, "--member="+member, "--role="+role))
+		} else if role := d.Access.gives(invokerRoles, is(member), always); role != "" {
 			add(member+" may call everything in the project", line("gcloud", "projects", "remove-iam-policy-binding", d.Target.Project,
-				"--member="+member, "--role="+d.Access.role(member), "--all"))
+				"--member="+member, "--role="+role, "--all"))
 		}
 	}
-}
-
-// role is the first role by which a member may call functions.
-func (p Policy) role(member string) string {
-	for _, b := range p.bindings() {
-		if slices.Contains(invokerRoles, b.Text("role")) && slices.Contains(texts(b["members"]), member) {
-			return b.Text("role")
-		}
-	}
-	return ""
 }

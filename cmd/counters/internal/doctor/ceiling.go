@@ -16,8 +16,8 @@ func (f *findings) ceiling(d *Deployment) {
 		return
 	}
 	increment := d.Functions.Increment
-	dollars, bounded := resources.CeilingOfLabel(increment.label(resources.LabelOfCeiling))
-	if !bounded {
+	dollars := d.ceiling()
+	if dollars == 0 {
 		if increment.label(resources.LabelOfCeiling) == "" && d.open() && increment.Env["CEILING"] == "" {
 			f.add("ceiling-missing", increment.Name, "anybody on the internet can call it, and its CEILING is empty", d.below(resources.UsualCeiling))
 		}
@@ -34,14 +34,17 @@ func (f *findings) ceiling(d *Deployment) {
 	f.add("ceiling-exceeded", increment.Name, fmt.Sprintf("it was deployed for $%.2f a day; as CEILING, instances and billing of the functions are now, %s", dollars, comes), d.below(fmt.Sprintf("%vUSD", dollars)))
 }
 
-// bounded reports whether the deployment was made below a ceiling.
-func (d *Deployment) bounded() bool {
+// ceiling is what a day may cost by what the deployment was made for, in US dollars; 0 for one that has no ceiling.
+func (d *Deployment) ceiling() float64 {
 	if d.Functions == nil || d.Functions.Increment == nil {
-		return false
+		return 0
 	}
-	_, is := resources.CeilingOfLabel(d.Functions.Increment.label(resources.LabelOfCeiling))
-	return is
+	dollars, _ := resources.CeilingOfLabel(d.Functions.Increment.label(resources.LabelOfCeiling))
+	return dollars
 }
+
+// bounded reports whether the deployment was made below a ceiling.
+func (d *Deployment) bounded() bool { return d.ceiling() > 0 }
 
 // open reports whether the whole internet may call Increment.
 func (d *Deployment) open() bool {

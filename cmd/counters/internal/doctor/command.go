@@ -181,8 +181,8 @@ func (d *Deployment) callers(w *resources.Wanted) {
 		return
 	}
 	increment := d.Functions.Increment
-	if dollars, is := resources.CeilingOfLabel(increment.label(resources.LabelOfCeiling)); is {
-		w.MostPerDay = fmt.Sprintf("%vUSD", dollars)
+	if d.bounded() {
+		w.MostPerDay = fmt.Sprintf("%vUSD", d.ceiling())
 	} else if d.open() {
 		w.MostPerDay = "none"
 	}

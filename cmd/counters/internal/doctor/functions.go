@@ -10,63 +10,47 @@ import (
 	"github.com/firestore-counters/counters/cmd/internal/terminal"
 )
 
-// entryPoints are the functions of a deployment, by their names in the source.
-var entryPoints = []string{"Increment", "Rollup", "Reconcile"}
-
-// of is the function of an entry point.
-func (f *Functions) of(entryPoint string) **Function {
-	switch entryPoint {
-	case "Increment":
-		return &f.Increment
-	case "Rollup":
-		return &f.Rollup
-	}
-	return &f.Reconcile
-}
-
 // nameOf is what a function of the deployment is called.
 func (t Target) nameOf(entryPoint string) string { return t.Prefix + "-" + strings.ToLower(entryPoint) }
 
 // pick finds the three functions among all of the project: by their names, and where no prefix is
 // asked for, otherwise by their entry points, as long as just one has it.
 func pick(t Target, all []*Function) *Functions {
-	var picked Functions
-	for _, entryPoint := range entryPoints {
+	one := func(entryPoint string) (picked *Function) {
 		var byEntryPoint []*Function
-		slot := picked.of(entryPoint)
 		for _, f := range all {
 			if f.Name == t.resolve(nil).nameOf(entryPoint) {
-				*slot = f
+				picked = f
 			}
 			if f.EntryPoint == entryPoint {
 				byEntryPoint = append(byEntryPoint, f)
 			}
 		}
-		if *slot == nil && t.Prefix == "" && len(byEntryPoint) == 1 {
-			*slot = byEntryPoint[0]
+		if picked == nil && t.Prefix == "" && len(byEntryPoint) == 1 {
+			return byEntryPoint[0]
 		}
+		return picked
 	}
-	return &picked
+	return &Functions{Increment: one("Increment"), Rollup: one("Rollup"), Reconcile: one("Reconcile")}
 }
 
 func (f *findings) functions(d *Deployment, now time.Time) {
 	if d.Functions == nil {
 		return
 	}
-	for _, entryPoint := range entryPoints {
-		function := *d.Functions.of(entryPoint)
-		if function == nil {
+	for _, is := range []struct {
+		entryPoint string
+		*Function
+	}{{"Increment", d.Functions.Increment}, {"Rollup", d.Functions.Rollup}, {"Reconcile", d.Functions.Reconcile}} {
+		if is.Function == nil {
 			if len(d.Functions.Unreachable) == 0 {
-				f.add("function-missing", entryPoint, "there is no "+d.Target.nameOf(entryPoint)+d.where(), d.deploy())
+				f.add("function-missing", is.entryPoint, "there is no "+d.Target.nameOf(is.entryPoint)+d.where(), d.deploy())
 			}
 			continue
 		}
-		f.state(d, function)
-		f.runtime(d, function, now)
-		f.concurrency(d, function, entryPoint)
-		f.timeout(d, function, entryPoint)
-		f.ingress(d, function, entryPoint)
-		f.traffic(d, function)
+		f.state(d, is.Function)
+		f.runtime(d, is.Function, now)
+		f.serving(d, is.Function, is.entryPoint)
 	}
 }
 
@@ -77,6 +61,7 @@ func (d *Deployment) where() string {
 	return " in any region"
 }
 
+// state looks at whether what was deployed last answers.
 func (f *findings) state(d *Deployment, function *Function) {
 	state := function.Text("state")
 	seen := "it is " + state
@@ -90,6 +75,10 @@ func (f *findings) state(d *Deployment, function *Function) {
 			line("gcloud", "functions", "describe", function.Name, "--gen2", "--project="+d.Target.Project, "--region="+function.Region, "--format=value(state)"))
 	default:
 		f.add("function-not-active", function.Name, seen, d.deploy())
+	}
+	if function.Pinned != "" {
+		f.add("traffic-pinned", function.Name, "its requests go to revision "+function.Pinned,
+			line("gcloud", "run", "services", "update-traffic", function.service(), "--project="+d.Target.Project, "--region="+function.Region, "--to-latest"))
 	}
 }
 
@@ -118,7 +107,9 @@ func (f *findings) runtime(d *Deployment, function *Function, now time.Time) {
 	}
 }
 
-func (f *findings) concurrency(d *Deployment, function *Function, entryPoint string) {
+// serving looks at how many requests an instance takes, for how long Cloud Run lets it work on one, and where it can be
+// reached from. Eventarc's and Scheduler's calls within the project are internal.
+func (f *findings) serving(d *Deployment, function *Function, entryPoint string) {
 	want, has := map[string]int{"Increment": d.same().Concurrency, "Rollup": 1000}[entryPoint], function.has("maxInstanceRequestConcurrency")
 	seen := fmt.Sprintf("an instance takes %s at a time, and should take %d", terminal.Count(max(has, 1), "request"), want)
 	switch {
@@ -128,47 +119,24 @@ func (f *findings) concurrency(d *Deployment, function *Function, entryPoint str
 	case has < 100:
 		f.add("concurrency-low", function.Name, seen, d.deploy())
 	}
-}
-
-// timeout looks at how long Cloud Run lets a function work, which is no shorter than the function
-// takes the time for.
-func (f *findings) timeout(d *Deployment, function *Function, entryPoint string) {
-	s, err := parse(function.Env)
-	if err != nil {
-		return
-	}
-	least := s.RequestTimeout
-	switch entryPoint {
-	case "Rollup":
-		if len(d.layout().Counted) > 0 {
+	if s, err := parse(function.Env); err == nil {
+		least := s.RequestTimeout
+		if entryPoint == "Rollup" && len(d.layout().Counted) > 0 {
 			least = max(least, min(s.RecountMax+15*time.Second, 55*time.Second)) // the event waits until it is worth counting
+		} else if entryPoint == "Reconcile" {
+			least = s.ReconcileDeadline
 		}
-	case "Reconcile":
-		least = s.ReconcileDeadline
+		if has := time.Duration(function.has("timeoutSeconds")) * time.Second; has < least {
+			f.add("timeout-short", function.Name, fmt.Sprintf("Cloud Run ends what takes %s, and it may take %s", has, least), d.deploy())
+		}
 	}
-	if has := time.Duration(function.has("timeoutSeconds")) * time.Second; has < least {
-		f.add("timeout-short", function.Name, fmt.Sprintf("Cloud Run ends what takes %s, and it may take %s", has, least), d.deploy())
-	}
-}
-
-// ingress looks at where a function can be reached from. Eventarc's and Scheduler's calls within
-// the project are internal.
-func (f *findings) ingress(d *Deployment, function *Function, entryPoint string) {
-	from := function.Text("serviceConfig.ingressSettings")
-	if entryPoint != "Increment" && from == "ALLOW_ALL" {
+	from, origins := function.Text("serviceConfig.ingressSettings"), function.Env["ALLOWED_ORIGINS"]
+	switch {
+	case entryPoint != "Increment" && from == "ALLOW_ALL":
 		f.add("function-reachable", function.Name, "it takes traffic from the internet", d.deploy())
-	}
-	if origins := function.Env["ALLOWED_ORIGINS"]; entryPoint == "Increment" && from == "ALLOW_INTERNAL_ONLY" && origins != "" {
+	case entryPoint == "Increment" && from == "ALLOW_INTERNAL_ONLY" && origins != "":
 		w := d.same()
 		w.Ingress = "all"
 		f.add("increment-hidden", function.Name, "it takes internal traffic alone, and ALLOWED_ORIGINS is "+origins, asking(w))
-	}
-}
-
-// traffic looks at whether what was deployed last answers.
-func (f *findings) traffic(d *Deployment, function *Function) {
-	if function.Pinned != "" {
-		f.add("traffic-pinned", function.Name, "its requests go to revision "+function.Pinned,
-			line("gcloud", "run", "services", "update-traffic", function.service(), "--project="+d.Target.Project, "--region="+function.Region, "--to-latest"))
 	}
 }

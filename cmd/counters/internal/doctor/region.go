@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,19 +11,11 @@ import (
 
 // location is the database's, or what comes nearest to it of what is known.
 func (d *Deployment) location() string {
-	if location := d.Database.location(); location != "" {
-		return location
+	var trigger string
+	if f := d.Functions; f != nil && f.Rollup != nil && f.Rollup.Trigger != nil {
+		trigger = f.Rollup.Trigger.Region
 	}
-	if d.Target.Location != "" {
-		return d.Target.Location
-	}
-	if f := d.Functions; f != nil && f.Rollup != nil && f.Rollup.Trigger != nil && f.Rollup.Trigger.Region != "" {
-		return f.Rollup.Trigger.Region
-	}
-	if there := d.Functions.all(); len(there) > 0 {
-		return there[0].Region
-	}
-	return "LOCATION" // to be filled in
+	return cmp.Or(d.Database.location(), d.Target.Location, trigger, d.home(), "LOCATION") // to be filled in
 }
 
 // location is a region, or a multi-region such as nam5; empty where it isn't known.
@@ -49,7 +42,10 @@ func (f *findings) regions(d *Deployment) {
 	if location == "" {
 		return
 	}
-	near := resources.Near(location)
+	near, place := resources.Near(location), location
+	if near[0] != location {
+		place += ", near " + strings.Join(near, " and ")
+	}
 	for _, function := range d.Functions.all() {
 		// For a multi-region some of Google's pages name the multi-region and some a region inside
 		// of it. Where the platform has taken either, it works.
@@ -57,16 +53,9 @@ func (f *findings) regions(d *Deployment) {
 			f.add("trigger-region", function.Name, fmt.Sprintf("the trigger is in %s, the database in %s", t.Region, location), d.recreate(function))
 		}
 		if !slices.Contains(near, function.Region) {
-			f.add("function-region", function.Name, fmt.Sprintf("it runs in %s, the database is in %s", function.Region, place(location, near)), d.move(function))
+			f.add("function-region", function.Name, fmt.Sprintf("it runs in %s, the database is in %s", function.Region, place), d.move(function))
 		}
 	}
-}
-
-func place(location string, near []string) string {
-	if near[0] == location {
-		return location
-	}
-	return location + ", near " + strings.Join(near, " and ")
 }
 
 // move deploys everything next to the database, and then takes the function away where it was.
