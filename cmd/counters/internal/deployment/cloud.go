@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,8 +163,8 @@ func refusal(code int, text []byte) error {
 		}
 	}
 	r := &Refused{Code: code, Message: strings.TrimSpace(string(text))}
-	if json.Unmarshal(text, &said) == nil && said.Error.Message != "" {
-		r.Message = said.Error.Message
+	if json.Unmarshal(text, &said) == nil {
+		r.Message = cmp.Or(said.Error.Message, r.Message)
 		for _, d := range said.Error.Details {
 			if d.Reason != "" {
 				r.Reason = d.Reason

@@ -901,3 +901,11 @@ func TestArgsAskForTheSame(t *testing.T) {
 		t.Errorf("%q\nwant %q", got, args)
 	}
 }
+
+func TestARefusalWithoutAMessageHasItsReason(t *testing.T) {
+	t.Parallel()
+	const said = `{"error": {"code": 403, "details": [{"reason": "SERVICE_DISABLED"}]}}`
+	if err := refusal(403, []byte(said)); !Off(err) || err.Error() != "403: "+said {
+		t.Errorf("it is %v, and says that an API is off: %v", err, Off(err))
+	}
+}
