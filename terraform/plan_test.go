@@ -86,13 +86,13 @@ func (p *plan) terraform(t *testing.T, environ []string, args ...string) (out st
 	return stdout.String(), true
 }
 
-// configure writes a configuration of a deployment, or of none, and of further outputs.
+// configure writes a configuration of a deployment, or of outputs alone.
 func configure(t *testing.T, deployment vars, outputs map[string]string) *plan {
 	t.Helper()
 	p := &plan{dir: t.TempDir()}
 	release(t, filepath.Join(p.dir, "release"))
 	root := map[string]map[string]any{"output": {}}
-	if deployment != nil {
+	if outputs == nil {
 		module := vars{"source": "./release", "project_id": "a-project", "location": "us-central1"}
 		maps.Copy(module, deployment)
 		root["module"] = map[string]any{"counters": module}
@@ -144,25 +144,17 @@ func planOf(t *testing.T, deployments map[string]vars) map[string]*planned {
 // planOne has terraform plan one deployment.
 func planOne(t *testing.T, v vars) *planned {
 	t.Helper()
-	return configure(t, deployment(v), nil).planned(t)
+	return configure(t, v, nil).planned(t)
 }
 
 // planKnown is planOne where all is known: APIs are on, by which the project's number is read.
 func planKnown(t *testing.T, v vars) *planned {
 	t.Helper()
-	p := configure(t, deployment(v), nil)
+	p := configure(t, v, nil)
 	if out, ok := p.terraform(t, nil, "apply", "-auto-approve", "-input=false", "-no-color", "-target=module.counters.time_sleep.until_apis_are_active"); !ok {
 		t.Fatal(out)
 	}
 	return p.planned(t)
-}
-
-// deployment is one with these variables, and with no other where there are none.
-func deployment(v vars) vars {
-	if v == nil {
-		return vars{}
-	}
-	return v
 }
 
 // planned has terraform plan, and reads what that says.
