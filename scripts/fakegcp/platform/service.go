@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -109,22 +110,14 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 		defer revision.requests.Done()
 	}
 	s.mu.Unlock()
-	switch member := bearer(r); {
-	case !c.Unchecked && !slices.Contains(c.Members, "allUsers") && (member == "" || !slices.Contains(c.Members, member)):
+	switch member, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); {
+	case !c.Unchecked && !slices.Contains(c.Members, "allUsers") && !slices.Contains(c.Members, member):
 		http.Error(w, "The request was not authorized to invoke this service.", http.StatusForbidden)
 	case revision == nil:
 		http.Error(w, "no revision is ready", http.StatusServiceUnavailable)
 	default:
 		revision.serve(w, r)
 	}
-}
-
-func bearer(r *http.Request) string {
-	const scheme = "Bearer "
-	if h := r.Header.Get("Authorization"); len(h) > len(scheme) && h[:len(scheme)] == scheme {
-		return h[len(scheme):]
-	}
-	return ""
 }
 
 // deploy starts a revision, and once it answers has it take the place of the one before.
