@@ -116,23 +116,13 @@ func runVerify(cmd *cobra.Command, trial *verify.Trial, yes, clean, asJSON bool,
 		}
 		return strings.TrimSpace(out.String()), nil
 	}
-	trial.Doctor = func(ctx context.Context) (int, []string, []string, error) {
+	trial.Doctor = func(ctx context.Context) (found doctor.Report, err error) {
 		d, err := new(doctor.Reader).Read(ctx, doctor.Target{Place: layout.Place{Project: trial.Project}, Location: trial.Location, Prefix: trial.Prefix, Most: 10})
-		if err != nil {
-			return 0, nil, nil, err
+		if err == nil {
+			found = doctor.NewReport(d, doctor.Check(d, time.Now()))
+			_, err = found.WriteTo(cmd.ErrOrStderr())
 		}
-		found := doctor.NewReport(d, doctor.Check(d, time.Now()))
-		_, err = found.WriteTo(cmd.ErrOrStderr())
-		var named, unchecked []string
-		for _, f := range found.Findings {
-			named = append(named, f.Name)
-		}
-		for _, n := range found.NotChecked {
-			if n.Part != "budget" { // is the billing account's, and not everybody's to read
-				unchecked = append(unchecked, n.Part)
-			}
-		}
-		return found.Errors, named, unchecked, err
+		return found, err
 	}
 	if trial.Firestore, err = firestore.NewClientWithDatabase(ctx, trial.Project, trial.Database); err != nil {
 		return whereTo(err)

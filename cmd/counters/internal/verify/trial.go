@@ -14,6 +14,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 
+	"github.com/firestore-counters/counters/cmd/counters/internal/doctor"
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
@@ -47,9 +48,8 @@ type Trial struct {
 
 	// Program runs a command of this program, such as "deploy", and shows what it prints.
 	Program func(ctx context.Context, args ...string) error
-	// Doctor looks at the deployment, and returns how many errors it finds, the names of all that it finds, and
-	// what it can't check.
-	Doctor func(ctx context.Context) (errors int, named, unchecked []string, err error)
+	// Doctor looks at the deployment, and shows what it finds.
+	Doctor func(ctx context.Context) (doctor.Report, error)
 	// Gcloud runs gcloud, and returns what it prints.
 	Gcloud    func(ctx context.Context, args ...string) (string, error)
 	Resources string // address of Resource Manager's API, with a slash at its end
@@ -241,16 +241,25 @@ func (t *Trial) doctor(ctx context.Context, _ *Report) (string, error) {
 	if t.Blind {
 		return "not run: Firestore is an emulator, and doctor would read that alone", nil
 	}
-	found, named, unchecked, err := t.Doctor(ctx)
-	switch {
-	case err != nil:
+	found, err := t.Doctor(ctx)
+	if err != nil {
 		return "", err
-	case found > 0:
-		return "", fmt.Errorf("%d errors: see above", found)
+	}
+	var named, unchecked []string
+	for _, f := range found.Findings {
+		named = append(named, f.Name)
+	}
+	for _, n := range found.NotChecked {
+		if n.Part != "budget" { // is the billing account's, and not everybody's to read
+			unchecked = append(unchecked, n.Part)
+		}
+	}
+	switch {
+	case found.Errors > 0:
+		return "", fmt.Errorf("%d errors: see above", found.Errors)
 	case len(unchecked) > 0:
 		return "", fmt.Errorf("it could not check %s: see above", strings.Join(unchecked, ", "))
-	}
-	if len(named) > 0 {
+	case len(named) > 0:
 		return "no error, nothing unchecked; noted: " + strings.Join(named, ", "), nil
 	}
 	return "no error, nothing unchecked", nil
