@@ -397,20 +397,12 @@ func (s *costSheet) printShards(w io.Writer) error {
 }
 
 // reasons say what speaks for a design besides its price, or against it.
-func reasons(n cost.Name) string {
-	switch n {
-	case cost.OneDocument:
-		return "one document, with no shards: right up to about one write a second"
-	case cost.SumOnRead:
-		return "a sum() per read: never drifts, but can't be listened to, and retries may count twice"
-	case cost.Counted:
-		return "a field that counts documents: nothing to increment, one document to read or listen to"
-	case cost.CountOnRead:
-		return "a count() per read: nothing runs, but can't be listened to or ordered by"
-	case cost.Ours:
-		return "this project: any rate, one document to read or listen to, safe to retry"
-	}
-	return string(n)
+var reasons = map[cost.Name]string{
+	cost.OneDocument: "one document, with no shards: right up to about one write a second",
+	cost.SumOnRead:   "a sum() per read: never drifts, but can't be listened to, and retries may count twice",
+	cost.Counted:     "a field that counts documents: nothing to increment, one document to read or listen to",
+	cost.CountOnRead: "a count() per read: nothing runs, but can't be listened to or ordered by",
+	cost.Ours:        "this project: any rate, one document to read or listen to, safe to retry",
 }
 
 func (s *costSheet) printChoices(w io.Writer) error {
@@ -425,7 +417,7 @@ func (s *costSheet) printChoices(w io.Writer) error {
 		if i == 0 && len(s.Choices) > 1 {
 			at = "below " + rate(s.Choices[1].From)
 		}
-		if _, err := fmt.Fprintf(w, "  %-12s %s\n", at, reasons(c.Name)); err != nil {
+		if _, err := fmt.Fprintf(w, "  %-12s %s\n", at, reasons[c.Name]); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 	"github.com/firestore-counters/counters/cmd/internal/dev"
@@ -118,15 +117,13 @@ func runEmulator(cmd *cobra.Command, c emulatorConfig) error {
 	for _, d := range deliverers {
 		server.OnChange(d.Deliver)
 	}
-	var serving errgroup.Group
-	serving.Go(func() error { return server.Serve(l) })
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
 	addr := l.Addr().String()
 	if _, port, ok := strings.Cut(addr, "[::]:"); ok {
 		addr = "127.0.0.1:" + port // where a client on this machine finds what listens everywhere
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "Firestore  %s  (embedded, in memory)\n\nexport FIRESTORE_EMULATOR_HOST=%s\n\nready\n", l.Addr(), addr)
-	ended := make(chan error, 1)
-	go func() { ended <- serving.Wait() }()
 	select {
 	case <-ctx.Done():
 		server.Close()

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // flagsAnywhere puts flags that stand before a command's name behind it, which is where the library
@@ -47,19 +49,20 @@ func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") && arg != "-" 
 
 // takesValue reports whether the argument behind a flag is the flag's value. A name means the same
 // in all commands.
-func takesValue(cmd *cobra.Command, arg string) bool {
-	name, long := strings.CutPrefix(arg, "--")
-	if !long || strings.Contains(name, "=") {
+func takesValue(root *cobra.Command, arg string) bool {
+	if !strings.HasPrefix(arg, "--") || strings.Contains(arg, "=") {
 		return false // the only short flags are -h, -v and -y
 	}
-	if f := cmd.Flags().Lookup(name); f != nil {
-		return f.NoOptDefVal == ""
-	}
-	return slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return takesValue(c, arg) })
+	f := flagOf(root, arg)
+	return f != nil && f.NoOptDefVal == ""
 }
 
-// known reports whether any command has a flag of that name.
-func known(cmd *cobra.Command, arg string) bool {
+// flagOf is the flag of an argument, of whatever command; nil where none has one of that name.
+func flagOf(cmd *cobra.Command, arg string) *pflag.Flag {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-	return cmd.Flags().Lookup(name) != nil || slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return known(c, arg) })
+	f := cmd.Flags().Lookup(name)
+	for _, below := range cmd.Commands() {
+		f = cmp.Or(f, flagOf(below, arg))
+	}
+	return f
 }

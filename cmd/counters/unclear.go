@@ -111,7 +111,7 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	}
 	_, flags, rest := split(root, args)
 	switch {
-	case len(flags) > 0 && !known(root, flags[0]): // what stands behind it may be its value
+	case len(flags) > 0 && flagOf(root, flags[0]) == nil: // what stands behind it may be its value
 		return fmt.Errorf("flags come after the command: %s COMMAND %s", root.Name(), flags[0])
 	case len(rest) == 0:
 		return fmt.Errorf("no command beside %s", strings.Join(flags, " "))
