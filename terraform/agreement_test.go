@@ -225,11 +225,12 @@ func TestGcloudMakesWhatTerraformMakes(t *testing.T) {
 	}
 	// Beside Rollup's own.
 	triggers := map[string]int{"the extension's clients": 2, "counted collections": 5, "Enterprise edition": 5, "documents alone": 1, "members of each field but those that count documents": 2}
+	program := build(t)
 	for name, d := range deployments {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var gcloud, terraform []string
-			for _, c := range deploy(t, d.args...) {
+			for _, c := range deploy(t, program, d.args...) {
 				if project, _ := c.flag("project"); project != "a-project" && !strings.Contains(c.name(), "a-project") {
 					t.Errorf("%s is of project %q", c.name(), project)
 				}

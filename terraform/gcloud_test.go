@@ -3,13 +3,11 @@
 package terraform
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -30,26 +28,14 @@ case "$*" in
 esac
 `
 
-// program is what deploys, built once.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "counters")
-	if err != nil {
-		return "", err
-	}
-	removeProgram = func() { _ = os.RemoveAll(dir) }
-	program := filepath.Join(dir, "counters")
+// build builds what deploys.
+func build(t *testing.T) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "counters")
 	if out, err := exec.Command("go", "build", "-o", program, "../cmd/counters").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
+		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	return program, nil
-})
-
-var removeProgram = func() {}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	removeProgram()
-	os.Exit(code)
+	return program
 }
 
 // A call is one command: its words up to the first flag, and its flags.
@@ -93,12 +79,8 @@ func (c call) flag(name string) (string, bool) {
 
 // deploy deploys where nothing can be read, so that all is new: what a dry run prints is pasted into bash, with the
 // stand-in on its PATH. It returns the calls that make something.
-func deploy(t *testing.T, args ...string) (calls []call) {
+func deploy(t *testing.T, program string, args ...string) (calls []call) {
 	t.Helper()
-	program, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	environ := append(os.Environ(), "GCLOUD_DIR="+dir, "TMPDIR="+dir, "CLOUDSDK_CONFIG="+dir)
 	dry := exec.CommandContext(t.Context(), program, append([]string{"deploy", "--dry-run", "--files=" + filepath.Join(dir, "files"), "--project=a-project", "--location=us-central1"}, args...)...)

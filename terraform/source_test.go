@@ -40,8 +40,12 @@ func TestArchiveHoldsWhatGcloudUploads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	empty := t.TempDir()
+	if out, err := exec.Command("git", "init", "--quiet", empty).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v: %s", err, out)
+	}
 	git := exec.Command("git", "--work-tree="+root, "ls-files", "--others", "--exclude-from="+filepath.Join(root, ".gcloudignore"))
-	git.Env = append(os.Environ(), "GIT_DIR="+emptyRepository(t))
+	git.Env = append(os.Environ(), "GIT_DIR="+filepath.Join(empty, ".git"))
 	git.Dir = root
 	out, err := git.Output()
 	if err != nil {
@@ -52,18 +56,6 @@ func TestArchiveHoldsWhatGcloudUploads(t *testing.T) {
 	if got := uploaded(t); !slices.Equal(got, want) {
 		t.Errorf("terraform's archive holds %q\ngcloud uploads %q", got, want)
 	}
-}
-
-func emptyRepository(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "git")
-	if out, err := exec.Command("git", "init", "--quiet", "--bare", dir).CombinedOutput(); err != nil {
-		t.Fatalf("git init: %v: %s", err, out)
-	}
-	if out, err := exec.Command("git", "--git-dir="+dir, "config", "core.bare", "false").CombinedOutput(); err != nil {
-		t.Fatalf("git config: %v: %s", err, out)
-	}
-	return dir
 }
 
 func TestArchiveHoldsTheFunctionsAndNoTests(t *testing.T) {
