@@ -81,7 +81,7 @@ hold's time, too, as long as nobody has ended the hold.`,
 		Args:    arguments(2),
 	}
 	cmd.Flags().Int64Var(&by, "by", 0, "how much was used, 0 or more")
-	t.onHold(cmd, func(ctx context.Context, c shards.Counter, field string, key shards.Key) (shards.Hold, error) {
+	t.onHold(cmd, func(c shards.Counter, ctx context.Context, field string, key shards.Key) (shards.Hold, error) {
 		if !cmd.Flags().Changed("by") {
 			return shards.Hold{}, badUsage("--by is missing: how much was used? 0 gives all of it back")
 		}
@@ -103,9 +103,7 @@ afterwards.`,
 		Example: `  counters release alice job-17`,
 		Args:    arguments(2),
 	}
-	t.onHold(cmd, func(ctx context.Context, c shards.Counter, field string, key shards.Key) (shards.Hold, error) {
-		return c.GiveBack(ctx, field, key)
-	})
+	t.onHold(cmd, shards.Counter.GiveBack)
 	return cmd
 }
 
@@ -117,14 +115,12 @@ func newHeldCommand(t *target) *cobra.Command {
 		Example: `  counters held alice job-17`,
 		Args:    arguments(2),
 	}
-	t.onHold(cmd, func(ctx context.Context, c shards.Counter, field string, key shards.Key) (shards.Hold, error) {
-		return c.Held(ctx, field, key)
-	})
+	t.onHold(cmd, shards.Counter.Held)
 	return cmd
 }
 
 // onHold makes cmd do something about a hold of its arguments.
-func (t *target) onHold(cmd *cobra.Command, do func(context.Context, shards.Counter, string, shards.Key) (shards.Hold, error)) {
+func (t *target) onHold(cmd *cobra.Command, do func(shards.Counter, context.Context, string, shards.Key) (shards.Hold, error)) {
 	field := t.heldField(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		key := shards.Key{Value: args[1]}
@@ -136,7 +132,7 @@ func (t *target) onHold(cmd *cobra.Command, do func(context.Context, shards.Coun
 			if err != nil {
 				return err
 			}
-			h, err := do(ctx, c, name, key)
+			h, err := do(c, ctx, name, key)
 			switch {
 			case errors.Is(err, shards.ErrSettled):
 				return fmt.Errorf("%w for %d, and that stands", err, h.Settled)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,24 +40,17 @@ It reads each counter's document and shards, as of one moment. With --all it pri
 				return err
 			}
 			defer db.Close()
-			if all {
-				return t.lagOfAll(cmd, db)
-			}
-			var failed []error
-			for _, id := range args {
-				l, err := t.lagOf(cmd.Context(), db, id)
-				switch {
-				case errors.Is(err, shards.ErrNotFound), errors.Is(err, rollup.ErrDamagedBase): // which says nothing of the others
-					failed = append(failed, t.unlessFound(fmt.Sprintf("project %s, database %s", db.Project(), t.Database), id, err))
-				case err != nil:
-					return errors.Join(append(failed, err)...)
-				default:
-					if err := t.print(cmd, l, "%s", l); err != nil {
-						return err
+			ids := db.IDs(cmd.Context(), 100)
+			if !all {
+				ids = func(yield func(string, error) bool) {
+					for _, id := range args {
+						if !yield(id, nil) {
+							return
+						}
 					}
 				}
 			}
-			return errors.Join(failed...)
+			return t.lags(cmd, db, ids, all)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "look at all counters; this reads all their shards")
@@ -119,47 +113,44 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 	return l, nil
 }
 
-// lagOfAll prints those counters that are behind, and how many there are.
-func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
+// lags prints how far counters are behind; of all those alone that are, and how many there are.
+func (t *target) lags(cmd *cobra.Command, db *store.DB, ids iter.Seq2[string, error], all bool) error {
 	progress := newProgress(cmd.ErrOrStderr(), "looking", "")
 	defer progress.Finish()
-	seen, late, damaged := 0, 0, 0
+	seen, late := 0, 0
 	var oldest float64
-	for token := ""; ; {
-		ids, next, err := db.List(cmd.Context(), 100, token)
-		if err != nil {
-			return fmt.Errorf("list counters: %w", err)
+	var failed []error // which say nothing of the others
+	for id, err := range ids {
+		var l lag
+		if err == nil {
+			l, err = t.lagOf(cmd.Context(), db, id)
 		}
-		for _, id := range ids {
-			l, err := t.lagOf(cmd.Context(), db, id)
-			progress.Add()
-			switch {
-			case errors.Is(err, shards.ErrNotFound):
-				continue // it has been deleted
-			case errors.Is(err, rollup.ErrDamagedBase):
-				damaged++
-				progress.Clear()
-				fmt.Fprintln(cmd.ErrOrStderr(), "counters:", terminal.Error(err))
-				continue
-			case err != nil:
-				return err
-			}
-			seen++
-			oldest = max(oldest, l.Oldest)
-			if len(l.Behind) == 0 {
-				continue
-			}
+		progress.Add()
+		switch {
+		case all && errors.Is(err, shards.ErrNotFound): // it has been deleted
+			continue
+		case errors.Is(err, shards.ErrNotFound), errors.Is(err, rollup.ErrDamagedBase):
+			failed = append(failed, t.unlessFound(fmt.Sprintf("project %s, database %s", db.Project(), t.Database), id, err))
+			continue
+		case err != nil:
+			return errors.Join(append(failed, err)...)
+		}
+		seen++
+		oldest = max(oldest, l.Oldest)
+		if len(l.Behind) > 0 {
 			late++
-			progress.Clear()
-			if err := t.print(cmd, l, "%s", l); err != nil {
-				return err
-			}
+		} else if all {
+			continue
 		}
-		if token = next; token == "" {
-			break
+		progress.Clear()
+		if err := t.print(cmd, l, "%s", l); err != nil {
+			return err
 		}
 	}
 	progress.Finish()
+	if !all {
+		return errors.Join(failed...)
+	}
 	longest := ""
 	if late > 0 {
 		longest = fmt.Sprintf(", the oldest for %v", time.Duration(oldest*float64(time.Second)).Round(10*time.Millisecond))
@@ -169,8 +160,8 @@ func (t *target) lagOfAll(cmd *cobra.Command, db *store.DB) error {
 			return err
 		}
 	}
-	if damaged > 0 {
-		return fmt.Errorf("of %s it is not known, for the reasons above: run counters doctor", terminal.Count(damaged, "more counter"))
+	if n := len(failed); n > 0 {
+		return errors.Join(append(failed, fmt.Errorf("of %s it is not known, for the reasons above: run counters doctor", terminal.Count(n, "more counter")))...)
 	}
 	return nil
 }

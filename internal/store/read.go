@@ -200,6 +200,27 @@ func (db *DB) List(ctx context.Context, size int, token string) (ids []string, n
 	return ids, next, err
 }
 
+// IDs yields the ids of all counters, as [DB.List] finds them, by pages of a size. It ends with the first error.
+func (db *DB) IDs(ctx context.Context, size int) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for token := ""; ; {
+			ids, next, err := db.List(ctx, size, token)
+			if err != nil {
+				yield("", fmt.Errorf("list counters: %w", err))
+				return
+			}
+			for _, id := range ids {
+				if !yield(id, nil) {
+					return
+				}
+			}
+			if token = next; token == "" {
+				return
+			}
+		}
+	}
+}
+
 // listDocuments reads a page of the counters' collection, without fields.
 func (db *DB) listDocuments(ctx context.Context, size int, token string) (docs []*firestorepb.Document, next string, err error) {
 	parent, id := split(db.Layout.Counters())

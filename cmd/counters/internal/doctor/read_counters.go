@@ -73,18 +73,13 @@ func (r *Reader) counters(ctx context.Context, d *Deployment) error {
 // firstIDs lists the counters with the first ids, those without a document of their own included: a
 // snippet may have made shards only.
 func firstIDs(ctx context.Context, db *store.DB, n int) (ids []string, more bool, err error) {
-	for token := ""; ; {
-		page, next, err := db.List(ctx, min(n+1, 300), token)
-		if err != nil {
-			return nil, false, err
+	for id, err := range db.IDs(ctx, min(n+1, 300)) {
+		if err != nil || len(ids) == n {
+			return ids, true, err
 		}
-		if ids = append(ids, page...); len(ids) > n {
-			return ids[:n], true, nil
-		}
-		if token = next; token == "" {
-			return ids, false, nil
-		}
+		ids = append(ids, id)
 	}
+	return ids, false, nil
 }
 
 // readCounter reads everything about one counter as of one time. It returns nil for what is left of
