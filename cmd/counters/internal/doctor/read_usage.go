@@ -36,18 +36,33 @@ func oneOf(names []string) string {
 	return "one_of(" + strings.Join(quoted, ",") + ")"
 }
 
+// weekly are the metrics of what a function has had, and how a point of one is added to it.
+var weekly = map[string]func(w *Week, point resources.Object){
+	"request_latencies": func(w *Week, point resources.Object) {
+		n := number(point, "value.distributionValue.count")
+		w.Requests += n
+		w.InFlight += time.Duration(n * number(point, "value.distributionValue.mean") * float64(time.Millisecond))
+	},
+	"container/billable_instance_time": func(w *Week, point resources.Object) {
+		w.Billed += time.Duration(number(point, "value.doubleValue") * float64(time.Second))
+	},
+	"container/instance_count": func(w *Week, point resources.Object) {
+		w.There += time.Duration(number(point, "value.int64Value") * float64(sampled))
+	},
+}
+
 // usage reads what each function has had in the last week.
 func (r *Reader) usage(ctx context.Context, d *Deployment) error {
-	there := d.Functions.all()
 	var services []string
-	for _, f := range there {
+	weeks := map[string]*Week{} // :: region and name of a service
+	for _, f := range d.Functions.all() {
 		services = append(services, f.service())
+		weeks[f.Region+"/"+f.service()] = &Week{}
 	}
-	var had [3]map[string]sum
-	for i, metric := range []string{"request_latencies", "container/billable_instance_time", "container/instance_count"} {
-		if len(there) == 0 {
-			return nil
-		}
+	if len(services) == 0 {
+		return nil
+	}
+	for metric, add := range weekly {
 		all, err := r.series(ctx, d, week, fmt.Sprintf(`metric.type="run.googleapis.com/%s" AND resource.type="cloud_run_revision" AND resource.labels.service_name=%s`, metric, oneOf(services)), url.Values{
 			"aggregation.alignmentPeriod": {fmt.Sprintf("%.0fs", week.Seconds())}, "aggregation.perSeriesAligner": {"ALIGN_SUM"}, "aggregation.crossSeriesReducer": {"REDUCE_SUM"},
 			"aggregation.groupByFields": {"resource.labels.location", "resource.labels.service_name"},
@@ -55,33 +70,17 @@ func (r *Reader) usage(ctx context.Context, d *Deployment) error {
 		if err != nil {
 			return err
 		}
-		had[i] = map[string]sum{}
 		for _, series := range all {
-			key := series.Text("resource.labels.location") + "/" + series.Text("resource.labels.service_name")
+			w := weeks[series.Text("resource.labels.location")+"/"+series.Text("resource.labels.service_name")]
 			for _, point := range resources.Objects(series["points"]) {
-				s := addedUp(point)
-				had[i][key] = sum{had[i][key].total + s.total, had[i][key].count + s.count}
+				if w != nil {
+					add(w, point)
+				}
 			}
 		}
 	}
-	for _, f := range there {
-		key := f.Region + "/" + f.service()
-		f.Week = &Week{
-			Requests: had[0][key].count,
-			InFlight: time.Duration(had[0][key].total * float64(time.Millisecond)),
-			Billed:   time.Duration(had[1][key].total * float64(time.Second)),
-			There:    time.Duration(had[2][key].total * float64(sampled)),
-		}
+	for _, f := range d.Functions.all() {
+		f.Week = weeks[f.Region+"/"+f.service()]
 	}
 	return nil
-}
-
-// sum is what the values of a metric come to; count is of those of a distribution.
-type sum struct{ total, count float64 }
-
-func addedUp(point resources.Object) sum {
-	if n := number(point, "value.distributionValue.count"); n > 0 {
-		return sum{n * number(point, "value.distributionValue.mean"), n}
-	}
-	return sum{total: number(point, "value.int64Value") + number(point, "value.doubleValue")}
 }
