@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -112,10 +111,9 @@ func (t *target) forget(cmd *cobra.Command, db *store.DB, client *shards.Client,
 
 // leave has the member leave, side by side.
 func (f *forgotten) leave(ctx context.Context, client *shards.Client, found []seat) {
-	var mu sync.Mutex
 	var all errgroup.Group
 	all.SetLimit(32)
-	for _, s := range found {
+	for i, s := range found {
 		all.Go(func() error {
 			counter, err := client.Counter(s.Counter)
 			if err == nil {
@@ -124,19 +122,21 @@ func (f *forgotten) leave(ctx context.Context, client *shards.Client, found []se
 			if errors.Is(err, shards.ErrNotFound) {
 				err = fmt.Errorf("%w: what is left below it goes with \"counters delete\", or with HOSTED=true by itself", err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil:
-				f.Left = append(f.Left, s)
-			case ctx.Err() == nil:
-				s.Error = err.Error()
-				f.Failed = append(f.Failed, s)
+			if err != nil {
+				found[i].Error = err.Error()
 			}
 			return nil
 		})
 	}
 	_ = all.Wait() // each has its error
+	for _, s := range found {
+		switch {
+		case s.Error == "":
+			f.Left = append(f.Left, s)
+		case ctx.Err() == nil:
+			f.Failed = append(f.Failed, s)
+		}
+	}
 }
 
 // seatsOf finds a member's memberships in all counters of the deployment, by a query for each field.
