@@ -220,9 +220,6 @@ func (d *Deployment) counters(verb, id string, flags ...string) string {
 	return line(append(args, id)...)
 }
 
-// reconcileAll reconciles every counter of the deployment, from the first.
-func (d *Deployment) reconcileAll() string { return line(d.command("reconcile", "--all")...) }
-
 // command is a command of this program on the deployment's counters.
 func (d *Deployment) command(verb string, flags ...string) []string {
 	args := append([]string{"counters"}, strings.Fields(verb)...)

@@ -71,7 +71,11 @@ func (f *findings) counters(d *Deployment) {
 		case !c.HasBase():
 			f.add("base-missing", c.Counter, c.unadopted(d.layout().Fields), d.counters("reconcile", c.Counter))
 		default:
-			f.shares(d, c)
+			for _, field := range d.layout().Limited() {
+				if wrong := seats.Wrong(c.Shards.Of(field), field); wrong != "" {
+					f.add("limit-unclear", c.Counter, wrong, "")
+				}
+			}
 			f.totals(d, c)
 			f.recounts(d, c)
 		}
@@ -99,6 +103,13 @@ func (f *findings) recounts(d *Deployment, c Counter) {
 	for _, field := range d.layout().Counted {
 		now, held, mend := c.Recounts[field.Name], c.held(field.Name), d.counters("reconcile", c.Counter)
 		written := c.Written(field)
+		right, counted := held.integer() && held.Count == written.GetIntegerValue(), now.Count == held.Count
+		shows, should, came := c.total(field.Name), fmt.Sprint(written.GetIntegerValue()), fmt.Sprint(now.Count)
+		if !field.Integer() { // such as an average
+			number := store.Number(written)
+			right, counted = held.There && sameNumber(held.Number, number), nearly(now.Number, number)
+			shows, should, came = fmt.Sprintf("its %s is %s", field.Name, terminal.Number(held.Number)), terminal.Number(number), terminal.Number(now.Number)
+		}
 		switch {
 		case held.Kept: // which is said
 		case now.Never:
@@ -109,27 +120,13 @@ func (f *findings) recounts(d *Deployment, c Counter) {
 		case written == nil && (now.Slow || !held.There || !nearly(held.Number, now.Number)):
 			f.add("field-not-counted", c.Counter, c.total(field.Name)+", and it doesn't say as of when", mend)
 		case written == nil: // it is right, whoever wrote it
-		case !field.Integer():
-			f.double(d, c, field)
-		case now.Bad != "": // a whole double counts as the integer that it is
+		case now.Bad != "" && field.Integer(): // a whole double counts as the integer that it is
 			f.add("recount-not-integer", c.Counter, fmt.Sprintf("%s comes to %s%s", field, now.text(), now.because()), mend)
-		case !held.integer() || held.Count != written.GetIntegerValue():
-			f.add("total-differs", c.Counter, fmt.Sprintf("%s, and should be %d: another program has written it%s", c.total(field.Name), written.GetIntegerValue(), d.perhapsTheApp()), mend)
-		case !now.Slow && now.Count != held.Count:
-			f.add("recount-waiting", c.Counter, fmt.Sprintf("its %s is %d, and %s came to %d when doctor counted", field.Name, held.Count, field.Counted, now.Count), mend)
+		case !right:
+			f.add("total-differs", c.Counter, fmt.Sprintf("%s, and should be %s: another program has written it%s", shows, should, d.perhapsTheApp()), mend)
+		case !now.Slow && !counted:
+			f.add("recount-waiting", c.Counter, fmt.Sprintf("%s, and %s came to %s when doctor counted", shows, field.Counted, came), mend)
 		}
-	}
-}
-
-// double looks at a field that is a double, such as an average.
-func (f *findings) double(d *Deployment, c Counter, field layout.Field) {
-	now, held, mend := c.Recounts[field.Name], c.held(field.Name), d.counters("reconcile", c.Counter)
-	written := store.Number(c.Written(field))
-	switch {
-	case !held.There || !sameNumber(held.Number, written):
-		f.add("total-differs", c.Counter, fmt.Sprintf("its %s is %s, and should be %s: another program has written it%s", field.Name, terminal.Number(held.Number), terminal.Number(written), d.perhapsTheApp()), mend)
-	case !now.Slow && !nearly(now.Number, written):
-		f.add("recount-waiting", c.Counter, fmt.Sprintf("its %s is %s, and %s came to %s when doctor counted", field.Name, terminal.Number(held.Number), field.Counted, terminal.Number(now.Number)), mend)
 	}
 }
 
@@ -233,15 +230,6 @@ func (c *Counter) unadopted(fields layout.Fields) string {
 		return "its documents have not been counted yet"
 	}
 	return strings.Join(seen, "; ")
-}
-
-// shares looks at the shards of fields with limits.
-func (f *findings) shares(d *Deployment, c Counter) {
-	for _, field := range d.layout().Limited() {
-		if wrong := seats.Wrong(c.Shards.Of(field), field); wrong != "" {
-			f.add("limit-unclear", c.Counter, wrong, "")
-		}
-	}
 }
 
 // totals compares what a counter's document shows with what its base and its shards come to. A number that isn't the

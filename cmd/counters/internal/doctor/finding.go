@@ -72,14 +72,3 @@ func Check(d *Deployment, now time.Time) []Finding {
 	})
 	return f.list
 }
-
-// Errors is how many of the findings are errors.
-func Errors(list []Finding) int {
-	n := 0
-	for _, f := range list {
-		if f.Severity == Error {
-			n++
-		}
-	}
-	return n
-}

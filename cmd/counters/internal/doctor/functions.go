@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -38,13 +39,17 @@ func (f *findings) functions(d *Deployment, now time.Time) {
 	if d.Functions == nil {
 		return
 	}
+	where := "any region"
+	if d.Target.Location != "" {
+		where = strings.Join(resources.Near(d.Target.Location), " or ")
+	}
 	for _, is := range []struct {
 		entryPoint string
 		*Function
 	}{{"Increment", d.Functions.Increment}, {"Rollup", d.Functions.Rollup}, {"Reconcile", d.Functions.Reconcile}} {
 		if is.Function == nil {
 			if len(d.Functions.Unreachable) == 0 {
-				f.add("function-missing", is.entryPoint, "there is no "+d.Target.nameOf(is.entryPoint)+d.where(), d.deploy())
+				f.add("function-missing", is.entryPoint, "there is no "+d.Target.nameOf(is.entryPoint)+" in "+where, d.deploy())
 			}
 			continue
 		}
@@ -52,13 +57,6 @@ func (f *findings) functions(d *Deployment, now time.Time) {
 		f.runtime(d, is.Function, now)
 		f.serving(d, is.Function, is.entryPoint)
 	}
-}
-
-func (d *Deployment) where() string {
-	if d.Target.Location != "" {
-		return " in " + strings.Join(resources.Near(d.Target.Location), " or ")
-	}
-	return " in any region"
 }
 
 // state looks at whether what was deployed last answers.
@@ -138,5 +136,22 @@ func (f *findings) serving(d *Deployment, function *Function, entryPoint string)
 		w := d.same()
 		w.Ingress = "all"
 		f.add("increment-hidden", function.Name, "it takes internal traffic alone, and ALLOWED_ORIGINS is "+origins, asking(w))
+	}
+}
+
+// repositoryName takes apart where images go.
+var repositoryName = regexp.MustCompile(`^projects/([^/]+)/locations/([^/]+)/repositories/([^/]+)$`)
+
+// repository looks at where the functions' images go: each command that deploys one builds it.
+func (f *findings) repository(d *Deployment) {
+	for _, function := range d.Functions.all() {
+		if parts := repositoryName.FindStringSubmatch(function.Text(ofImages)); parts != nil && d.NoImages {
+			fix := d.made("repository", "the images of "+d.Target.Prefix+"-build")
+			if parts[3] != d.Target.Prefix+"-functions" { // which is not the deployment's own
+				fix = lines(line("gcloud", "artifacts", "repositories", "create", parts[3], "--project="+parts[1], "--location="+parts[2], "--repository-format=docker"), fix)
+			}
+			f.add("repository-missing", parts[3], fmt.Sprintf("there is no repository %s for the image of %s", function.Text(ofImages), function.Name), fix)
+			return
+		}
 	}
 }

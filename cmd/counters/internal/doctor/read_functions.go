@@ -2,6 +2,9 @@ package doctor
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -149,6 +152,170 @@ func (r *Reader) images(ctx context.Context, d *Deployment) error {
 			return err
 		}
 		d.Images, d.NoImages = Policy(policy), policy == nil
+	}
+	return nil
+}
+
+// eventarc reads the triggers that call Rollup's service: what Eventarc knows of its own, and those beside it.
+func (r *Reader) eventarc(ctx context.Context, d *Deployment) error {
+	if d.Functions == nil || d.Functions.Rollup == nil {
+		return nil
+	}
+	rollup, own := d.Functions.Rollup, &Trigger{}
+	if rollup.Trigger != nil && rollup.Trigger.Name != "" {
+		own = rollup.Trigger
+	}
+	list, err := r.get(ctx, "eventarc/v1/projects/"+d.Target.Project+"/locations/-/triggers")
+	if err != nil {
+		return err
+	}
+	own.Missing = list["unreachable"] == nil // until it is found
+	for _, t := range resources.Objects(list["triggers"]) {
+		w := &Trigger{
+			Name: t.Text("name"), Created: moment(t, "createTime"), Account: path.Base(t.Text("serviceAccount")), Retry: number(t, "retryPolicy.maxAttempts") != 1,
+			Filters: resources.Objects(t["eventFilters"]), Subscription: t.Text("transport.pubsub.subscription"),
+		}
+		if parts := strings.Split(w.Name, "/"); len(parts) > 3 { // projects/p/locations/l/triggers/t
+			w.Region = parts[3]
+		}
+		switch {
+		case w.Name == own.Name:
+			own.Missing, own.Created, own.Subscription = false, w.Created, w.Subscription
+		case t.Text("destination.cloudRun.service") == rollup.service() && t.Text("destination.cloudRun.region") == rollup.Region:
+			d.Watches = append(d.Watches, w)
+		}
+	}
+	d.Watched = true
+	return nil
+}
+
+// triggers are all that call Rollup.
+func (d *Deployment) triggers() []*Trigger {
+	all := append([]*Trigger{}, d.Watches...)
+	if d.Functions != nil && d.Functions.Rollup != nil && d.Functions.Rollup.Trigger != nil {
+		all = append(all, d.Functions.Rollup.Trigger)
+	}
+	return all
+}
+
+// subscriptions reads how long events of all triggers may wait for their answer, and how long the
+// subscriptions outlive a quiet time.
+func (r *Reader) subscriptions(ctx context.Context, d *Deployment) error {
+	for _, t := range d.triggers() {
+		if t.Subscription == "" {
+			continue
+		}
+		there, err := r.get(ctx, "pubsub/v1/"+t.Subscription)
+		if err != nil {
+			return err
+		}
+		t.Waits, t.Gone = there, there == nil
+	}
+	return nil
+}
+
+// lately is how far back the last point of a metric is looked for: they come minutes late.
+const lately = 10 * time.Minute
+
+// backlog reads for how long the oldest event of each trigger has been waiting.
+func (r *Reader) backlog(ctx context.Context, d *Deployment) error {
+	of := map[string]*Trigger{} // :: subscription's id
+	var ids []string
+	for _, t := range d.triggers() {
+		if t.Subscription != "" {
+			ids = append(ids, path.Base(t.Subscription))
+			of[path.Base(t.Subscription)] = t
+		}
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	for metric, set := range map[string]func(*Trigger, float64){
+		"oldest_unacked_message_age": func(t *Trigger, n float64) { t.Oldest = time.Duration(n) * time.Second },
+		"num_undelivered_messages":   func(t *Trigger, n float64) { t.Waiting = int64(n) },
+	} {
+		all, err := r.series(ctx, d, lately, fmt.Sprintf(`metric.type="pubsub.googleapis.com/subscription/%s" AND resource.type="pubsub_subscription" AND resource.labels.subscription_id=%s`, metric, oneOf(ids)), nil)
+		if err != nil {
+			return err
+		}
+		for _, series := range all {
+			if t := of[series.Text("resource.labels.subscription_id")]; t != nil {
+				set(t, number(series, "points.0.value.int64Value")) // the newest is the first
+			}
+		}
+	}
+	return nil
+}
+
+// week is the time whose use is compared. A shorter one may have been quiet all along.
+const week = 7 * 24 * time.Hour
+
+// sampled is how often Cloud Run writes down how many instances there are.
+const sampled = time.Minute
+
+// series are the time series of a metric that a filter has, for so long until now.
+func (r *Reader) series(ctx context.Context, d *Deployment, long time.Duration, filter string, with url.Values) ([]resources.Object, error) {
+	now := time.Now().UTC()
+	query := url.Values{"filter": {filter}, "interval.startTime": {now.Add(-long).Format(time.RFC3339)}, "interval.endTime": {now.Format(time.RFC3339)}}
+	maps.Copy(query, with)
+	list, err := r.get(ctx, "monitoring/v3/projects/"+d.Target.Project+"/timeSeries?"+query.Encode())
+	return resources.Objects(list["timeSeries"]), err
+}
+
+// oneOf is a filter's value that is one of these.
+func oneOf(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = strconv.Quote(name)
+	}
+	return "one_of(" + strings.Join(quoted, ",") + ")"
+}
+
+// weekly are the metrics of what a function has had, and how a point of one is added to it.
+var weekly = map[string]func(w *Week, point resources.Object){
+	"request_latencies": func(w *Week, point resources.Object) {
+		n := number(point, "value.distributionValue.count")
+		w.Requests += n
+		w.InFlight += time.Duration(n * number(point, "value.distributionValue.mean") * float64(time.Millisecond))
+	},
+	"container/billable_instance_time": func(w *Week, point resources.Object) {
+		w.Billed += time.Duration(number(point, "value.doubleValue") * float64(time.Second))
+	},
+	"container/instance_count": func(w *Week, point resources.Object) {
+		w.There += time.Duration(number(point, "value.int64Value") * float64(sampled))
+	},
+}
+
+// usage reads what each function has had in the last week.
+func (r *Reader) usage(ctx context.Context, d *Deployment) error {
+	var services []string
+	weeks := map[string]*Week{} // :: region and name of a service
+	for _, f := range d.Functions.all() {
+		services = append(services, f.service())
+		weeks[f.Region+"/"+f.service()] = &Week{}
+	}
+	if len(services) == 0 {
+		return nil
+	}
+	for metric, add := range weekly {
+		all, err := r.series(ctx, d, week, fmt.Sprintf(`metric.type="run.googleapis.com/%s" AND resource.type="cloud_run_revision" AND resource.labels.service_name=%s`, metric, oneOf(services)), url.Values{
+			"aggregation.alignmentPeriod": {fmt.Sprintf("%.0fs", week.Seconds())}, "aggregation.perSeriesAligner": {"ALIGN_SUM"}, "aggregation.crossSeriesReducer": {"REDUCE_SUM"},
+			"aggregation.groupByFields": {"resource.labels.location", "resource.labels.service_name"},
+		})
+		if err != nil {
+			return err
+		}
+		for _, series := range all {
+			w := weeks[series.Text("resource.labels.location")+"/"+series.Text("resource.labels.service_name")]
+			for _, point := range resources.Objects(series["points"]) {
+				if w != nil {
+					add(w, point)
+				}
+			}
+		}
+	}
+	for _, f := range d.Functions.all() {
+		f.Week = weeks[f.Region+"/"+f.service()]
 	}
 	return nil
 }

@@ -26,7 +26,12 @@ type Report struct {
 func NewReport(d *Deployment, found []Finding) Report {
 	r := Report{
 		Project: d.Target.Project, Emulator: d.Target.Emulator, Database: d.Target.Database, Path: d.Target.Counters,
-		Functions: []string{}, Errors: Errors(found), Findings: append([]Finding{}, found...), NotChecked: append([]NotChecked{}, d.NotChecked...),
+		Functions: []string{}, Findings: append([]Finding{}, found...), NotChecked: append([]NotChecked{}, d.NotChecked...),
+	}
+	for _, f := range found {
+		if f.Severity == Error {
+			r.Errors++
+		}
 	}
 	for _, f := range d.Functions.all() {
 		r.Functions = append(r.Functions, f.Name)

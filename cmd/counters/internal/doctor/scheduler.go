@@ -24,16 +24,15 @@ func (d *Deployment) reconcileJob() resources.Object {
 	if d.Jobs == nil || d.Functions == nil || d.Functions.Reconcile == nil {
 		return nil
 	}
-	for _, is := range []func(job resources.Object) bool{
-		func(job resources.Object) bool { return path.Base(job.Text("name")) == d.Target.nameOf("Reconcile") },
-		func(job resources.Object) bool { return d.Functions.Reconcile.answersAt(job.Text(uriOfJob)) },
-	} {
-		jobs := resources.Objects(d.Jobs["jobs"])
-		if i := slices.IndexFunc(jobs, is); i >= 0 {
-			return jobs[i]
-		}
+	jobs := resources.Objects(d.Jobs["jobs"])
+	i := slices.IndexFunc(jobs, func(job resources.Object) bool { return path.Base(job.Text("name")) == d.Target.nameOf("Reconcile") })
+	if i < 0 {
+		i = slices.IndexFunc(jobs, func(job resources.Object) bool { return d.Functions.Reconcile.answersAt(job.Text(uriOfJob)) })
 	}
-	return nil
+	if i < 0 {
+		return nil
+	}
+	return jobs[i]
 }
 
 // answersAt reports whether an address is one of the function's, or below it.
