@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -429,4 +430,25 @@ func rate(perSecond float64) string {
 		return fmt.Sprintf("%.2g/s", perSecond)
 	}
 	return fmt.Sprintf("%.0f/s", perSecond)
+}
+
+// printLarge says where a hot counter and a million lukewarm ones meet a limit first.
+func printLarge(out io.Writer, asJSON bool) error {
+	points := cost.LargeTable()
+	if asJSON {
+		return writeSheet(out, points)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "increments/s\tshard writes/s, hot\twrites/s\tevents/s\tIncrement\tRollup\tall new grows for\t")
+	for _, l := range points {
+		fmt.Fprintf(w, "%.0f\t%.0f (%.0f%%)\t%.0f\t%.0f\t%d\t%d\t%s\t\n", l.Rate, l.HotCommits, 100*l.Shards, l.Writes, l.Events, l.Increment, l.Rollup, l.Ramp.Round(time.Minute))
+	}
+	return w.Flush()
+}
+
+// writeSheet writes a value as JSON in many lines, which people read as well.
+func writeSheet(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
 }

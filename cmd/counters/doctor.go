@@ -74,19 +74,14 @@ If FIRESTORE_EMULATOR_HOST is set, it only checks the counters there.`,
 // diagnose prints what is wrong with a deployment. Its error is that there are errors.
 func (t *target) diagnose(cmd *cobra.Command, d *doctor.Deployment) error {
 	report := doctor.NewReport(d, doctor.Check(d, time.Now()))
-	if err := t.printReport(cmd, report); err != nil {
-		return err
+	var err error
+	if t.json {
+		err = t.print(cmd, report, "")
+	} else {
+		_, err = report.WriteTo(cmd.OutOrStdout())
 	}
-	if report.Errors > 0 {
+	if err == nil && report.Errors > 0 {
 		return fmt.Errorf("doctor found %s", terminal.Count(report.Errors, "error"))
 	}
-	return nil
-}
-
-func (t *target) printReport(cmd *cobra.Command, report doctor.Report) error {
-	if t.json {
-		return t.print(cmd, report, "")
-	}
-	_, err := report.WriteTo(cmd.OutOrStdout())
 	return err
 }

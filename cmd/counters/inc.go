@@ -126,3 +126,11 @@ func list(fields map[string]int64) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+func newDecCommand(t *target) *cobra.Command {
+	cmd := newAddCommand(t, -1)
+	cmd.Use, cmd.Short = "dec ID", "Take off a counter"
+	cmd.Example = `  counters dec post-123
+  counters dec post-123 --by 2`
+	return cmd
+}

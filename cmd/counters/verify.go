@@ -155,10 +155,8 @@ It costs at most $%.2f for documents and requests, without the free tier (--most
 	if len(off) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "These APIs are turned on, and stay on: %s.\n", strings.Join(off, ", "))
 	}
-	if !yes {
-		if err := confirm(cmd, false, "try a deployment in project "+trial.Project); err != nil {
-			return err
-		}
+	if err := confirm(cmd, yes, "try a deployment in project "+trial.Project); err != nil {
+		return err
 	}
 	if f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644); err != nil {
 		return badUsage("--report: %w", err) // not after a quarter of an hour
