@@ -42,24 +42,18 @@ type resource struct {
 func (r resource) text(path string) string { return text(r.Values, path) }
 
 func text(values map[string]any, path string) string {
-	name, rest, nested := strings.Cut(path, ".")
-	v := values[name]
-	if nested {
-		switch of := v.(type) {
-		case map[string]any:
-			return text(of, rest)
-		case []any:
-			if len(of) == 0 {
-				return ""
-			}
-			return text(of[0].(map[string]any), rest)
+	var at any = values
+	for name := range strings.SplitSeq(path, ".") {
+		if blocks, is := at.([]any); is && len(blocks) > 0 {
+			at = blocks[0]
 		}
+		of, _ := at.(map[string]any)
+		at = of[name]
+	}
+	if at == nil {
 		return ""
 	}
-	if v == nil {
-		return ""
-	}
-	return fmt.Sprint(v)
+	return fmt.Sprint(at)
 }
 
 // objects are those in a list, or the blocks of a name.
@@ -91,6 +85,16 @@ func configure(t *testing.T, deployment vars, outputs map[string]string) *plan {
 	t.Helper()
 	p := &plan{dir: t.TempDir()}
 	release(t, filepath.Join(p.dir, "release"))
+	p.write(t, deployment, outputs)
+	if out, ok := p.terraform(t, nil, "get"); !ok {
+		t.Fatal(out)
+	}
+	return p
+}
+
+// write writes it, in the place of what was written before.
+func (p *plan) write(t *testing.T, deployment vars, outputs map[string]string) {
+	t.Helper()
 	root := map[string]map[string]any{"output": {}}
 	if outputs == nil {
 		module := vars{"source": "./release", "project_id": "a-project", "location": "us-central1"}
@@ -108,10 +112,6 @@ func configure(t *testing.T, deployment vars, outputs map[string]string) *plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, ok := p.terraform(t, nil, "get"); !ok {
-		t.Fatal(out)
-	}
-	return p
 }
 
 // release copies the module, as a release has it: to list the files of a checkout takes most of a plan's time. It skips

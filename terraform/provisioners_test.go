@@ -3,7 +3,6 @@
 package terraform
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -52,7 +51,9 @@ func TestWhatIsMadeAnew(t *testing.T) {
 	}
 }
 
-// What the providers can't do gcloud does, where that is asked for, and nowhere else.
+// What the providers can't do gcloud does, where that is asked for, and nowhere else. Whether callers are checked is said
+// again once what has them unchecked ends, also where run_gcloud ends with it: Increment would stay open to the internet,
+// and nothing would say so.
 func TestGcloudRunsWhereItIsAskedFor(t *testing.T) {
 	t.Parallel()
 	const counted = "likes,comments=count(comments),stars=sum(ratings.stars)"
@@ -60,6 +61,7 @@ func TestGcloudRunsWhereItIsAskedFor(t *testing.T) {
 		"without":   {"fields": counted, "increment_billing": "instance", "rollup_billing": "instance"},
 		"with":      {"fields": counted, "run_gcloud": true},
 		"unchecked": {"run_gcloud": true, "invoker_check": false, "auth": "firebase"},
+		"ended":     {"run_gcloud": true, "invoker_check": false, "auth": "firebase"},
 		"one":       {"run_gcloud": true, "increment_billing": "instance"},
 		"both":      {"run_gcloud": true, "increment_billing": "instance", "rollup_billing": "instance"},
 	}
@@ -73,9 +75,19 @@ func TestGcloudRunsWhereItIsAskedFor(t *testing.T) {
 	}
 	calls := filepath.Join(bin, "calls")
 	environ := []string{"GCLOUD_CALLS=" + calls, "PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH")}
-	for _, v := range deployments {
-		if said, ok := configure(t, v, nil).terraform(t, environ, "apply", "-auto-approve", "-input=false", "-no-color"); !ok {
-			t.Fatal(said)
+	after := map[string]vars{"unchecked": {"run_gcloud": true}, "ended": {"run_gcloud": false, "invoker_check": false}}
+	for name, v := range deployments {
+		p := configure(t, v, nil)
+		apply := func() {
+			if said, ok := p.terraform(t, environ, "apply", "-auto-approve", "-input=false", "-no-color"); !ok {
+				t.Fatal(said)
+			}
+		}
+		apply()
+		if then := after[name]; then != nil {
+			then["prefix"], then["auth"] = name, "firebase"
+			p.write(t, then, nil)
+			apply()
 		}
 	}
 	var got []string
@@ -92,7 +104,8 @@ func TestGcloudRunsWhereItIsAskedFor(t *testing.T) {
 	}
 	want := []string{
 		rollup("with"), of("with", "increment", "--invoker-iam-check"),
-		rollup("unchecked"), of("unchecked", "increment", "--no-invoker-iam-check"),
+		rollup("unchecked"), of("unchecked", "increment", "--no-invoker-iam-check"), of("unchecked", "increment", "--invoker-iam-check"),
+		rollup("ended"), of("ended", "increment", "--no-invoker-iam-check"), of("ended", "increment", "--invoker-iam-check"),
 		rollup("one"), of("one", "increment", "--invoker-iam-check"), of("one", "increment", "--no-cpu-throttling"),
 		rollup("both"), of("both", "increment", "--invoker-iam-check"), of("both", "increment", "--no-cpu-throttling"), of("both", "rollup", "--no-cpu-throttling"),
 	}
@@ -100,7 +113,7 @@ func TestGcloudRunsWhereItIsAskedFor(t *testing.T) {
 	for _, r := range plans["with"].of("google_eventarc_trigger") {
 		want = append(want, "gcloud pubsub subscriptions update projects/a-project/subscriptions/of-"+r.text("name")+" --project=a-project --ack-deadline=70 --expiration-period=never")
 	}
-	if len(want) != 13 {
+	if len(want) != 17 {
 		t.Fatalf("%d commands are wanted", len(want))
 	}
 	same(t, "commands", "terraform", got, "the test", want)
@@ -119,36 +132,4 @@ func TestGcloudRunsWhereItIsAskedFor(t *testing.T) {
 		}
 		same(t, "ack_deadline_commands", "the output", said, "what ran", ran)
 	}
-}
-
-// Whether callers are checked is said again once what has them unchecked ends, also where run_gcloud ends with it:
-// Increment would stay open to the internet, and nothing would say so.
-func TestCallersAreCheckedAgain(t *testing.T) {
-	t.Parallel()
-	deployments := map[string]vars{}
-	for _, gcloud := range []bool{true, false} {
-		for _, check := range []bool{true, false} {
-			deployments[fmt.Sprint(gcloud, check)] = vars{"run_gcloud": gcloud, "invoker_check": check, "auth": "firebase"}
-		}
-	}
-	for name, p := range planOf(t, deployments) {
-		n := 0
-		for _, r := range p.of("terraform_data") {
-			if r.text("input") == "run services update counters-increment --project=a-project --region=us-central1" {
-				n++
-			}
-		}
-		if want := map[bool]int{true: 1}[name == fmt.Sprint(true, false)]; n != want {
-			t.Errorf("with run_gcloud and invoker_check %s, %d resources have callers checked when they end, want %d", name, n, want)
-		}
-	}
-	for _, b := range parse(t, ".").resources {
-		if strings.Join(b.Labels, ".") == "terraform_data.unchecked" {
-			if p := b.Body.Blocks[0]; p.Type != "provisioner" || p.Body.Attributes["when"] == nil {
-				t.Errorf("its end does not run gcloud, but has %s", p.Type)
-			}
-			return
-		}
-	}
-	t.Error("nothing has callers checked again")
 }
