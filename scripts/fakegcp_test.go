@@ -409,7 +409,7 @@ type state struct {
 			Files []struct{ Name, Content string }
 		} // of a ruleset
 		IndexConfig struct{ UsesAncestorConfig bool } // of a field of documents
-		Exclusions  []struct{ Name, Filter string }   // of a log sink
+		Filter      string                            // of a log that is left out
 		Answer      string                            // to the last call of a job
 	}
 	Policies map[string]policy
@@ -451,16 +451,15 @@ func (s state) count() map[string]int {
 	n := map[string]int{}
 	for key, r := range s.Resources {
 		api, _, _ := strings.Cut(key, " ")
-		if api == "monitoring" {
+		switch {
+		case api == "monitoring":
 			api = r.DisplayName
+		case strings.Contains(key, "/exclusions/"):
+			api = "exclusion"
 		}
 		n[api]++
-		if len(r.Exclusions) > 0 {
-			n["exclusion"] = len(r.Exclusions)
-		}
 	}
 	delete(n, "storage") // uploads, which the platform keeps
-	delete(n, "sink")    // which every project has
 	return n
 }
 
@@ -521,8 +520,8 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 	if got := changed.count(); !maps.Equal(got, made) {
 		t.Errorf("deployed with other settings: %v\nbefore %v", got, made)
 	}
-	const sink = "sink projects/a-project/sinks/_Default"
-	if e := changed.Resources[sink].Exclusions; len(e) != 1 || e[0].Name != "counters-requests" || !strings.Contains(e[0].Filter, `service_name=("counters-increment" OR "counters-rollup")`) {
+	const requests = "logging projects/a-project/exclusions/counters-requests"
+	if e := changed.Resources[requests]; !strings.Contains(e.Filter, `service_name=("counters-increment" OR "counters-rollup")`) || changed.count()["exclusion"] != 1 {
 		t.Errorf("of the logs %+v is left out", e)
 	}
 	out = p.run(t, "counters destroy", "--region", "us-central1", "--yes")
@@ -535,7 +534,7 @@ func TestDeployAgainAndDestroy(t *testing.T) {
 		}
 	}
 	left := p.state(t)
-	if e := left.Resources[sink].Exclusions; len(e) > 0 {
+	if e, is := left.Resources[requests]; is {
 		t.Errorf("%+v is still left out of the logs", e)
 	}
 	others["firestore"] = 13 // data stays: the database, TTL policy, exemptions and indexes

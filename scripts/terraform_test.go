@@ -381,10 +381,8 @@ func imports(t *testing.T, s state) string {
 			add(`google_eventarc_trigger.watch["comments"]`, name)
 		case api == "firestore" && strings.Contains(name, "/indexes/"):
 			add(`google_firestore_index.query["comments public stars"]`, name)
-		case api == "sink":
-			for _, e := range s.Resources[key].Exclusions {
-				add("google_logging_project_exclusion.request_logs[0]", "projects/a-project/exclusions/"+e.Name)
-			}
+		case strings.Contains(name, "/exclusions/"):
+			add("google_logging_project_exclusion.request_logs[0]", name)
 		case api == "cloudscheduler":
 			add("google_cloud_scheduler_job.reconcile", name)
 		case api == "artifactregistry":

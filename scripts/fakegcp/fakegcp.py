@@ -63,7 +63,7 @@ RUNTIMES = {
 # What operations answer with, by the collection.
 KINDS = {
     "repositories": "devtools.artifactregistry.v1.Repository", "functions": "cloud.functions.v2.Function",
-    "triggers": "cloud.eventarc.v1.Trigger", "databases": "firestore.admin.v1.Database",
+    "triggers": "cloud.eventarc.v1.Trigger", "databases": "firestore.admin.v1.Database", "indexes": "firestore.admin.v1.Index",
 }
 # What a patch is in, in a body that has its mask beside it.
 WRAPPED = ("serviceAccount", "subscription", "release")
@@ -95,6 +95,13 @@ def now():
 
 def camel(name):
     return re.sub(r"_([a-z])", lambda m: m.group(1).upper(), name)
+
+
+# How values are written, by their format or type.
+SCALARS = {
+    "int64": r"^-?\d+$", "uint64": r"^-?\d+$", "integer": r"^-?\d+$", "number": r"^-?[\d.eE+-]+$|^NaN$|^-?Infinity$",
+    "google-duration": r"^-?\d+(\.\d+)?s$",
+}
 
 
 class Method:
@@ -143,21 +150,12 @@ class Method:
                 raise wrong
             for i, inner in enumerate(value):
                 self.check(schema["items"], inner, f"{path}[{i}]")
-        elif kind == "string":
+        else:
             form = schema.get("format")
-            if form in ("int64", "uint64"):
-                if not re.match(r"^-?\d+$", str(value)):
-                    raise wrong
-            elif not isinstance(value, str) or "enum" in schema and value not in schema["enum"]:
+            pattern, text = SCALARS.get(form) or SCALARS.get(kind), kind == "string" and form not in ("int64", "uint64")
+            if (pattern and not re.match(pattern, str(value)) or text and not isinstance(value, str)
+                    or kind == "boolean" and not isinstance(value, bool) or value not in schema.get("enum", [value])):
                 raise wrong
-            elif form == "google-duration" and not re.match(r"^-?\d+(\.\d+)?s$", value):
-                raise wrong
-        elif kind == "integer" and not re.match(r"^-?\d+$", str(value)):
-            raise wrong
-        elif kind == "number" and not re.match(r"^-?[\d.eE+-]+$|^NaN$|^-?Infinity$", str(value)):
-            raise wrong
-        elif kind == "boolean" and not isinstance(value, bool):
-            raise wrong
 
 
 def discover():
@@ -258,6 +256,11 @@ class Project:
         del self.resources[api, name]
         return {}
 
+    def names(self, api, name):
+        """The names that one stands for, in which - is any part."""
+        pattern = re.compile(re.escape(name).replace("/\\-", "/[^/]+") + "$")
+        return [n for a, n in self.resources if a == api and pattern.match(n)]
+
     def under(self, api, prefix):
         return [r for (a, name), r in self.resources.items() if a == api and name.startswith(prefix)]
 
@@ -297,17 +300,15 @@ class Project:
         """A call of a collection whose resources are kept as they are told. made and changed are what is put of a resource, and
         gone is what else ends with it."""
         api, (collection, verb) = call.method.api, call.method.id.split(".")[-2:]
-        name = call.name
         if verb == "list":
-            within = re.compile(re.escape(name).replace("/\\-", "/[^/]+") + "/[^/]+$")
-            return {collection: [r for (a, n), r in self.resources.items() if a == api and within.match(n)]}
+            return {collection: [self.resources[api, n] for n in self.names(api, call.name + "/-")]}
+        name = self.name_of_new(call) if verb == "create" else next(iter(self.names(api, call.name)), call.name)
+        if verb == "get":
+            return self.get(api, name)
         if verb == "create":
-            name = self.name_of_new(call)
             if (api, name) in self.resources:
                 raise there_already(name)
             answer = self.put(api, name, made(dict(copy.deepcopy(call.body), name=name)))
-        elif verb == "get":
-            return self.get(api, name)
         elif verb == "patch":
             before, changes = self.get(api, name), next((call.body[key] for key in WRAPPED if isinstance(call.body.get(key), dict)), call.body)
             resource = {"name": name, **copy.deepcopy(before)}
@@ -750,17 +751,11 @@ class Project:
             fields = call.body["fields"] + [{"fieldPath": "__name__", "order": call.body["fields"][-1].get("order", "ASCENDING")}]
             if any(i["queryScope"] == call.body["queryScope"] and i["fields"] == fields for i in self.under("firestore", call.name + "/")):
                 raise there_already(call.name)
-            name = f"{call.name}/i{len(self.resources)}"
-            operation = self.done(database, self.put("firestore", name, dict(call.body, name=name, fields=fields, state="READY")), "firestore.admin.v1.Index")
-            operation["metadata"] = {"@type": "type.googleapis.com/google.firestore.admin.v1.IndexOperationMetadata", "index": name, "state": "SUCCESSFUL"}
+            operation = self.keep(call, made=lambda index: dict(index, fields=fields, state="READY"))
+            operation["metadata"] = {"@type": "type.googleapis.com/google.firestore.admin.v1.IndexOperationMetadata", "index": operation["response"]["name"], "state": "SUCCESSFUL"}
             return operation
-        if call.does("indexes.delete"):  # gcloud names no collection group
-            found = [i for i in self.under("firestore", database + "/collectionGroups/") if i["name"].endswith("/indexes/" + call.name.split("/")[-1])]
-            if not found:
-                raise missing(call.name)
-            return self.remove("firestore", found[0]["name"])
-        if call.does("indexes.list"):
-            return {"indexes": [i for i in self.under("firestore", database + "/collectionGroups/") if "/indexes/" in i["name"]]}
+        if not call.method.id.startswith("firestore.projects.databases.collectionGroups.fields."):
+            return self.keep(call)
         index = {"queryScope": "COLLECTION", "fields": [{"fieldPath": call.name.split("/")[-1], "order": "ASCENDING"}], "state": "READY"}
         default = {"usesAncestorConfig": True, "ancestorField": f"{database}/collectionGroups/__default__/fields/*", "indexes": [] if enterprise else [index]}
         field = self.resources.get(("firestore", call.name), {"name": call.name, "indexConfig": default})
@@ -780,7 +775,7 @@ class Project:
                 self.resources.pop(("firestore", call.name), None)
                 return self.done(database, field, "firestore.admin.v1.Field")
             return self.done(database, self.put("firestore", call.name, field), "firestore.admin.v1.Field")
-        return self.keep(call)
+        return None
 
     def firebaserules(self, call):
         return self.keep(call, made=lambda resource: dict(resource, createTime=now(), updateTime=now()))
@@ -823,7 +818,6 @@ class Project:
         return self.keep(call, made=lambda budget: dict(budget, etag="e1"))
 
     def logging(self, call):
-        name = call.name
         if call.does("entries.list"):  # of requests, where something runs
             service = re.search(r'service_name="([^"]+)"', call.body.get("filter", ""))
             since = re.search(r'timestamp>="([^"]+)"', call.body.get("filter", ""))
@@ -831,36 +825,21 @@ class Project:
                 return {"entries": []}
             return {"entries": [dict(e, logName=f"projects/{PROJECT}/logs/run.googleapis.com%2Frequests", insertId=str(i))
                                 for i, e in enumerate(self.platform.must("GET", "/requests/" + service.group(1)) or []) if not since or e["timestamp"] >= since.group(1)]}
-        sink = {"name": "_Default", "destination": f"logging.googleapis.com/projects/{PROJECT}/locations/global/buckets/_Default", "filter": "NOT LOG_ID(\"externalaudit\")"}
-        if name.endswith("/sinks/_Default"):
-            if call.does("sinks.get"):
-                return self.resources.get(("sink", name), sink)
-            if call.does("sinks.update") or call.does("sinks.patch"):
-                exclusions = [e["name"] for e in call.body.get("exclusions", [])]
-                if len(exclusions) != len(set(exclusions)):
-                    raise invalid(f"Exclusions {exclusions} have one name twice")
-                self.resources["sink", name] = {**sink, "exclusions": call.body.get("exclusions", [])}
-                return self.resources["sink", name]
-        if ".exclusions." in call.method.id:  # those of a project are its sink's
-            default = self.resources.setdefault(("sink", f"projects/{PROJECT}/sinks/_Default"), dict(sink, exclusions=[]))
-            short = call.body["name"] if call.does("create") else name.split("/")[-1]
-            there = next((e for e in default["exclusions"] if e["name"] == short), None)
-            if call.does("create"):
-                if there:
-                    raise there_already(short)
-                default["exclusions"].append(dict(call.body))
-                return call.body
-            if not there:
-                raise missing(name)
-            if call.does("patch"):
-                merge(there, call.body, call.one("updateMask"))
-            if call.does("delete"):
-                default["exclusions"].remove(there)
-                return {}
-            return there
+        exclusions = f"projects/{PROJECT}/exclusions/"  # which are the default sink's
+        if call.name.endswith("/sinks/_Default"):
+            if not call.does("sinks.get"):
+                given = {exclusions + e["name"]: e for e in call.body.get("exclusions", [])}
+                if len(given) < len(call.body.get("exclusions", [])):
+                    raise invalid(f"Exclusions {list(given)} have one name twice")
+                for e in self.under("logging", exclusions):
+                    self.remove("logging", exclusions + e["name"])
+                for name, exclusion in given.items():
+                    self.put("logging", name, exclusion)
+            return {"name": "_Default", "destination": f"logging.googleapis.com/projects/{PROJECT}/locations/global/buckets/_Default",
+                    "filter": "NOT LOG_ID(\"externalaudit\")", "exclusions": self.under("logging", exclusions)}
         if call.does("metrics.update"):
-            return self.put("logging", name, call.body)
-        return self.keep(call, made=lambda metric: dict(metric, name=metric["name"].split("/")[-1]))  # as the API has it
+            return self.put("logging", call.name, call.body)
+        return self.keep(call, made=lambda resource: dict(resource, name=resource["name"].split("/")[-1]))  # as the API has it
 
     @staticmethod
     def watched(resource):

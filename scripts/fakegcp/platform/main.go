@@ -55,7 +55,11 @@ func run(ctx context.Context, dir, kept string, out io.Writer) error {
 	}
 	firestore := emulator.New(emulator.Options{TTL: map[string]string{layout.Requests: layout.ExpireAt}})
 	go func() { _ = firestore.Serve(data) }()
-	p := newPlatform(ctx, dir, kept, data.Addr().String(), slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	p := &platform{
+		ctx: ctx, builds: builds{dir: dir, kept: kept}, firestore: data.Addr().String(), dir: dir,
+		logger:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+		services: map[string]*service{}, triggers: map[string]*trigger{},
+	}
 	firestore.OnChange(p.change)
 	secret := "/" + rand.Text() // no web page knows it
 	server := &http.Server{Handler: http.StripPrefix(secret, p.control())}

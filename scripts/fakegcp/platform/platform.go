@@ -24,13 +24,6 @@ type platform struct {
 	triggers map[string]*trigger
 }
 
-func newPlatform(ctx context.Context, dir, kept, firestore string, logger *slog.Logger) *platform {
-	return &platform{
-		ctx: ctx, builds: builds{dir: dir, kept: kept}, firestore: firestore, dir: dir, logger: logger,
-		services: map[string]*service{}, triggers: map[string]*trigger{},
-	}
-}
-
 // function is what is read of a function's resource.
 type function struct {
 	BuildConfig struct {
@@ -86,7 +79,9 @@ func (p *platform) control() http.Handler {
 			return
 		}
 		if s, err := p.service(r.PathValue("name")); err == nil {
-			s.allow(c)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.callers = c
 		}
 	})
 	mux.HandleFunc("PUT /triggers/{id}", func(w http.ResponseWriter, r *http.Request) {

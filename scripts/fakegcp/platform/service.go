@@ -41,12 +41,6 @@ func newService(name string) (*service, error) {
 	return s, nil
 }
 
-func (s *service) allow(c callers) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.callers = c
-}
-
 // fromOutside is a request from the internet. A caller's token is its name as a member of policies.
 func (s *service) fromOutside(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
