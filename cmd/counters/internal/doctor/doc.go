@@ -10,7 +10,7 @@
 // commands: differences.go has the kinds. The rest is what the list has not: how a function does, what waits, what
 // documents hold, and what is right in other ways than deploy's, such as a wider role.
 //
-//	finding.go      what is found, in the order in which it is looked for; report.go prints it, catalogue.go says what it means
+//	finding.go      what is found, in the order in which it is looked for, and how it is said; catalogue.go has what it means
 //	deployment.go   what was read
 //	reader.go       reads it: read_functions.go, read_project.go and read_counters.go its parts; unread.go says what can't be read, and why
 //	command.go      the commands that mend it
