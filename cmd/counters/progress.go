@@ -19,7 +19,7 @@ import (
 type progress struct {
 	w       io.Writer
 	erase   string // what takes back the line that is shown; empty where that stays
-	counted string // what is counted, such as "documents gone"
+	counted string // what is counted, behind its number, such as " documents gone"; empty where that is clear
 	end     func()
 
 	mu    sync.Mutex
