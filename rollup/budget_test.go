@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -225,4 +226,93 @@ func TestBudgetStretchesARemoval(t *testing.T) {
 			}
 		}
 	})
+}
+
+// fieldsOf are so many fields.
+func fieldsOf(n int) string {
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprint("f", i))
+	}
+	return strings.Join(names, ",")
+}
+
+// rolledUp is so many counters whose document shows all fields.
+func (w *world) rolledUp(place rollup.Place, ids ...string) {
+	w.t.Helper()
+	free, err := shards.Open(w.ctx, shards.Config{Place: shards.Place(place), AutoCreate: true, NumShards: 1}, option.WithGRPCConn(w.connect()))
+	w.must(free, err)
+	defer free.Close()
+	client := w.openWith(rollup.Config{Place: place})
+	for _, id := range ids {
+		_, err := free.AddAll(w.ctx, []shards.Increment{{Counter: id, By: 1}}, shards.Key{})
+		w.must(nil, err)
+		_, err = client.Reconcile(w.ctx, id, rollup.ReconcileOptions{})
+		w.must(nil, err)
+	}
+}
+
+// Who is behind asks for what events are about, and for no other fields: these are twenty times as many reads, and
+// events would come again, which is billed, for as long as somebody keeps it busy.
+func TestBudgetOfWhoIsBehind(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		const n, reads = 400, 6
+		place := rollup.Place{Project: "p", Fields: fieldsOf(20)}
+		var ids []string
+		for i := range n {
+			ids = append(ids, fmt.Sprint("c", i))
+		}
+		w.rolledUp(place, ids...)
+		time.Sleep(time.Second)
+		client, err := rollup.Open(w.ctx, rollup.Config{Place: place, Budget: ceiling.New(ceiling.Rates{Reads: reads})}, option.WithGRPCConn(w.connect()))
+		w.must(client, err)
+		r := rollup.NewRoller(client, rollup.RollerOptions{})
+		began := time.Now()
+		var all sync.WaitGroup
+		for _, id := range ids {
+			all.Go(func() {
+				if err := r.Add(w.ctx, rollup.Change{Counter: id, Fields: []string{"f0"}, At: time.Now()}); err != nil {
+					w.t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took, most := time.Since(began), time.Duration(n*3/reads+60)*time.Second; took > most {
+			w.t.Errorf("%d roll-ups took %v, want at most %v", n, took, most)
+		}
+		w.must(nil, r.Close(w.ctx))
+	})
+}
+
+// Rollup has a write for two of Increment's. So each increment pays at least two for each that its roll-up takes, which
+// may be more than one: of a counter with a long id, or of many fields.
+func TestAnIncrementPaysForItsRollUp(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ fields, id int }{{1, 5}, {20, 5}, {1, 1000}, {20, 1000}, {1, 1400}, {20, 1400}} {
+		t.Run(fmt.Sprintf("%d fields, ids of %d bytes", c.fields, c.id), func(t *testing.T) {
+			t.Parallel()
+			inVirtualTime(t, func(w *world) {
+				place, id := rollup.Place{Project: "p", Fields: fieldsOf(c.fields)}, strings.Repeat("x", c.id)
+				w.rolledUp(place, id)
+				paid, shown := ceiling.New(ceiling.Rates{Writes: 1000}), ceiling.New(ceiling.Rates{Writes: 1000})
+				counting, err := shards.Open(w.ctx, shards.Config{Place: shards.Place(place), Budget: paid}, option.WithGRPCConn(w.connect()))
+				w.must(counting, err)
+				defer counting.Close()
+				rolling, err := rollup.Open(w.ctx, rollup.Config{Place: place, Budget: shown}, option.WithGRPCConn(w.connect()))
+				w.must(rolling, err)
+				_, err = counting.AddAll(w.ctx, []shards.Increment{{Counter: id, By: 1}}, shards.Key{})
+				w.must(nil, err)
+				synctest.Wait()
+				r := rollup.NewRoller(rolling, rollup.RollerOptions{})
+				w.must(nil, r.Add(w.ctx, rollup.Change{Counter: id, Fields: []string{"f0"}, At: time.Now()}))
+				w.must(nil, r.Close(w.ctx))
+				pays, _ := paid.Tell(0)
+				takes, _ := shown.Tell(0)
+				if p, t := pays.Spent[ceiling.Writes], takes.Spent[ceiling.Writes]; p < 2*t || t == 0 {
+					w.t.Errorf("an increment pays %v writes, and its roll-up takes %v", p, t)
+				}
+			})
+		})
+	}
 }

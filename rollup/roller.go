@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -183,6 +184,8 @@ func (r *Roller) run() {
 			if !starts {
 				break
 			}
+			// Who is behind would ask for all fields each time, and never catch up.
+			f.all = f.all && r.client.db.Budget.Short(ceiling.Reads) == 0
 			carryOut := r.refresh
 			if f.documents != "" {
 				carryOut = r.recount

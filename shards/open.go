@@ -45,7 +45,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	}
 	c.patience.lasts = cfg.Wait
 	c.lookups = &lookups{read: c.lookUp}
-	c.queue = newQueue(bounds{batch: cfg.MaxBatch, waiting: cfg.MaxQueue, interval: cfg.CommitInterval, budget: cfg.Budget}, c.run)
+	c.queue = newQueue(bounds{batch: cfg.MaxBatch, waiting: cfg.MaxQueue, interval: cfg.CommitInterval, budget: cfg.Budget, fields: len(db.Layout.Shown())}, c.run)
 	return c, nil
 }
 

@@ -32,6 +32,7 @@ type bounds struct {
 	waiting  int           // requests that wait
 	interval time.Duration // between the begins of two batches of a counter, but for full ones
 	budget   *ceiling.Budget
+	fields   int // that a roll-up shows
 }
 
 // queue gathers requests while others are in flight, and decides what is committed when, by the numbers
@@ -328,12 +329,14 @@ func (q *queue) affords(f *flight, l *line) (some int) {
 	for n, r := range l.requests {
 		more, beside := cost+len(r.documents()), unwritten
 		for _, sum := range r.sums {
-			if shard := (place{counter: sum.counter}); !paid[shard] {
-				paid[shard] = true
-				more++
-			}
 			// Each counter pays a marker, whether it shares one or not, and as much again for each further field, of which
-			// its roll-up asks a question more: Rollup may show as many as if each increment had a commit of its own.
+			// its roll-up asks a question more: Rollup may show as many as if each increment had a commit of its own. If
+			// what it writes is long, so that it counts more often, twice that is paid here.
+			if counter := (place{counter: sum.counter}); !paid[counter] {
+				paid[counter], paid[place{sum.counter, sum.amounts[0].field}] = true, true
+				shard, shown := q.units(sum.counter)
+				more, beside = more+2*shown, beside+2*shown-shard
+			}
 			for _, a := range sum.amounts {
 				if field := (place{sum.counter, a.field}); !paid[field] {
 					paid[field] = true
@@ -356,6 +359,13 @@ func (q *queue) affords(f *flight, l *line) (some int) {
 	}
 	f.promised += cost - unwritten
 	return some
+}
+
+// units are how many writes of a budget it takes to write a counter's shard, and to show its total: see
+// [store.DB.Commit].
+func (q *queue) units(counter string) (shard, shown int) {
+	const ofShard, ofTotal, ofField = 100, 384, 72 // bytes, about, besides the id, which a counter's document has twice
+	return 1 + (ofShard+len(counter))/1024, 1 + (ofTotal+2*len(counter)+ofField*q.bounds.fields)/1024
 }
 
 // resume looks for writes again, for those who wait for them.
