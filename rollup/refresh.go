@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -120,7 +121,7 @@ func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
 		}
 	}
 	b, shown, err := r.look(ctx, nil)
-	if err != nil || len(shown.Writes) == 0 || r.asking < longAnswer && !(r.flight.crowd && r.asking > 0) {
+	if err != nil || len(shown.Writes) == 0 || r.asking < longAnswer && !(r.flight.crowd && r.asking > 0) || r.client.db.Budget.Short(ceiling.Reads) > 0 {
 		return shown, err
 	}
 	_, shown, err = r.look(ctx, b)
@@ -128,8 +129,8 @@ func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
 }
 
 // longAnswer is how long a question takes after which the document is looked at again before the commit, because others
-// may have written it meanwhile; in a crowd it always is. A commit in vain is a write that the document takes from the
-// next one.
+// may have written it meanwhile; in a crowd it always is, and while the budget has few reads it never is. A commit in vain
+// is a write that the document takes from the next one.
 const longAnswer = 50 * time.Millisecond
 
 // look plans with the document as it is now. If it is as before, so is the plan.
