@@ -33,10 +33,18 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Args: argumentsOr(1, "by"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			by, fields, err := t.parseAmount(amount, sign)
+			fields, err := t.amounts("--by", amount, func(text string) (int64, error) {
+				n, err := strconv.ParseInt(text, 10, 64)
+				if err != nil || n == 0 || n == math.MinInt64 {
+					return 0, badUsage("--by %s: want an integer other than 0, at most %d, or fields such as likes=1,views=3", cmp.Or(amount, "''"), math.MaxInt64)
+				}
+				return sign * n, nil
+			})
 			if err != nil {
 				return err
 			}
+			by, alone := fields[""]
+			delete(fields, "") // which is the first
 			k := shards.Key{Value: key}
 			if err := k.Validate(); err != nil {
 				return err
@@ -52,7 +60,7 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 				var err error
 				var asked any = by
 				said := fmt.Sprintf("%+d", by)
-				if fields == nil {
+				if alone {
 					replayed, err = c.AddOnce(ctx, by, k)
 				} else {
 					replayed, err = c.AddFields(ctx, fields, k)
@@ -81,25 +89,12 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 	return cmd
 }
 
-// parseAmount reads 5, or likes=1,views=3, and takes it times sign.
-func (t *target) parseAmount(text string, sign int64) (by int64, fields map[string]int64, err error) {
-	number := func(amount string) (int64, error) {
-		n, err := strconv.ParseInt(amount, 10, 64)
-		if err != nil || n == 0 || n == math.MinInt64 {
-			return 0, badUsage("--by %s: want an integer other than 0, at most %d, or fields such as likes=1,views=3", cmp.Or(text, "''"), math.MaxInt64)
-		}
-		return sign * n, nil
-	}
+// amounts reads a flag's likes=1,views=3, or 5, which is of the field "".
+func (t *target) amounts(flag, text string, number func(string) (int64, error)) (map[string]int64, error) {
 	if !strings.Contains(text, "=") {
-		by, err = number(text)
-		return by, nil, err
+		n, err := number(text)
+		return map[string]int64{"": n}, err
 	}
-	fields, err = t.perField("--by", text, number)
-	return 0, fields, err
-}
-
-// perField reads a flag's likes=1,views=3.
-func (t *target) perField(flag, text string, number func(string) (int64, error)) (map[string]int64, error) {
 	fields := map[string]int64{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,9 +24,22 @@ amounts have, until it comes back.`,
   counters rebase post-123 --total likes=1500,views=20000`,
 		Args: argumentsOr(1, "total"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			totals, err := t.parseTotals(amount)
+			totals, err := t.amounts("--total", amount, func(text string) (int64, error) {
+				n, err := strconv.ParseInt(text, 10, 64)
+				if err != nil {
+					return 0, badUsage("--total %s: want an integer, or fields such as likes=1500,views=20000", amount)
+				}
+				return n, nil
+			})
+			if err == nil {
+				err = t.sums()
+			}
 			if err != nil {
 				return err
+			}
+			if n, alone := totals[""]; alone { // of the first field without a limit
+				names, _ := t.place().Layout() // sums has looked at it
+				totals = map[string]int64{slices.Concat(names.Plain(), names.Fields)[0].Name: n}
 			}
 			return t.withConfirmed(cmd, yes, "set to "+amount, args[0], func(ctx context.Context, c shards.Counter, where string) error {
 				if err := c.RebaseFields(ctx, totals); err != nil {
@@ -47,27 +59,4 @@ amounts have, until it comes back.`,
 	addYes(cmd, &yes)
 	_ = cmd.MarkFlagRequired("total")
 	return cmd
-}
-
-// parseTotals reads 1500, which is of the first field without a limit, or likes=1500,views=20000.
-func (t *target) parseTotals(text string) (map[string]int64, error) {
-	number := func(total string) (int64, error) {
-		n, err := strconv.ParseInt(total, 10, 64)
-		if err != nil {
-			return 0, badUsage("--total %s: want an integer, or fields such as likes=1500,views=20000", text)
-		}
-		return n, nil
-	}
-	if strings.Contains(text, "=") {
-		return t.perField("--total", text, number)
-	}
-	n, err := number(text)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.sums(); err != nil {
-		return nil, err
-	}
-	names, _ := t.place().Layout() // sums has looked at it
-	return map[string]int64{slices.Concat(names.Plain(), names.Fields)[0].Name: n}, nil
 }
