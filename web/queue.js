@@ -6,9 +6,9 @@ import { SETTLE, Turn } from "./turn.js";
 // requests on their way at once; a browser sends 6 of them side by side over HTTP/1
 const AT_ONCE = 32;
 const SKEW = 60_000; // ms by which a clock may be set back without making an age unknown
-// ms after which no request is carried out any more: 25 s until it is sent, and up to 162 s in the
-// function
-const LATE = 200_000;
+// ms after which no request is carried out any more: 25 s until it is sent, up to 162 s in the function,
+// and a minute by which a clock may be set forth meanwhile
+const LATE = 260_000;
 const NOTED = 2_000; // ms in which a page that is there has taken note of how its entry ended
 
 /**
@@ -378,8 +378,14 @@ export class Queue {
       // The app has emptied the storage, or what another tab wrote at the same moment is all that
       // is left; a page that was away may have missed how it ended. An increment's key makes sure
       // that it isn't counted again, and a like may have been taken back since.
-      const taken = woken && this.#options.nobody; // as a user's
-      if (!taken && (this.#leading || (now.own && !now.settled && (!woken || "key" in now.entry)))) this.#keep(now);
+      const { entry, own, settled } = now;
+      const like = !("key" in entry);
+      const { nobody } = this.#options;
+      const asked = nobody && own && Date.now() - entry.at < 2 * SETTLE; // just now: who took what was there didn't know
+      const taken = woken && nobody && !asked; // as a user's
+      // What is answered is done, unless the opposite may be carried out late.
+      const open = settled ? like && entry.late[+!entry.joined] > Date.now() : own;
+      if (asked || (!taken && (this.#leading || (open && !(woken && like))))) this.#keep(now);
       else if (taken || !this.#leads) { // else it isn't sure yet that it leads
         this.#entries.delete(name);
         now.resolve(false);
@@ -590,9 +596,11 @@ export class Queue {
       const until = Math.max(...entry.late);
       if (opposite || until > Date.now()) {
         if (write || !waiting.kept) this.#keep(waiting);
+        const late = lateOf(entry);
         // A clock may have been set back.
         this.#later(() => {
           if (this.#entries.get(name) !== waiting) return;
+          if (late.some((ms, i) => ms !== entry.late[i])) return this.#keepLate(waiting, true); // it was sent once more
           if (!opposite) return this.#forget(waiting);
           waiting.again = true;
           this.#pump();
