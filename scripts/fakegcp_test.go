@@ -703,6 +703,41 @@ func TestDeployForAWebAppOfAnApp(t *testing.T) {
 	p.checkViolations(t)
 }
 
+// Two deployments of a project, in a multi-region: what one makes, changes or removes leaves the other as it was.
+func TestTwoDeploymentsOfAProject(t *testing.T) {
+	t.Parallel()
+	p := startProject(t, "--active=firestore", "--database=eur3")
+	likes := []string{"--location", "eur3", "--set", "FIELDS=likes", "--set", "HOSTED=true", "--set", "COUNTERS=posts/{post}"}
+	p.run(t, "counters deploy", likes...)
+	alone := p.state(t).count()
+	p.run(t, "counters deploy", "--prefix", "views", "--location", "eur3", "--set", "FIELDS=views")
+	var functions []string
+	for name := range p.state(t).Resources {
+		if function, is := strings.CutPrefix(name, "cloudfunctions projects/a-project/locations/europe-west4/functions/"); is {
+			functions = append(functions, function)
+		}
+	}
+	slices.Sort(functions)
+	if want := []string{"counters-increment", "counters-reconcile", "counters-rollup", "views-increment", "views-reconcile", "views-rollup"}; !slices.Equal(functions, want) {
+		t.Errorf("next to eur3 there are %q, want %q", functions, want)
+	}
+	again := func(when string) {
+		t.Helper()
+		if out := p.run(t, "counters deploy", likes...); !strings.Contains(out, "no command runs") {
+			t.Errorf("%s the first one isn't as it was:\n%s", when, out)
+		}
+	}
+	again("beside the second")
+	p.run(t, "counters destroy", "--prefix", "views", "--region", "europe-west4", "--yes")
+	again("without the second")
+	left := p.state(t).count()
+	alone["firestore"] = left["firestore"] // exemptions stay, which others may need
+	if !maps.Equal(left, alone) {
+		t.Errorf("left are %v, want %v", left, alone)
+	}
+	p.checkViolations(t)
+}
+
 // An upgrade that changes the source alone, and ends before Rollup, leaves another label on what it
 // came to than on Rollup: counters doctor goes by that. Once it has been finished, all have one.
 func TestUpgradeCutShort(t *testing.T) {
