@@ -264,7 +264,11 @@ func (b *Budget) Promise(of Amounts) (wait time.Duration) {
 }
 
 // Back gives back what was promised.
-func (b *Budget) Back(of Amounts) { b.SpendAll(of.Times(-1)) }
+func (b *Budget) Back(of Amounts) {
+	if b != nil { // each request calls this
+		b.SpendAll(of.Times(-1))
+	}
+}
 
 // SpendAll is [Budget.Spend] of several units.
 func (b *Budget) SpendAll(of Amounts) {
