@@ -87,7 +87,9 @@ async function walk(t, seed) {
 
 test(`${WALKS} sequences of clicks end at what the server has`, async (t) => {
   performance.now = () => Date.now(); // Each test file runs in a process of its own.
-  for (let seed = 0; seed < WALKS; seed++) await walk(t, seed);
+  const first = Number(process.env.SEED ?? Math.floor(Date.now() / 1_000)); // others each time; what fails says its seed
+  await walk(t, 2312); // a page went on showing a like as refused that had been counted
+  for (let seed = first; seed < first + WALKS; seed++) await walk(t, seed);
 });
 
 test("eight taps that wait for one sign-in end where they began, and five one further", async (t) => {
