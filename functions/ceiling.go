@@ -65,7 +65,8 @@ func (s *spender) around(next http.Handler) http.Handler {
 		// Requests wait in their slots: once all are taken, Cloud Run refuses others, which costs nothing.
 		if s.begins != nil {
 			if !s.begin(r.Context()) {
-				w.WriteHeader(http.StatusServiceUnavailable) // the client is gone, most likely; without a status this would be 200
+				w.Header().Set("Retry-After", "10")
+				w.WriteHeader(http.StatusServiceUnavailable) // most clients are gone by now; without a status this would be 200
 				return
 			}
 			s.budget.Spend(ceiling.Requests, 1)
