@@ -263,15 +263,14 @@ func (h Holds) takers(ctx context.Context, counter string, field layout.Field) (
 	if field.Limit != nil {
 		return h.db.Documents(ctx, seats.Shards(h.db.Layout, counter, field, time.Time{}))
 	}
-	all := store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true}
-	one := all
-	one.Limit = 1
-	for _, one.After = range []string{all.Collection + "/" + layout.ShardID(rand.IntN(100)), ""} {
-		if shards, err = h.db.Documents(ctx, one); err != nil || len(shards.Of(field)) > 0 {
+	collection := h.db.Layout.ShardsOf(counter)
+	for _, after := range []string{collection + "/" + layout.ShardID(rand.IntN(100)), ""} { // behind it there may be none
+		shards, err = h.db.Documents(ctx, store.Query{Collection: collection, Names: true, After: after, Limit: 1})
+		if err != nil || len(shards.Of(field)) > 0 {
 			return shards, err
 		}
 	}
-	return h.db.Documents(ctx, all)
+	return h.db.Documents(ctx, store.Query{Collection: collection, Names: true})
 }
 
 // giveBack are the writes that take up to n members of a field off shards, and how many they take. Shards
