@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/groupcommit"
 )
@@ -364,8 +365,8 @@ func (q *queue) affords(f *flight, l *line) (some int) {
 // units are how many writes of a budget it takes to write a counter's shard, and to show its total: see
 // [store.DB.Commit].
 func (q *queue) units(counter string) (shard, shown int) {
-	const ofShard, ofTotal, ofField = 100, 384, 72 // bytes, about, besides the id, which a counter's document has twice
-	return 1 + (ofShard+len(counter))/1024, 1 + (ofTotal+2*len(counter)+ofField*q.bounds.fields)/1024
+	const ofShard = 100 // bytes, about, besides the id
+	return 1 + (ofShard+len(counter))/1024, 1 + book.ShownSize(counter, q.bounds.fields)/1024
 }
 
 // resume looks for writes again, for those who wait for them.

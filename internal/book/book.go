@@ -104,6 +104,9 @@ func (books Books) Read(ctx context.Context, counter string) (*Book, error) {
 // Reads is how many reads a book takes: its document, and its base.
 const Reads = 2
 
+// ShownSize is about how many bytes a write of a counter's document has that shows so many fields. The id is in it twice.
+func ShownSize(counter string, fields int) int { return 384 + 2*len(counter) + 72*fields }
+
 // Get reads the books of several counters, and other documents after them, all as of one time.
 func (books Books) Get(ctx context.Context, from Reader, counters []string, others ...string) (list []*Book, docs Shards, err error) {
 	names := make([]string, 0, Reads*len(counters)+len(others))
