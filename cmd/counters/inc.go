@@ -33,7 +33,7 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Args: argumentsOr(1, "by"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			fields, err := t.amounts("--by", amount, func(text string) (int64, error) {
+			by, fields, err := t.amounts("--by", amount, func(text string) (int64, error) {
 				n, err := strconv.ParseInt(text, 10, 64)
 				if err != nil || n == 0 || n == math.MinInt64 {
 					return 0, badUsage("--by %s: want an integer other than 0, at most %d, or fields such as likes=1,views=3", cmp.Or(amount, "''"), math.MaxInt64)
@@ -43,8 +43,6 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			by, alone := fields[""]
-			delete(fields, "") // which is the first
 			k := shards.Key{Value: key}
 			if err := k.Validate(); err != nil {
 				return err
@@ -60,7 +58,7 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 				var err error
 				var asked any = by
 				said := fmt.Sprintf("%+d", by)
-				if alone {
+				if fields == nil {
 					replayed, err = c.AddOnce(ctx, by, k)
 				} else {
 					replayed, err = c.AddFields(ctx, fields, k)
@@ -89,28 +87,28 @@ func newAddCommand(t *target, sign int64) *cobra.Command {
 	return cmd
 }
 
-// amounts reads a flag's likes=1,views=3, or 5, which is of the field "".
-func (t *target) amounts(flag, text string, number func(string) (int64, error)) (map[string]int64, error) {
+// amounts reads a flag's likes=1,views=3, or 5, which names no fields: they are nil.
+func (t *target) amounts(flag, text string, number func(string) (int64, error)) (alone int64, fields map[string]int64, err error) {
 	if !strings.Contains(text, "=") {
-		n, err := number(text)
-		return map[string]int64{"": n}, err
+		alone, err = number(text)
+		return alone, nil, err
 	}
-	fields := map[string]int64{}
+	fields = map[string]int64{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")
 		if _, again := fields[name]; again {
-			return nil, badUsage("%s %s: it names %s twice", flag, text, name)
+			return 0, nil, badUsage("%s %s: it names %s twice", flag, text, name)
 		}
 		n, err := number(value)
 		if err == nil {
 			err = t.checkField(name)
 		}
 		if err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		fields[name] = n
 	}
-	return fields, nil
+	return 0, fields, nil
 }
 
 // list is what was added to fields, in the order of their names.

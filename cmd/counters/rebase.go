@@ -24,7 +24,7 @@ amounts have, until it comes back.`,
   counters rebase post-123 --total likes=1500,views=20000`,
 		Args: argumentsOr(1, "total"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			totals, err := t.amounts("--total", amount, func(text string) (int64, error) {
+			alone, totals, err := t.amounts("--total", amount, func(text string) (int64, error) {
 				n, err := strconv.ParseInt(text, 10, 64)
 				if err != nil {
 					return 0, badUsage("--total %s: want an integer, or fields such as likes=1500,views=20000", amount)
@@ -37,9 +37,9 @@ amounts have, until it comes back.`,
 			if err != nil {
 				return err
 			}
-			if n, alone := totals[""]; alone { // of the first field without a limit
+			if totals == nil { // of the first field without a limit
 				names, _ := t.place().Layout() // sums has looked at it
-				totals = map[string]int64{slices.Concat(names.Plain(), names.Fields)[0].Name: n}
+				totals = map[string]int64{slices.Concat(names.Plain(), names.Fields)[0].Name: alone}
 			}
 			return t.withConfirmed(cmd, yes, "set to "+amount, args[0], func(ctx context.Context, c shards.Counter, where string) error {
 				if err := c.RebaseFields(ctx, totals); err != nil {
