@@ -461,7 +461,7 @@ export class Counter {
       this.#end(wish.own, counted, error, committed);
       if (this.#members.get(member) !== known) return;
       this.#fit(known);
-      // It was refused, after an attempt that may have been counted perhaps; or not liked by this page.
+      // A refusal says nothing of an earlier attempt; or it was not liked, or not by this page.
       if (!known.wishes.length && (error || known.since === since)) {
         unwatch(known);
         this.#watch(member, known);
