@@ -1,6 +1,7 @@
 package book
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -244,4 +245,293 @@ func (b *Book) writeBase(more map[string]*firestorepb.Value, transforms ...*fire
 	put(&fields, baseHosted, store.Bool(b.names().Hosted))
 	put(&fields, baseCounters, store.String(b.names().Path.String()))
 	return store.Create(name, fields, transforms...)
+}
+
+// checkSettings is a [SettingError] if HOSTED or COUNTERS are others here than a base and a document say. Each
+// of them may be nil.
+func checkSettings(names layout.Layout, base, doc *firestorepb.Document) error {
+	made := base.GetFields()[baseCounters].GetStringValue()
+	path, invalid := layout.ParsePath(made)
+	switch hosted, known := whose(names, base, doc); {
+	case known && hosted && !names.Hosted:
+		return &SettingError{"HOSTED=true", "the document is the app's own, and HOSTED is false here"}
+	case known && !hosted && names.Hosted:
+		return &SettingError{"HOSTED=false", "the document is the counter's, and HOSTED is true here"}
+	case made != "" && (invalid != nil || path.Canonical() != names.Path.Canonical()):
+		return &SettingError{"COUNTERS=" + made, fmt.Sprintf("the counter was made there, and COUNTERS is %q here", names.Path)}
+	}
+	return nil
+}
+
+// whose reports whether a document is the app's own. The base beside it says so, unless the app has put a
+// document of its own in the place of ours. Without one, our map says so, or a field that neither we nor
+// Google's snippets write. What a snippet may have made is either, as the settings say: that isn't known.
+func whose(names layout.Layout, base, doc *firestorepb.Document) (hosted, known bool) {
+	fields := doc.GetFields()
+	recorded, is := base.GetFields()[baseHosted].GetValueType().(*firestorepb.Value_BooleanValue)
+	switch {
+	case is && recorded.BooleanValue:
+		return true, true
+	case is:
+		ours := fields[layout.NumShards] != nil || fields[layout.NumShardsLegacy] != nil || fields[layout.CreatedAt] != nil
+		return !ours && appField(names, doc, true) != "", true
+	case fields[layout.Rollup].GetMapValue() != nil:
+		mark, is := rollupOf(doc)[layout.HostedMark].GetValueType().(*firestorepb.Value_BooleanValue)
+		return !is || mark.BooleanValue, true // of ours only a roll-up writes the map, with the mark
+	case base == nil && appField(names, doc, false) != "":
+		return true, true
+	}
+	return false, false
+}
+
+// appField is a field of a document that neither we nor Google's snippets write; "" if there is none. Where
+// nothing is counted, our times and marks are the app's, too. In a counter that is ours, or has a number of
+// shards, any number may be one that another FIELDS shows.
+func appField(names layout.Layout, doc *firestorepb.Document, ours bool) (field string) {
+	fields, shown := doc.GetFields(), names.Shown().Names()
+	counts := ours || fields[layout.NumShards] != nil || fields[layout.NumShardsLegacy] != nil
+	numbers := counts
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value := fields[name]
+		_, number := store.Float(value)
+		switch {
+		case slices.Contains(shown, name):
+			counts = true
+		case numbers && number:
+		case (name == layout.CreatedAt || name == layout.UpdatedAt) && value.GetTimestampValue() != nil,
+			name == layout.Rollup && value.GetMapValue() != nil:
+			field = name
+		default:
+			return name
+		}
+	}
+	if counts {
+		return ""
+	}
+	return field
+}
+
+// unclear reports whether fields that were not read may tell whose a document is.
+func unclear(names layout.Layout, base, doc *firestorepb.Document) bool {
+	fields := doc.GetFields()
+	ours := fields[layout.NumShards] != nil || fields[layout.NumShardsLegacy] != nil || fields[layout.CreatedAt] != nil || rollupOf(doc) != nil
+	return doc != nil && (base == nil || !names.Hosted && !ours)
+}
+
+// Own are our own fields of a counter's document, such as [layout.NumShards]. A document of the app's
+// own has them in one map.
+func Own(names layout.Layout, counter *firestorepb.Document) map[string]*firestorepb.Value {
+	if !names.Hosted {
+		return counter.GetFields()
+	}
+	return counter.GetFields()[layout.Rollup].GetMapValue().GetFields()
+}
+
+// NumShards is the document's number of shards, within 1 to [layout.MaxShards]; 0 if it has none.
+func NumShards(names layout.Layout, counter *firestorepb.Document) int {
+	own := Own(names, counter)
+	n := cmp.Or(own[layout.NumShards], own[layout.NumShardsLegacy])
+	if n == nil {
+		return 0
+	}
+	number := max(n.GetIntegerValue(), int64(min(n.GetDoubleValue(), layout.MaxShards)))
+	return int(min(max(number, 1), layout.MaxShards))
+}
+
+// Overwritable reports whether a total may take the place of a value in a counter's document: of a number, of null,
+// or of nothing. Everything else, such as a list of user ids, is the app's, and stays.
+func Overwritable(value *firestorepb.Value) bool {
+	switch value.GetValueType().(type) {
+	case nil, *firestorepb.Value_NullValue, *firestorepb.Value_IntegerValue, *firestorepb.Value_DoubleValue:
+		return true
+	}
+	return false
+}
+
+// Kept are the shown fields of a counter's document that no total may replace, and what is to be said of each.
+func Kept(names layout.Layout, counter *firestorepb.Document) (fields, problems []string) {
+	for _, field := range names.Shown() {
+		if why := keeps(names, counter, field); why != "" {
+			fields, problems = append(fields, field.Name), append(problems, why)
+		}
+	}
+	return fields, problems
+}
+
+// keeps says why no total may replace what a field holds: it isn't [Overwritable], or a number of the extension's that
+// is not whole, so that no total can go on from it. It is empty if one may.
+func keeps(names layout.Layout, counter *firestorepb.Document, field layout.Field) (why string) {
+	value := counter.GetFields()[field.Name]
+	_, number := store.Float(value)
+	_, whole := store.Integer(value)
+	is, helps := "no number", ""
+	switch {
+	case names.Extension && field.Counted == nil && number && !whole && rollupOf(counter)[layout.LastShown].GetMapValue().GetFields()[field.Name] == nil:
+		return fmt.Sprintf("%q is no whole number in its document, so no total can go on from what the extension has counted: set it to a whole number", field.Name)
+	case Overwritable(value):
+		return ""
+	case value.GetArrayValue() != nil:
+		is, helps = "a list", "if it lists user ids, run counters import members; otherwise "
+	}
+	return fmt.Sprintf("%q is %s in its document, and no total replaces that; what is counted is in the shards: %sdelete the field, or show the total in another (FIELDS)", field.Name, is, helps)
+}
+
+// rollupOf is the map that says what this module has written in a counter's document.
+func rollupOf(counter *firestorepb.Document) map[string]*firestorepb.Value {
+	return counter.GetFields()[layout.Rollup].GetMapValue().GetFields()
+}
+
+// put sets an entry of a map, which it makes if there is none.
+func put[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = value
+}
+
+// Base is what a counter's totals hold beyond their sources. It is written by commands, and with the first
+// answer of a field.
+type Base struct {
+	Counts   map[string]int64 // :: field of the shards → what its total holds beyond them; 0 of one that is shown
+	Replaced map[string]int64 // :: shown field → the number that stood there before it was first shown; rarely any
+	Sources  map[string]int64 // :: what counts are taken over from → what of it is in the base
+	Swept    string           // how far somebody has come who tidies up below the counter, a few documents at a time
+	Gone     time.Time        // when it was last noted that the counter's document is missing; zero if it is there
+	Ending   time.Time        // since when the counter is being deleted, see [Book.End]; zero if it isn't
+}
+
+// Fields of the base's document. Those that are maps are exempt from indexes: firestore.indexes.json.
+const (
+	BaseCounts   = "base"
+	BaseReplaced = "replaced"
+	BaseSources  = "imported"
+	baseSwept    = "swept"
+	baseGone     = "gone_at"
+	baseEnding   = "ending"
+	baseFormat   = "format"
+	baseShards   = "shards"   // id of the collection of the shards
+	baseHosted   = "hosted"   // whether the document is the app's own
+	baseCounters = "counters" // the path that the counter was made by
+)
+
+// formatNow is the version of the fields' meaning. New fields alone don't change it.
+const formatNow = 2
+
+// ErrDamaged says that a base can't be used: something else wrote it, or it is an [ErrFormat] or [ErrOthers].
+// Delete it, and the next roll-up makes one that holds nothing beyond the shards; then rebase the counter.
+var ErrDamaged = errors.New("base is damaged")
+
+var (
+	// ErrFormat says that another version wrote the base, in a format that this one can't read.
+	ErrFormat error = unusable("base is of another format")
+	// ErrOthers says that a counter is counted with another HOSTED, SHARDS or COUNTERS. A [SettingError]
+	// says which.
+	ErrOthers error = unusable("the counter is another deployment's")
+)
+
+// unusable is an [ErrDamaged] that nothing has damaged.
+type unusable string
+
+func (e unusable) Error() string        { return string(e) }
+func (e unusable) Is(target error) bool { return target == ErrDamaged }
+
+// SettingError is an [ErrOthers]: it says which setting the counter is counted with, and that it is another
+// here.
+type SettingError struct {
+	Want string // such as HOSTED=true
+	Why  string
+}
+
+func (e *SettingError) Error() string { return fmt.Sprintf("set %s: %s", e.Want, e.Why) }
+
+// Unwrap makes it an [ErrOthers].
+func (e *SettingError) Unwrap() error { return ErrOthers }
+
+// decodeBase reads a base of shards in a collection of that id; nil is a base of nothing. Its error is an
+// [ErrDamaged].
+func decodeBase(shards string, doc *firestorepb.Document) (base Base, err error) {
+	if doc == nil {
+		return base, nil
+	}
+	fields := doc.GetFields()
+	if format := fields[baseFormat]; format.GetIntegerValue() != formatNow {
+		return base, fmt.Errorf("%w: %s: %v, and this version writes %d", ErrFormat, doc.GetName(), format.GetIntegerValue(), formatNow)
+	}
+	if of := fields[baseShards].GetStringValue(); of != shards {
+		return base, &SettingError{"SHARDS=" + of, fmt.Sprintf("the counter's shards are there, and SHARDS is %q here", shards)}
+	}
+	d := decoder{}
+	base = Base{
+		Counts: d.integers(fields[BaseCounts]), Replaced: d.integers(fields[BaseReplaced]), Sources: d.integers(fields[BaseSources]),
+		Swept: fields[baseSwept].GetStringValue(), Gone: d.time(fields[baseGone]), Ending: endingOf(doc),
+	}
+	if d.damaged {
+		return Base{}, fmt.Errorf("%w: %s: one of its fields is of another type", ErrDamaged, doc.GetName())
+	}
+	return base, nil
+}
+
+// endingOf is when a base became a mark. The first commit of a deletion writes true, each further one the time of the
+// first, because a server's timestamp is in milliseconds: a shard that was made in the same one, before, would stay.
+func endingOf(base *firestorepb.Document) time.Time {
+	if ending := base.GetFields()[baseEnding]; !ending.GetBooleanValue() {
+		return timeOf(ending)
+	}
+	return base.GetUpdateTime().AsTime()
+}
+
+// decoder reads values, and notes whether one has the wrong type. A missing value is the zero value.
+type decoder struct{ damaged bool }
+
+func (d *decoder) time(v *firestorepb.Value) time.Time {
+	_, ok := v.GetValueType().(*firestorepb.Value_TimestampValue)
+	d.damaged = d.damaged || v != nil && !ok
+	return timeOf(v)
+}
+
+// timeOf is a value's time; zero if it is none.
+func timeOf(v *firestorepb.Value) time.Time {
+	if at := v.GetTimestampValue(); at != nil {
+		return at.AsTime()
+	}
+	return time.Time{}
+}
+
+func (d *decoder) integers(v *firestorepb.Value) map[string]int64 {
+	fields, ok := v.GetValueType().(*firestorepb.Value_MapValue)
+	if d.damaged = d.damaged || v != nil && !ok; !ok {
+		return nil
+	}
+	integers := make(map[string]int64, len(fields.MapValue.GetFields()))
+	for name, v := range fields.MapValue.GetFields() {
+		if d.damaged = d.damaged || !store.IsInteger(v); !d.damaged {
+			integers[name] = v.GetIntegerValue()
+		}
+	}
+	return integers
+}
+
+// changes are the fields that a base's document must have set and removed, so that it holds is instead of was.
+func (was Base) changes(is Base) (set map[string]*firestorepb.Value, removed []string) {
+	for _, m := range []struct {
+		name    string
+		was, is map[string]int64
+	}{{BaseCounts, was.Counts, is.Counts}, {BaseReplaced, was.Replaced, is.Replaced}, {BaseSources, was.Sources, is.Sources}} {
+		entries := map[string]*firestorepb.Value{}
+		for entry, n := range m.is {
+			if old, has := m.was[entry]; !has || old != n {
+				entries[entry] = store.Int(n)
+			}
+		}
+		if len(entries) > 0 {
+			put(&set, m.name, store.Map(entries))
+		}
+	}
+	if is.Swept != was.Swept {
+		put(&set, baseSwept, store.String(is.Swept))
+	}
+	if is.Gone.IsZero() && !was.Gone.IsZero() {
+		removed = append(removed, baseGone)
+	}
+	return set, removed
 }

@@ -11,10 +11,8 @@
 // value, a rebase or an import. [Books.Edit] changes it together with the document, on condition of both
 // versions, and leaves a marker by which it knows its own commit.
 //
-//	edit.go      what must not be applied twice: a reset, a rebase, an import
-//	life.go      a counter is made, and how its life ends
-//	show.go      answers, and the commit that shows them
-//	book.go      a book: document and base as they were read
-//	document.go  the counter's document: whether it is the app's own, and what of it is ours
-//	base.go      the base's document
+//	edit.go  what must not be applied twice: a reset, a rebase, an import
+//	life.go  a counter is made, and how its life ends
+//	show.go  answers, and the commit that shows them
+//	book.go  a book: document and base as they were read; whose the document is, and what of it is ours
 package book
