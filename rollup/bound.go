@@ -126,7 +126,7 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 		b.took(longest, c.lone(longest, err), answers, err)
 		whole := way == plain
 		if err == nil && (way == bounded || b.slow) { // a plain one is whole in any case: is it the index, or are all queries slow?
-			began, counts := time.Now(), 1+len(c.db.Layout.Limited())
+			began, counts := time.Now(), 1+len(c.db.Layout.Apart())
 			all, err := c.whole(ctx, f.counter, fields, answers)
 			if reads += counts; err != nil {
 				return nil, reads, err
@@ -169,16 +169,15 @@ func (c *Client) measured(took time.Duration) time.Duration {
 	return took
 }
 
-// whole reports whether sums are of all shards: of those with a share, if the field has a limit, and else of all
-// others.
+// whole reports whether sums are of all shards in which their fields are counted: see [layout.Field.Apart].
 func (c *Client) whole(ctx context.Context, counter string, fields layout.Fields, sums map[string]book.Answer) (bool, error) {
 	collection, at := c.db.Layout.ShardsOf(counter), sums[fields[0].Name].At
 	others, err := c.db.Count(ctx, collection, "", at)
-	shards := map[string]int64{} // :: name of the share, "" of the others → how many there are
-	for _, field := range c.db.Layout.Limited() {
+	shards := map[string]int64{} // :: field that shards have which are a field's own, "" of the others → how many there are
+	for _, apart := range c.db.Layout.Apart() {
 		if err == nil {
-			shards[shareOf(field)], err = c.db.Count(ctx, collection, shareOf(field), at)
-			others -= shards[shareOf(field)]
+			shards[apart], err = c.db.Count(ctx, collection, apart, at)
+			others -= shards[apart]
 		}
 	}
 	if err != nil {
@@ -186,22 +185,11 @@ func (c *Client) whole(ctx context.Context, counter string, fields layout.Fields
 	}
 	shards[""] = others
 	for _, field := range fields {
-		if sums[field.Name].Numbers != shards[shareOf(field)] {
+		if sums[field.Name].Numbers != shards[field.Apart()] {
 			return false, nil
 		}
 	}
 	return true, nil
-}
-
-// shareOf is the name of the share in the shards of a field with a limit; "" for other fields.
-func shareOf(field layout.Field) string {
-	switch {
-	case field.LimitOf != "":
-		return field.Shard
-	case field.Limit != nil:
-		return layout.ShareOf(field.Shard)
-	}
-	return ""
 }
 
 // atOnce asks for fields, all as of the time of the first one's answer, and says how long the longest query took.

@@ -134,6 +134,9 @@ const (
 	logProblem       = "problem"                            // something keeps a total from being right; with problem
 )
 
+// problemTooLarge says what keeps a counter's document from showing its totals.
+const problemTooLarge = "its document can't be written, because it has no room or holds what Firestore no longer takes; make room in it: what is counted meanwhile is kept, and shown then"
+
 // short is for how long the budget has nothing left for one counter more.
 func (c *Client) short() time.Duration {
 	return max(c.db.Budget.Until(ceiling.Reads, 1), c.db.Budget.Until(ceiling.Writes, 1))

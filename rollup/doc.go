@@ -21,11 +21,9 @@ package rollup
 //
 //	roller.go         events wait here for a refresh of their counter, or a recount
 //	reconcile_all.go  counters are reconciled: one, those that are noted because events can't be counted, some, or all
-//	reconcile.go      a look at a counter, and a refresh without an event
+//	reconcile.go      a refresh without an event: what it is asked, and tells; what is wrong with shards
 //	refresh.go        what is asked, and shown; queries of fields that count documents
 //	bound.go          sums of shards, and how a busy counter's are asked for
 //	pace.go           which events are refreshed together, when queries are asked, and what becomes of events
-//	flight.go         what one refresh or recount is for, and what became of it
 //	decode.go         an event is read, and what it says
-//	report.go         what a reconcile is asked, and what it tells; what is wrong with shards
 //	client.go         the client, what it remembers, its errors and its log

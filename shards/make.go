@@ -120,12 +120,7 @@ func (c *Client) MayMake(n int) error {
 // Making is about what a new counter takes of the budget: what is written are its document, its base, a marker and its
 // shards, and what is read are these, and what may lie there of an earlier one.
 func (c *Client) Making() ceiling.Amounts {
-	shards := 0
-	for _, field := range c.db.Layout.Fields {
-		if field.Limit != nil { // which has shards of its own
-			shards += min(c.cfg.NumShards, seats.Most)
-		}
-	}
+	shards := len(c.db.Layout.Apart()) * min(c.cfg.NumShards, layout.MostLimited) // those of fields that have their own
 	return c.completing().Plus(ceiling.Amounts{ceiling.Writes: float64(shards + 5), ceiling.Reads: float64(shards + len(c.db.Layout.Fields) + 8)})
 }
 

@@ -3,7 +3,10 @@ package layout
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // This file is about documents that queries count: their collections, and the counters they concern.
@@ -221,4 +224,406 @@ func (a *Aggregation) Index() (fields []string) {
 		return nil
 	}
 	return fields
+}
+
+// Aggregation is the definition of a field that counts documents, or adds up or averages one of their
+// fields. The documents are in a collection below the counter's document, in a collection at the root,
+// or in all collections with the same id.
+//
+//	count(comments)
+//	count(/comments where post=={post})
+//	count(**/comments where post=={post})
+//	sum(ratings.stars)
+//	sum(ratings.score) as double
+//	avg(ratings.stars)
+//	count(comments where public==true)
+type Aggregation struct {
+	Collection string // id
+	From       Scope  // where it is
+	Sum        string // path of the field that is summed up; empty for a count
+	Average    bool   // the sum divided by the number of documents with the field: a double, or null for none
+	Double     bool   // the sum is always a double; otherwise it is an integer
+	Where      []Filter
+}
+
+// Scope is where the collection of an [Aggregation] is.
+type Scope int
+
+const (
+	Below Scope = iota // directly below the counter's document
+	Root               // at the root of the database
+	Group              // anywhere: all collections of that id
+)
+
+// prefixes are how a scope is written, before the collection's id.
+var prefixes = [...]string{Below: "", Root: "/", Group: "**/"}
+
+// Filter is a condition on the documents that are counted.
+type Filter struct {
+	Field string   // path
+	Op    Operator // how it compares with the value
+	Value any      // a bool, int64 or string; a [Wildcard]; for [In] a []any of bools, int64s and strings
+}
+
+// Operator is how a field compares with a value.
+type Operator string
+
+const (
+	Equal   Operator = "=="
+	In      Operator = "in"
+	AtLeast Operator = ">="
+	AtMost  Operator = "<="
+	Above   Operator = ">"
+	Less    Operator = "<"
+)
+
+// operators are in the order in which they are read: > comes after >=.
+var operators = []Operator{Equal, AtLeast, AtMost, Above, Less, In}
+
+// Range reports whether the operator takes a range of values.
+func (o Operator) Range() bool { return o != Equal && o != In }
+
+// Wildcard is the name of a wildcard in the counters' path, as the value of a [Filter]. A document of
+// a counter has the wildcard's value in that field, or the path of the document there, as a text or as
+// a reference.
+type Wildcard string
+
+// References are the conditions with a [Wildcard]: documents name their counter by them.
+func (a *Aggregation) References() (refs []Filter) {
+	for _, f := range a.Where {
+		if _, is := f.Value.(Wildcard); is {
+			refs = append(refs, f)
+		}
+	}
+	return refs
+}
+
+// Source is the collection as it is written: comments, /comments or **/comments. Each has a
+// trigger.
+func (a *Aggregation) Source() string { return prefixes[a.From] + a.Collection }
+
+// Documents names the documents that concern a counter: the source, and how they name the counter. A
+// change of one of them concerns all aggregations with the same Documents.
+func (a *Aggregation) Documents() string { return a.Source() + conditions(a.References()) }
+
+// String is the aggregation as [ParseFields] reads it.
+func (a *Aggregation) String() string {
+	var b strings.Builder
+	switch {
+	case a.Average:
+		fmt.Fprintf(&b, "avg(%s.%s", a.Source(), a.Sum)
+	case a.Sum != "":
+		fmt.Fprintf(&b, "sum(%s.%s", a.Source(), a.Sum)
+	default:
+		fmt.Fprintf(&b, "count(%s", a.Source())
+	}
+	b.WriteString(conditions(a.Where) + ")")
+	if a.Double {
+		b.WriteString(asDouble)
+	}
+	return b.String()
+}
+
+// conditions are filters as text, with their where and and.
+func conditions(filters []Filter) string {
+	var b strings.Builder
+	for i, f := range filters {
+		b.WriteString([]string{" where ", " and "}[min(i, 1)] + f.Field)
+		if f.Op == In {
+			b.WriteString(" in ")
+		} else {
+			b.WriteString(string(f.Op))
+		}
+		b.WriteString(literal(f.Value))
+	}
+	return b.String()
+}
+
+// literal is a filter's value as text.
+func literal(value any) string {
+	list, is := value.([]any)
+	if !is {
+		return single(value)
+	}
+	items := make([]string, len(list))
+	for i, item := range list {
+		items[i] = single(item)
+	}
+	return "[" + strings.Join(items, ",") + "]"
+}
+
+// single is a literal that is no list.
+func single(value any) string {
+	switch value := value.(type) {
+	case string:
+		quote := `"`
+		if strings.Contains(value, quote) {
+			quote = "'"
+		}
+		return quote + value + quote
+	case Wildcard:
+		return "{" + string(value) + "}"
+	}
+	return fmt.Sprint(value)
+}
+
+// asDouble follows a sum that is a double.
+const asDouble = " as double"
+
+// Dotted is a path such as ratings.stars in the form that update masks and queries take.
+func Dotted(path string) string { return FieldPath(strings.Split(path, ".")...) }
+
+const (
+	maxConditions = 5
+	// Firestore allows 30 alternatives in a query: the values of an in, times the three ways to write
+	// each reference.
+	maxAlternatives = 30
+	waysToRefer     = 3
+)
+
+// maxFilterBytes bounds the string that a filter compares with: Firestore indexes 1,500 bytes of a
+// string.
+const maxFilterBytes = 256
+
+// aggregation reads an aggregation, up to a comma or the end.
+func (s *scanner) aggregation() (*Aggregation, error) {
+	s.space()
+	begin := s.at
+	operation := s.word()
+	if operation != "count" && operation != "sum" && operation != "avg" {
+		return nil, fmt.Errorf("%d: want count(collection), sum(collection.field) or avg(collection.field), found %q", begin+1, operation)
+	}
+	if !s.skip("(") {
+		return nil, s.want("(")
+	}
+	begin = s.at
+	from := Below
+	for scope := Group; scope > Below && from == Below; scope-- {
+		if s.skip(prefixes[scope]) {
+			from = scope
+			begin = s.at
+		}
+	}
+	a := &Aggregation{Collection: s.word(), From: from, Average: operation == "avg"}
+	if operation != "count" {
+		var ok bool
+		if a.Collection, a.Sum, ok = strings.Cut(a.Collection, "."); !ok {
+			return nil, fmt.Errorf("%d: want a collection and a field of its documents, such as %s(ratings.stars)", begin+1, operation)
+		}
+		if err := validatePath(a.Sum); err != nil {
+			return nil, fmt.Errorf("%d: %w", begin+len(a.Collection)+2, err)
+		}
+	}
+	if err := ValidateID(a.Collection); err != nil {
+		return nil, fmt.Errorf("%d: cannot be a collection: %w", begin+1, err)
+	}
+	if strings.ContainsAny(a.Collection, "{}*.`") {
+		return nil, fmt.Errorf("%d: a collection's name holds one of {}*.`", begin+1)
+	}
+	if strings.HasPrefix(a.Collection, ownPrefix) {
+		return nil, fmt.Errorf("%d: collections that begin with %s are kept for what counters writes", begin+1, ownPrefix)
+	}
+	if !s.skip(")") {
+		if !s.keyword("where") {
+			return nil, s.want(") or where")
+		}
+		begin = s.at
+		for {
+			f, err := s.condition()
+			if err != nil {
+				return nil, err
+			}
+			a.Where = append(a.Where, f)
+			if s.skip(")") {
+				break
+			}
+			if !s.keyword("and") {
+				return nil, s.want(") or and")
+			}
+		}
+		if err := checkConditions(a.Where); err != nil {
+			return nil, fmt.Errorf("%d: %w", begin+1, err)
+		}
+	}
+	if operation == "sum" && s.keyword("as") {
+		if a.Double = s.keyword("double"); !a.Double {
+			return nil, s.want("double: a sum is an integer, or as double")
+		}
+	}
+	if s.at < len(s.text) && s.text[s.at] != ',' {
+		if operation == "sum" {
+			return nil, s.want("as double, a comma, or the end")
+		}
+		return nil, s.want("a comma, or the end")
+	}
+	return a, nil
+}
+
+// validatePath says why a path cannot be that of a field.
+func validatePath(path string) error {
+	for name := range strings.SplitSeq(path, ".") {
+		if err := validateField(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanner reads a list of fields. Its errors begin with the position, from 1.
+type scanner struct {
+	text string
+	at   int
+}
+
+func (s *scanner) space() {
+	s.at = len(s.text) - len(strings.TrimLeftFunc(s.text[s.at:], unicode.IsSpace))
+}
+
+// skip skips a token, if it is next, and the white space after it.
+func (s *scanner) skip(token string) bool {
+	if !strings.HasPrefix(s.text[s.at:], token) {
+		return false
+	}
+	s.at += len(token)
+	s.space()
+	return true
+}
+
+// keyword skips a word if it is next and ends there: wherea isn't where.
+func (s *scanner) keyword(word string) bool {
+	begin := s.at
+	if s.word() == word {
+		return true
+	}
+	s.at = begin
+	return false
+}
+
+// condition reads a field, an operator and a value.
+func (s *scanner) condition() (f Filter, err error) {
+	begin := s.at
+	f.Field = s.word()
+	if err := validatePath(f.Field); err != nil {
+		return f, fmt.Errorf("%d: %w", begin+1, err)
+	}
+	i := slices.IndexFunc(operators, func(o Operator) bool { return s.skip(string(o)) })
+	if i < 0 {
+		return f, s.want("==, in, >=, >, <= or <")
+	}
+	f.Op = operators[i]
+	begin = s.at
+	switch {
+	case f.Op == In:
+		f.Value, err = s.list()
+	case f.Op == Equal && s.skip("{"):
+		name := s.word()
+		if !plain(name) || !s.skip("}") {
+			return f, fmt.Errorf("%d: want a wildcard of COUNTERS, such as {post}", begin+1)
+		}
+		f.Value = Wildcard(name)
+	default:
+		f.Value, err = s.value()
+	}
+	if _, is := f.Value.(bool); is && f.Op.Range() {
+		return f, fmt.Errorf("%d: want an integer or a quoted string behind %s", begin+1, f.Op)
+	}
+	return f, err
+}
+
+// list reads values in brackets.
+func (s *scanner) list() (any, error) {
+	if !s.skip("[") {
+		return nil, s.want("[ and values, as in ['a','b']")
+	}
+	var values []any
+	for {
+		value, err := s.value()
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+		if s.skip("]") {
+			return values, nil
+		}
+		if !s.skip(",") {
+			return nil, s.want("] or a comma")
+		}
+	}
+}
+
+// checkConditions says why Firestore would not take conditions together.
+func checkConditions(filters []Filter) error {
+	ranged, alternatives := "", 1
+	for _, f := range filters {
+		switch value := f.Value.(type) {
+		case []any:
+			alternatives *= len(value)
+		case Wildcard:
+			alternatives *= waysToRefer
+		}
+		if !f.Op.Range() {
+			continue
+		}
+		if ranged != "" && ranged != f.Field {
+			return fmt.Errorf("ranges of %s and of %s; want ranges of one field, and == or in for others", ranged, f.Field)
+		}
+		ranged = f.Field
+	}
+	switch {
+	case len(filters) > maxConditions:
+		return fmt.Errorf("%d conditions, and at most %d are allowed", len(filters), maxConditions)
+	case alternatives > maxAlternatives:
+		return fmt.Errorf("%d alternatives, the values of in times %d for each wildcard, and at most %d are allowed", alternatives, waysToRefer, maxAlternatives)
+	}
+	return nil
+}
+
+// word reads up to white space or one of ()=,"'<>[]{}, and skips the white space after it.
+func (s *scanner) word() string {
+	word := s.text[s.at:]
+	if n := strings.IndexFunc(word, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("()=,\"'<>[]{}", r) }); n >= 0 {
+		word = word[:n]
+	}
+	s.at += len(word)
+	s.space()
+	return word
+}
+
+// value reads true, false, an integer or a quoted string.
+func (s *scanner) value() (any, error) {
+	const want = `true, false, an integer or a quoted string`
+	begin := s.at
+	if s.at < len(s.text) && (s.text[s.at] == '"' || s.text[s.at] == '\'') {
+		quoted, _, ended := strings.Cut(s.text[s.at+1:], s.text[s.at:s.at+1])
+		switch {
+		case !ended:
+			return nil, fmt.Errorf("%d: the quoted string has no end", begin+1)
+		case len(quoted) > maxFilterBytes:
+			return nil, fmt.Errorf("%d: the string has %d bytes, and at most %d are allowed", begin+1, len(quoted), maxFilterBytes)
+		case !utf8.ValidString(quoted) || strings.ContainsFunc(quoted, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }):
+			return nil, fmt.Errorf("%d: the string holds a backslash or a control character, or is not UTF-8", begin+1)
+		}
+		s.at += len(quoted) + 2
+		s.space()
+		return quoted, nil
+	}
+	word := s.word()
+	if word == "true" || word == "false" {
+		return word == "true", nil
+	}
+	n, err := strconv.ParseInt(word, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%d: want %s, found %q", begin+1, want, word)
+	}
+	return n, nil
+}
+
+func (s *scanner) want(token string) error {
+	begin, found := s.at, "the end"
+	if word := s.word(); word != "" {
+		found = strconv.Quote(word)
+	} else if begin < len(s.text) {
+		found = strconv.Quote(s.text[begin : begin+1])
+	}
+	return fmt.Errorf("%d: want %s, found %s", begin+1, token, found)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -59,11 +58,10 @@ func (f *Fields) UnmarshalText(text []byte) (err error) {
 
 // String is the list in the form that [ParseFields] reads.
 func (f Fields) String() string {
-	items := make([]string, 0, len(f))
-	for _, field := range f {
-		if field.LimitOf == "" {
-			items = append(items, field.String())
-		}
+	named := f.Named()
+	items := make([]string, len(named))
+	for i, field := range named {
+		items[i] = field.String()
 	}
 	return strings.Join(items, ",")
 }
@@ -104,16 +102,21 @@ func (f Fields) toCount(name string) string {
 	return fmt.Sprintf("; to count it too, set FIELDS=%s (counters dev --fields %[1]s)", set)
 }
 
-// Asked are the names of those that FIELDS names: the fields that show limits are left out.
-func (f Fields) Asked() []string {
-	names := []string{} // in JSON, no fields are a list, too
+// named reports whether FIELDS names the field: it shows no limit of another.
+func (f Field) named() bool { return f.LimitOf == "" }
+
+// Named are the fields that FIELDS names: those that show limits are left out.
+func (f Fields) Named() (named Fields) {
 	for _, field := range f {
-		if field.LimitOf == "" {
-			names = append(names, field.Name)
+		if field.named() {
+			named = append(named, field)
 		}
 	}
-	return names
+	return named
 }
+
+// Asked are the names of [Fields.Named]; in JSON, no fields are a list, too.
+func (f Fields) Asked() []string { return f.Named().Names() }
 
 // Split separates the sums of the shards' fields from the fields that count documents. Behind each sum that has a
 // limit is the field that shows the limit.
@@ -232,130 +235,6 @@ func validateField(name string) error {
 		return fmt.Errorf("%q holds one of .`=(){}/* or white space", name)
 	case len(name) >= 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__"):
 		return fmt.Errorf("%q is reserved, as everything of the form __x__", name)
-	}
-	return nil
-}
-
-// LimitSuffix follows the name of a field with a limit in that of the field that shows the limit.
-const LimitSuffix = "_limit"
-
-// A field with a limit, such as seats=limit(500), has shards of its own: seats~0, seats~1 and so on. Nothing else is
-// counted in them, and it is counted nowhere else.
-const limitedShard = "~"
-
-// LimitedShard is the id of a shard of a field with a limit, by the field's name in its shards.
-func LimitedShard(field string, n int) string { return field + limitedShard + strconv.Itoa(n) }
-
-// LimitedField is the field that a shard is of alone. It reports false for other shards.
-func LimitedField(id string) (field string, is bool) {
-	at := strings.LastIndex(id, limitedShard)
-	if at < 0 {
-		return "", false
-	}
-	return id[:at], true
-}
-
-// CountedIn reports whether the field is counted in a shard of that id.
-func (f Field) CountedIn(id string) bool {
-	of, limited := LimitedField(id)
-	switch {
-	case f.LimitOf != "":
-		return limited && ShareOf(of) == f.Shard
-	case f.Limit != nil:
-		return limited && of == f.Shard
-	}
-	return !limited
-}
-
-// ShareOf is the field of a shard that says how much of a field's limit the shard may count. No counted field can have
-// that name.
-func ShareOf(field string) string { return "share(" + field + ")" }
-
-// MembersIn is the field of a shard that says how much of a field with a limit members took there.
-func MembersIn(field string) string { return "members(" + field + ")" }
-
-// HeldIn is the field of a shard that says how much of a field with a limit open holds of amounts have there.
-func HeldIn(field string) string { return "held(" + field + ")" }
-
-// limitOf is the field that shows a field's limit: the sum of its shards' shares.
-func limitOf(f Field) Field {
-	return Field{Name: f.Name + LimitSuffix, Shard: ShareOf(f.Shard), Limit: f.Limit, LimitOf: f.Name}
-}
-
-// parseLimit reads limit(500), or limit(), which is none until one is set.
-func parseLimit(source string) (n *int64, is bool, err error) {
-	text, is := strings.CutPrefix(strings.TrimSpace(source), "limit(")
-	if !is {
-		return nil, false, nil
-	}
-	text, closed := strings.CutSuffix(text, ")")
-	if n = new(int64); closed && text != "" {
-		*n, err = strconv.ParseInt(text, 10, 64)
-	}
-	if !closed || err != nil || *n < 0 {
-		return nil, true, fmt.Errorf("want a limit such as limit(500), or limit()")
-	}
-	return n, true, nil
-}
-
-// limitText is the inverse of parseLimit.
-func limitText(n int64) string {
-	if n == 0 {
-		return "limit()"
-	}
-	return fmt.Sprintf("limit(%d)", n)
-}
-
-// Plain reports whether a sum of shards has no limit, and shows none.
-func (f Field) Plain() bool { return f.Limit == nil && f.LimitOf == "" }
-
-// OfNone is the sum of no shards: 0, or the limit that FIELDS declares, for the field that shows it. Whoever takes
-// first, or sets a limit, makes the shards.
-func (f Field) OfNone() int64 {
-	if f.LimitOf == "" {
-		return 0
-	}
-	return *f.Limit
-}
-
-// Plain are the sums of shards that have no limit.
-func (l Layout) Plain() (fields Fields) {
-	for _, f := range l.Fields {
-		if f.Plain() {
-			fields = append(fields, f)
-		}
-	}
-	return fields
-}
-
-// Limited are the sums of shards that have a limit. A field that only shows such a limit (LimitOf) is none of them.
-func (l Layout) Limited() (fields Fields) {
-	for _, f := range l.Fields {
-		if f.Limit != nil && f.LimitOf == "" {
-			fields = append(fields, f)
-		}
-	}
-	return fields
-}
-
-// CheckLimited is an error if FIELDS gives the field no limit.
-func (l Layout) CheckLimited(name string) error {
-	if err := l.CheckField(name); err != nil {
-		return err
-	}
-	if f, _ := l.Field(name); f.Limit != nil {
-		return nil
-	}
-	return fmt.Errorf("%q has no limit: a field has one from the beginning, or never; FIELDS declares it, such as %s=limit(500)", name, name)
-}
-
-// CheckPlain is an error if a field is no sum of shards without a limit.
-func (l Layout) CheckPlain(name string) error {
-	if err := l.CheckField(name); err != nil {
-		return err
-	}
-	if f, _ := l.Field(name); f.Limit != nil {
-		return fmt.Errorf("%q has a limit: its total is what is taken", name)
 	}
 	return nil
 }

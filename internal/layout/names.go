@@ -4,11 +4,10 @@
 //
 // The files in the order in which they are read; most use what is declared below:
 //
-//	names.go        where the counters are, names of documents, paths of fields, numbers of shards
-//	counted.go      names of documents that a field counts
-//	path.go         COUNTERS
-//	field.go        FIELDS, and names of what a limit takes
-//	aggregation.go  fields that count documents
+//	limits.go   fields with limits, their shards, and names of what is held of them
+//	names.go    where the counters are (COUNTERS), names of documents, paths of fields, numbers of shards
+//	field.go    FIELDS
+//	counted.go  fields that count documents, and names of these documents
 package layout
 
 import (
@@ -101,12 +100,6 @@ const (
 	CounterPath = "counter" // the document's path: the map may be copied to another
 )
 
-// Until is the field of a membership, and of its entry, that says until when the seat is held.
-const Until = "until"
-
-// Due is the field of an open hold's record that says where and until when it is held: who finds no room looks for it.
-const Due = "due"
-
 // ExpireAt is the field of a request marker that the TTL policy looks at.
 const ExpireAt = "expire_at"
 
@@ -159,7 +152,7 @@ func (l Layout) First() (Field, bool) {
 // Field is the sum of shards with that name, to which something may be added.
 func (l Layout) Field(name string) (Field, bool) {
 	for _, field := range l.Fields {
-		if field.Name == name && field.LimitOf == "" {
+		if field.Name == name && field.named() {
 			return field, true
 		}
 	}
@@ -274,21 +267,6 @@ func (l Layout) own() string {
 
 // Note is the resource name of a counter's note.
 func (l Layout) Note(counter string) string { return l.Notes() + "/" + hash(counter) }
-
-// Holds is the resource name of the collection of this deployment's entries of seats that are held. It has
-// the id of that of request markers, whose TTL policy it shares.
-func (l Layout) Holds() string { return l.own() + Requests }
-
-// Hold is the resource name of the entry of a membership's seat.
-func (l Layout) Hold(membership string) string { return l.Holds() + "/" + hash(membership) }
-
-// Record is the resource name of the record of a hold of an amount, by the hash of what it is called.
-func (l Layout) Record(hash string) string { return l.Holds() + "/" + hash }
-
-// HoldsOf is how the field [Due] begins in the records of a field's open holds. The field's name is that in the shards.
-func (l Layout) HoldsOf(counter, field string) string {
-	return hash(counter + "\x00" + field)[:32] + " "
-}
 
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
@@ -432,4 +410,186 @@ func ShardID(n int) string { return strconv.Itoa(n) }
 func ShardNumber(id string) (int, bool) {
 	n, err := strconv.Atoi(id)
 	return n, err == nil && n >= 0 && ShardID(n) == id
+}
+
+// Path is where a deployment's counters are: collections and wildcards in turn, such as
+// counters/{counter} or teams/{team}/posts/{post}. A counter's id is its wildcards' values joined
+// by slashes: post-123, or red/post-1.
+//
+// A path without wildcards, such as stats/site, is that of one counter, whose id is the document's:
+// site.
+type Path struct {
+	pattern     string
+	collections []string // one before each wildcard, or document
+	wildcards   []string // their names; none in the path of one counter
+}
+
+// DefaultPath is that of Google's public "distributed counters" page.
+const DefaultPath = "counters/{counter}"
+
+// ParsePath reads a path. Its errors say what is allowed.
+func ParsePath(pattern string) (Path, error) {
+	parts := strings.Split(pattern, "/")
+	if len(parts)%2 != 0 {
+		return Path{}, fmt.Errorf("%q has %s, want collections and wildcards in turn, such as posts/{post}", pattern, partsOf(len(parts)))
+	}
+	p := Path{pattern: pattern}
+	whole := !strings.Contains(pattern, "{")
+	seen := map[string]bool{}
+	for i, part := range parts {
+		if i%2 == 0 {
+			if err := ValidateID(part); err != nil {
+				return Path{}, fmt.Errorf("part %d of %q cannot be a collection: %w", i+1, pattern, err)
+			}
+			if strings.ContainsAny(part, "{}*") {
+				return Path{}, fmt.Errorf("part %d of %q is to be a collection, and holds a wildcard", i+1, pattern)
+			}
+			if strings.HasPrefix(part, ownPrefix) {
+				return Path{}, fmt.Errorf("part %d of %q: collections that begin with %s are kept for what counters writes", i+1, pattern, ownPrefix)
+			}
+			p.collections = append(p.collections, part)
+			continue
+		}
+		if whole {
+			if err := ValidateID(part); err != nil {
+				return Path{}, fmt.Errorf("part %d of %q cannot be a document, nor is it a wildcard such as {post}: %w", i+1, pattern, err)
+			}
+			if strings.ContainsAny(part, "}*") {
+				return Path{}, fmt.Errorf("part %d of %q is to be a wildcard such as {post}, or a document's id without }*", i+1, pattern)
+			}
+			continue
+		}
+		name := strings.TrimSuffix(strings.TrimPrefix(part, "{"), "}")
+		if len(name) != len(part)-2 || !plain(name) {
+			return Path{}, fmt.Errorf("part %d of %q is to be a wildcard such as {post}: letters, digits and _ in braces (or none is, as in stats/site, the path of one counter)", i+1, pattern)
+		}
+		if seen[name] {
+			return Path{}, fmt.Errorf("wildcard {%s} of %q stands there twice", name, pattern)
+		}
+		if name == "shard" || name == "document" {
+			// a trigger's path pattern would have it twice: see [Layout.Patterns]
+			return Path{}, fmt.Errorf("wildcard {%s} of %q is kept for triggers of shards and of counted documents: take another name", name, pattern)
+		}
+		seen[name] = true
+		p.wildcards = append(p.wildcards, name)
+	}
+	return p, nil
+}
+
+// ownPrefix begins the names of all collections that Google's public layout doesn't have, because TTL
+// policies and index exemptions apply to a collection group in the whole database.
+const ownPrefix = "counter_"
+
+// UnmarshalText reads a path as [ParsePath] does.
+func (p *Path) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePath(string(text))
+	return err
+}
+
+// String is the path as it was written.
+func (p Path) String() string { return p.pattern }
+
+// Canonical is the path without its wildcards' names: they don't say where counters are.
+func (p Path) Canonical() string {
+	if p.Whole() {
+		return p.pattern
+	}
+	return strings.Join(p.collections, "/{}/") + "/{}"
+}
+
+// Collection is the id of the collection that holds the counters' documents.
+func (p Path) Collection() string { return p.collections[len(p.collections)-1] }
+
+// UserWildcard is the wildcard for the user who owns a counter, in a path such as users/{uid}: see the
+// setting RESET.
+const UserWildcard = "uid"
+
+// Wildcards are the names of the wildcards, in their order.
+func (p Path) Wildcards() []string { return p.wildcards }
+
+// Whole reports whether it is the path of one counter, without wildcards.
+func (p Path) Whole() bool { return len(p.wildcards) == 0 }
+
+// Nested reports whether counters have more than one wildcard: then they are not in one collection.
+func (p Path) Nested() bool { return len(p.wildcards) > 1 }
+
+// Parts is how many parts a counter's id has: one per wildcard.
+func (p Path) Parts() int { return max(1, len(p.wildcards)) }
+
+// only is the id of the one counter that a path without wildcards has.
+func (p Path) only() string { return p.pattern[strings.LastIndexByte(p.pattern, '/')+1:] }
+
+// Document is the path of a counter's document, such as posts/post-123. The id must be one that
+// [Path.Validate] accepts.
+func (p Path) Document(id string) string {
+	switch {
+	case p.Whole():
+		return p.pattern
+	case !p.Nested():
+		return p.collections[0] + "/" + id
+	}
+	var b strings.Builder
+	for i, value := range strings.Split(id, "/") {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		b.WriteString(p.collections[i])
+		b.WriteByte('/')
+		b.WriteString(value)
+	}
+	return b.String()
+}
+
+// ID is the id of the counter whose document has that path; false if no counter has.
+func (p Path) ID(document string) (string, bool) {
+	if p.Whole() {
+		return p.only(), document == p.pattern
+	}
+	parts := strings.Split(document, "/")
+	if len(parts) != 2*len(p.collections) {
+		return "", false
+	}
+	values := make([]string, len(p.collections))
+	for i, collection := range p.collections {
+		if parts[2*i] != collection {
+			return "", false
+		}
+		values[i] = parts[2*i+1]
+	}
+	id := strings.Join(values, "/")
+	return id, p.Validate(id) == nil
+}
+
+// partsOf is a number of parts as text.
+func partsOf(n int) string {
+	if n == 1 {
+		return "1 part"
+	}
+	return fmt.Sprintf("%d parts", n)
+}
+
+// Validate is an error if no counter here can have that id.
+func (p Path) Validate(id string) error {
+	if p.Whole() && id != p.only() {
+		return fmt.Errorf("%q is not the one counter that there is, %s", id, p.only())
+	}
+	if !p.Nested() {
+		return ValidateID(id)
+	}
+	if id == "" {
+		return errors.New("it is empty")
+	}
+	values := strings.Split(id, "/")
+	if len(values) == len(p.collections)+1 && values[len(values)-1] == "" {
+		return slashAtEnd(id)
+	}
+	if len(values) != len(p.collections) {
+		return fmt.Errorf("%q has %s, and a counter of %s has %d", id, partsOf(len(values)), p, len(p.collections))
+	}
+	for _, value := range values {
+		if err := ValidateID(value); err != nil {
+			return fmt.Errorf("%q: %w", id, err)
+		}
+	}
+	return nil
 }

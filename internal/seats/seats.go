@@ -17,9 +17,6 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// Most is how many shards a field with a limit has at most: who finds no room in those that it knows reads them all.
-const Most = 25
-
 // Shards asks for all shards of a field with a limit, as of a time; the zero time is now. They are found by their
 // shares, which no other shard has.
 func Shards(names layout.Layout, counter string, field layout.Field, at time.Time) store.Query {
@@ -31,9 +28,9 @@ func Below(names layout.Layout, counter string, field layout.Field, most int64) 
 	return store.Query{Collection: names.ShardsOf(counter), By: layout.FieldPath(field.Shard), Most: store.Int(most)}
 }
 
-// Make are the writes that make the shards of a field that has none: n, or [Most].
+// Make are the writes that make the shards of a field that has none: n, or [layout.MostLimited].
 func Make(names layout.Layout, counter string, field layout.Field, n int, limit int64) (writes []*firestorepb.Write) {
-	for i, share := range escrow.Even(limit, min(max(n, 1), Most)) {
+	for i, share := range escrow.Even(limit, min(max(n, 1), layout.MostLimited)) {
 		writes = append(writes, store.Create(names.Shard(counter, layout.LimitedShard(field.Shard, i)), map[string]*firestorepb.Value{
 			field.Shard: store.Int(0), layout.MembersIn(field.Shard): store.Int(0), layout.HeldIn(field.Shard): store.Int(0),
 			layout.ShareOf(field.Shard): store.Int(share),
