@@ -172,7 +172,7 @@ func (b *batch) pick(counter string, n int) {
 // answer gives all requests their outcome: one without an error if a commit was applied.
 func (b *batch) answer(out outcome) step {
 	for _, r := range b.requests {
-		r.done <- out
+		r.answer(out)
 	}
 	b.requests = nil
 	return finished
@@ -316,8 +316,7 @@ func (b *batch) found(there map[string]marker) step {
 	b.doubt, b.conflict = nil, nil
 	changed := false
 	b.requests = slices.DeleteFunc(b.requests, func(r *request) bool {
-		if o, ok := r.earlier(there); ok {
-			r.done <- o
+		if r.answered(there) {
 			changed = true
 			return true
 		}
@@ -352,7 +351,7 @@ func (b *batch) without(gone map[string]bool) step {
 	b.requests = slices.DeleteFunc(b.requests, func(r *request) bool {
 		counter, is := r.touches(func(id string) bool { return gone[id] })
 		if is {
-			r.done <- outcome{err: notFound(r, counter)}
+			r.answer(outcome{err: notFound(r, counter)})
 		}
 		return is
 	})
@@ -384,7 +383,7 @@ type gathering struct {
 	most     int   // requests
 	size     int64 // what its requests add and take off together: see [request.size]
 	counters map[string]bool
-	keys     map[string]bool // and memberships: documents that a commit can write only once
+	keys     map[string]*request // and memberships, by documents that a commit can write only once
 }
 
 func newGathering(most int) gathering {
@@ -396,8 +395,8 @@ func (g *gathering) full() bool {
 }
 
 // fill takes requests into the batch, oldest first, and returns those that are left: the batch is full,
-// they have another time to end, or the same key or member, or a sum might not fit into an int64,
-// whichever requests drop out. The first request always fits.
+// they have another time to end, or the same member, or a sum might not fit into an int64, whichever requests drop out.
+// The first request always fits. One with the same key as another shares its outcome.
 func (g *gathering) fill(requests []*request) (left []*request) {
 	if len(requests) == 1 && len(g.requests) == 0 {
 		g.requests = requests // the usual case, which needs no maps
@@ -407,10 +406,13 @@ func (g *gathering) fill(requests []*request) (left []*request) {
 		if len(g.requests) == g.most {
 			return append(left, requests[n:]...)
 		}
-		if g.joins(r) {
+		switch {
+		case g.joins(r):
 			g.join(r)
 			g.requests = append(g.requests, r)
-		} else {
+		case r.key != "" && g.keys[r.key] != nil && r.until.Equal(g.requests[0].until):
+			g.keys[r.key].same = append(g.keys[r.key].same, r)
+		default:
 			left = append(left, r)
 		}
 	}
@@ -420,7 +422,7 @@ func (g *gathering) fill(requests []*request) (left []*request) {
 // joins reports whether a request can be part of the batch.
 func (g *gathering) joins(r *request) bool {
 	if g.counters == nil {
-		g.counters, g.keys = map[string]bool{}, map[string]bool{}
+		g.counters, g.keys = map[string]bool{}, map[string]*request{}
 		for _, first := range g.requests {
 			g.join(first)
 		}
@@ -432,7 +434,7 @@ func (g *gathering) joins(r *request) bool {
 		return false // who has left a batch has less time, and goes with those who left it too
 	}
 	own := r.documents()
-	if slices.ContainsFunc(own, func(name string) bool { return g.keys[name] }) {
+	if slices.ContainsFunc(own, func(name string) bool { return g.keys[name] != nil }) {
 		return false
 	}
 	// with the request's own documents, and the batch's marker
@@ -451,6 +453,6 @@ func (g *gathering) join(r *request) {
 	}
 	g.size = store.Add(g.size, r.size())
 	for _, own := range r.documents() {
-		g.keys[own] = true
+		g.keys[own] = r
 	}
 }

@@ -89,6 +89,11 @@ func TestGathering(t *testing.T) {
 				for _, own := range r.documents() {
 					keys[own] = true
 				}
+				for _, same := range r.same {
+					if taken = append(taken, same); same.key != r.key || r.key == "" {
+						t.Fatal("a request shares the outcome of another key")
+					}
+				}
 			}
 			taken = append(taken, b.requests...)
 			stay := rapid.SliceOfN(rapid.Bool(), len(b.requests), len(b.requests)).Draw(t, "stay")

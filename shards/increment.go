@@ -52,6 +52,7 @@ type request struct {
 	// When its key's marker was made alone, so that commits in doubt can't be applied; zero if it
 	// wasn't.
 	fenced time.Time
+	same   []*request // of its key, in the same batch: they share its outcome
 }
 
 // outcome is what became of a request.
@@ -222,6 +223,48 @@ func (r *request) earlier(there map[string]marker) (o outcome, ok bool) {
 		return outcome{err: ErrKeyReused}, true
 	}
 	return outcome{}, false
+}
+
+// apart are a request and those that share its outcome, each by itself again.
+func (r *request) apart() []*request {
+	all := append([]*request{r}, r.same...)
+	r.same = nil
+	for _, one := range all {
+		one.until = r.until
+	}
+	return all
+}
+
+// answered gives a request, and those of its key, their outcome by [request.earlier], and reports whether there is one.
+func (r *request) answered(there map[string]marker) bool {
+	if _, ok := r.earlier(there); !ok {
+		return false
+	}
+	for _, one := range r.apart() {
+		o, _ := one.earlier(there)
+		one.done <- o
+	}
+	return true
+}
+
+// answer gives a request its outcome. If it was counted, those of its key are replays, or have used it for another
+// amount. If it wasn't, nobody has looked what would have become of another amount.
+func (r *request) answer(o outcome) {
+	for _, one := range r.apart()[1:] {
+		shared := o
+		switch {
+		case one.asked != r.asked && o.err == nil:
+			shared.err = ErrKeyReused
+		case one.asked != r.asked:
+			shared.err = fmt.Errorf("%w: the key's increment of another amount failed", ErrBusy)
+		case o.err == nil && r.hold != nil:
+			shared.record = new(*r.hold)
+			shared.record.Progress = hold.Open
+		}
+		shared.replayed = shared.err == nil
+		one.done <- shared
+	}
+	r.done <- o
 }
 
 // size is what a request adds and takes off together, without signs; the largest int64 where that is more.

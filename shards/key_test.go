@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -529,5 +530,113 @@ func TestMarkersExpireByTheLaterClock(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Calls with one key that wait at the same time share an outcome: else each would wait for all that came before it, and
+// whoever repeats one fills an instance. One of them counts, the others are replays, and another amount is refused.
+func TestCallsOfOneKeyShareAnOutcome(t *testing.T) {
+	t.Parallel()
+	const n = 200
+	key := shards.Key{Value: "k"}
+	add := func(by int64, counters ...string) func(context.Context, *shards.Client) (bool, error) {
+		return func(ctx context.Context, client *shards.Client) (bool, error) {
+			var increments []shards.Increment
+			for _, counter := range counters {
+				increments = append(increments, shards.Increment{Counter: counter, Field: "count", By: by})
+			}
+			return client.AddAll(ctx, increments, key)
+		}
+	}
+	reserve := func(field string, by int64) func(context.Context, *shards.Client) (bool, error) {
+		return func(ctx context.Context, client *shards.Client) (bool, error) {
+			h, replayed, err := handle(t, client, "a").Reserve(ctx, field, by, time.Hour, key)
+			if err == nil && (h.By != by || h.State != "held" || h.Until.IsZero()) {
+				err = fmt.Errorf("held: %+v", h)
+			}
+			return replayed, err
+		}
+	}
+	for name, c := range map[string]struct {
+		call, other func(context.Context, *shards.Client) (replayed bool, err error)
+		field       string
+		amounts     [2]int64
+		ceiling     ceiling.Rates
+		trouble     bool
+	}{
+		"of a counter":           {add(1, "a"), add(2, "a"), "count", [2]int64{1, 2}, ceiling.Rates{}, false},
+		"of several counters":    {add(1, "a", "b"), add(2, "a", "b"), "count", [2]int64{1, 2}, ceiling.Rates{}, false},
+		"below a ceiling":        {add(1, "a"), add(2, "a"), "count", [2]int64{1, 2}, ceiling.Rates{Writes: 3, Reads: 1.5}, false},
+		"that hold":              {reserve("count", 1), reserve("count", 2), "count", [2]int64{1, 2}, ceiling.Rates{}, false},
+		"that hold of a limit":   {reserve("seats", 3), reserve("seats", 4), "seats", [2]int64{3, 4}, ceiling.Rates{}, false},
+		"that exceed a limit":    {reserve("seats", 11), reserve("seats", 3), "seats", [2]int64{0, 3}, ceiling.Rates{}, false},
+		"in trouble":             {add(1, "a"), add(2, "a"), "count", [2]int64{1, 2}, ceiling.Rates{}, true},
+		"in trouble, of several": {add(1, "a", "b"), add(2, "a", "b"), "count", [2]int64{1, 2}, ceiling.Rates{}, true},
+	} {
+		virtual.Run(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			cfg := shards.Config{Place: shards.Place{Fields: "count,seats=limit(10)"}, Timeout: 18 * time.Second}
+			free := w.open(t, cfg)
+			w.counter(t, free, "a", 4)
+			w.counter(t, free, "b", 4)
+			cfg.Budget = ceiling.New(c.ceiling)
+			client := w.open(t, cfg)
+			if _, err := handle(t, client, "a").Sum(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			faults := emulator.Faults{CommitLatency: 100 * time.Millisecond, QueryLatency: 100 * time.Millisecond}
+			if c.trouble {
+				faults.Abort, faults.LoseAnswers, faults.Unavailable, faults.Seed = 0.2, 0.2, 0.1, 3
+			}
+			w.Server.SetFaults(faults)
+			began := time.Now()
+			var all sync.WaitGroup
+			var replayed, refused atomic.Int64
+			var counted [2]atomic.Int64
+			calls := [2]func(context.Context, *shards.Client) (bool, error){c.call, c.other}
+			for i := range n {
+				which := i % 10 / 9 // one of ten asks for another amount
+				ctx, gone := context.WithCancel(t.Context())
+				all.Go(func() {
+					defer gone()
+					again, err := calls[which](ctx, client)
+					switch {
+					case err == nil && again:
+						replayed.Add(1)
+					case err == nil:
+						counted[which].Add(1)
+					case errors.Is(err, shards.ErrKeyReused), errors.Is(err, shards.ErrLimit):
+						refused.Add(1)
+					case errors.Is(err, shards.ErrBusy), errors.Is(err, context.Canceled) && i%10 == 5: // may be repeated
+					default:
+						t.Error(err)
+					}
+				})
+				if i%10 == 5 {
+					time.AfterFunc(10*time.Millisecond, gone) // others don't go with it
+				}
+			}
+			all.Wait()
+			if took := time.Since(began); took > 4*time.Second {
+				t.Errorf("%d calls took %v", n, took)
+			}
+			if both := counted[0].Load() + counted[1].Load(); both > 1 || refused.Load() == 0 || both+replayed.Load()+refused.Load() < n*6/10 {
+				t.Errorf("%d counted, %d replays, %d refused", both, replayed.Load(), refused.Load())
+			}
+			w.Server.SetFaults(emulator.Faults{})
+			s, err := handle(t, free, "a").Sum(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for which, amount := range c.amounts { // what was answered stands
+				if s.Totals[c.field] == 0 { // all that would have fit shared the outcome of one that didn't
+					continue
+				}
+				again, err := calls[which](t.Context(), free)
+				if amount == s.Totals[c.field] && (err != nil || !again) || amount != s.Totals[c.field] && !errors.Is(err, shards.ErrKeyReused) {
+					t.Errorf("once more, of %v: %d: %v, %v", s.Totals, amount, again, err)
+				}
+			}
+		})
 	}
 }

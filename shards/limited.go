@@ -211,15 +211,13 @@ func (c *Client) refuse(ctx context.Context, refused []*request, p limitedPlan) 
 		return err
 	}
 	for _, r := range refused {
-		o, ok := r.earlier(found)
 		switch {
-		case ok:
+		case r.answered(found):
 		case r.member != nil && !r.member.join:
-			o.err = fmt.Errorf("%w: the member joined at this moment", ErrBusy)
+			r.answer(outcome{err: fmt.Errorf("%w: the member joined at this moment", ErrBusy)})
 		default:
-			o.err = noRoom(c.db.Layout, r, p)
+			r.answer(outcome{err: noRoom(c.db.Layout, r, p)})
 		}
-		r.done <- o
 	}
 	return nil
 }

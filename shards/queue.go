@@ -210,7 +210,7 @@ func (q *queue) isAlone(l *line) bool {
 func (q *queue) consider(l *line) {
 	next := q.turnOf(l)
 	for ; next == sends; next = q.turnOf(l) {
-		f, alone := q.newFlight(), q.isAlone(l)
+		f, alone, waiting := q.newFlight(), q.isAlone(l), q.waiting
 		if !q.fill(f, l) {
 			if !l.short {
 				l.short = true
@@ -219,8 +219,7 @@ func (q *queue) consider(l *line) {
 			return
 		}
 		if alone { // they may be tried for a while, and be many
-			f.reserved = len(f.requests)
-			q.waiting += f.reserved
+			f.reserved, q.waiting = waiting-q.waiting, waiting
 		}
 		q.begin(f)
 	}
@@ -326,9 +325,15 @@ func (q *queue) affords(f *flight, l *line) (some int) {
 	// first alone would be counted each time.
 	left := max(q.bounds.budget.Left(ceiling.Writes), q.bounds.budget.Second(ceiling.Writes)*restsForWrites.Seconds())
 	cost, unwritten := 0, 0
-	paid := map[place]bool{}
+	paid, own := map[place]bool{}, map[string]bool{}
 	for n, r := range l.requests {
-		more, beside := cost+len(r.documents()), unwritten
+		more, beside := cost, unwritten
+		for _, name := range r.documents() {
+			if !own[name] { // calls of one key share a marker
+				own[name] = true
+				more++
+			}
+		}
 		for _, sum := range r.sums {
 			// Each counter pays a marker, whether it shares one or not, and as much again for each further field, of which
 			// its roll-up asks a question more: Rollup may show as many as if each increment had a commit of its own. If
@@ -463,7 +468,11 @@ func (q *queue) ended(f *flight) {
 	for _, l := range f.lines {
 		l.inFlight--
 	}
-	for _, r := range slices.Backward(f.requests) {
+	var left []*request
+	for _, r := range f.requests {
+		left = append(left, r.apart()...)
+	}
+	for _, r := range slices.Backward(left) {
 		r.alone = true
 		l := q.lineOf(r)
 		q.stand(r, l, 0)

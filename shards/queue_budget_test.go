@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -217,4 +218,54 @@ func TestBudgetOfFields(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A caller of a key who gives up, after its batch has left it waiting once more, takes nobody else's outcome with it.
+func TestCallsOfOneKeyGoOnApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		budget := ceiling.New(ceiling.Rates{Writes: 10})
+		var batches atomic.Int64
+		q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
+			time.Sleep(100 * time.Millisecond)
+			if batches.Add(1) == 2 {
+				f.due(time.Now().Add(time.Minute))
+				budget.Spend(ceiling.Writes, 150) // what has left waits for these
+				return
+			}
+			f.answer(outcome{})
+			f.requests = nil
+		})
+		var all sync.WaitGroup
+		var counted, replayed atomic.Int64
+		ctx, gone := context.WithCancel(t.Context())
+		for n := range 4 { // the first goes at once, the others together
+			ctx, key := ctx, "k"
+			if n != 1 {
+				ctx = t.Context()
+			}
+			if n == 0 {
+				key = "before"
+			}
+			all.Go(func() {
+				switch out := q.await(ctx, &request{sums: sums{{"a", []amount{{"count", 1}}}}, key: key, done: make(chan outcome, 1)}); {
+				case n == 1 && errors.Is(out.err, ErrBusy):
+				case out.err != nil:
+					t.Error(n, out.err)
+				case out.replayed:
+					replayed.Add(1)
+				default:
+					counted.Add(1)
+				}
+			})
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		gone()
+		all.Wait()
+		if counted.Load() != 2 || replayed.Load() != 1 || batches.Load() != 3 {
+			t.Errorf("%d counted, %d replays, of %d batches", counted.Load(), replayed.Load(), batches.Load())
+		}
+		q.close()
+	})
 }

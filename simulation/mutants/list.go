@@ -363,6 +363,10 @@ var mutants = []mutant{
 		"\t\tq.refuse(lines, time.Now().Add(-waitsForWrites))\n", "\t\t_ = lines\n", test("TestBudgetLetsACrowdThrough"),
 	},
 	{
+		"who gives up takes others of its key along", "shards",
+		"left = append(left, r.apart()...)", "left = append(left, r)", test("TestCallsOfOneKeyGoOnApart"),
+	},
+	{
 		"a queue that closes waits for writes", "shards",
 		"!q.bounds.budget.Bounds(ceiling.Writes) || q.open.Err() != nil", "!q.bounds.budget.Bounds(ceiling.Writes)", test("TestBudgetDoesNotHoldUpTheEnd"),
 	},
