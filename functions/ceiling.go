@@ -284,24 +284,14 @@ func (h *incrementHandler) leaves(r *request) time.Duration {
 	return 0
 }
 
-// roomUnits is how many reads it takes to look for room where fields have limits: two sums, and whether holds of seats or
-// amounts are over.
-const roomUnits = 4
-
-// mayLook promises a request the reads for counters that this instance has to look for first, and for room in others
-// that have limits. Errors: a problem with 429, while there are none.
+// mayLook promises a request the reads for counters that this instance has to look for first. Errors: a problem with
+// 429, while there are none.
 func (h *incrementHandler) mayLook(r *request, counters ...string) error {
 	if !h.budget.Bounds(ceiling.Reads) {
 		return nil
 	}
-	reads, what := book.Reads*h.client.Unknown(counters...), "counters that were not used lately"
-	if reads == 0 {
-		what = "what has to be looked for"
-	}
-	if h.limits {
-		reads += roomUnits * len(counters)
-	}
-	return h.promise(r, ceiling.Amounts{ceiling.Reads: float64(reads)}, what)
+	reads := book.Reads * h.client.Unknown(counters...)
+	return h.promise(r, ceiling.Amounts{ceiling.Reads: float64(reads)}, "counters that were not used lately")
 }
 
 // promise has a request count on units until it is over. Errors: a problem with 429, and then it is promised nothing.

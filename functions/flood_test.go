@@ -432,13 +432,16 @@ func TestLooksAtTheSameTime(t *testing.T) {
 		"for room": {[]string{"FIELDS=seats=limit(1)"}, func(f *flooded, n int) *http.Request {
 			return f.request("POST", "/", newIDs(fmt.Sprint("full-", n), 20), "")
 		}, 1.2},
+		"for what can be given back": {[]string{"FIELDS=seats=limit(1)", "NUM_SHARDS=25"}, func(f *flooded, n int) *http.Request {
+			return f.request("POST", "/", strings.ReplaceAll(newIDs(fmt.Sprint("full-", n), 20), `"}`, `","by":-1}`), "")
+		}, 1.2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := startFlooded(t, "none", settings.Ceiling{Writes: 3, Reads: reads, Creates: 0.1, Bytes: 1e6, Logs: 500}, c.environ...)
 				if c.environ != nil { // they are there, and full
-					other := f.other("seats=limit(1)")
+					other := f.otherOf(shards.Config{NumShards: 25}, "seats=limit(1)")
 					for n := range 50 * 20 {
 						if _, err := other.AddAll(t.Context(), []shards.Increment{{Counter: fmt.Sprintf("full-%d-%d", n/20, n%20), By: 1}}, shards.Key{}); err != nil {
 							t.Fatal(err)

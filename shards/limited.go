@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -42,6 +43,8 @@ func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bo
 			next = makeMissing
 		}
 		return next, false
+	case errors.Is(err, errShort):
+		return b.giveUp(nil, err), false
 	case err != nil:
 		return b.notLooked(err), false
 	case ended: // there is room, unless others were faster; it counts as a miss, so that this comes to an end
@@ -64,10 +67,20 @@ func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []pla
 			return p, false, nil
 		}
 	}
+	promised, err := c.afford(c.looking(), len(places), "looks for room")
+	if err != nil {
+		return p, false, err
+	}
+	defer c.cfg.Budget.Back(promised) // what it took has been spent
 	if p, err = c.look(ctx, places, requests); err == nil && len(p.Refused) > 0 {
 		ended, err = c.endHolds(ctx, holds, requests, p)
 	}
 	return p, ended, err
+}
+
+// looking is about what a look at a place takes: two sums, whether holds of seats or amounts are over, and its shards.
+func (c *Client) looking() ceiling.Amounts {
+	return ceiling.Amounts{ceiling.Reads: float64(4 + min(c.cfg.NumShards, layout.MostLimited))}
 }
 
 // look looks at places, and takes or refuses at least one of the requests. Its error may be [errUnmade].

@@ -72,8 +72,7 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 }
 
 // promise keeps of the budget what it takes to make those of a batch's counters that have no shards, as far as is known.
-// Up to what one counter takes may be owed, or beside a flood none would ever be made. Errors: [ErrBusy], and those of
-// [Client.MayMake].
+// Errors: [ErrBusy], and those of [Client.MayMake].
 func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
 	n := 0
 	for _, counter := range b.sums().counters() {
@@ -87,14 +86,22 @@ func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
 	if err := c.MayMake(n); err != nil {
 		return ceiling.Amounts{}, err
 	}
-	budget, one := c.cfg.Budget, c.Making()
-	others := one.Times(n - 1)
+	return c.afford(c.Making(), n, "new counters")
+}
+
+// errShort says that the budget has too little left.
+var errShort = fmt.Errorf("%w: the budget is short", ErrBusy)
+
+// afford keeps of the budget what n of something take. Up to what one takes may be owed, or beside a flood none would
+// ever be done. Its error is [errShort].
+func (c *Client) afford(one ceiling.Amounts, n int, what string) (all ceiling.Amounts, err error) {
+	budget, others := c.cfg.Budget, one.Times(n-1)
 	if budget.Promise(others) > 0 {
-		return ceiling.Amounts{}, fmt.Errorf("%w: the budget has no room for %d new counters", ErrBusy, n)
+		return ceiling.Amounts{}, fmt.Errorf("%w for %d %s", errShort, n, what)
 	}
-	if budget.Left(ceiling.Writes) < 0 || budget.Left(ceiling.Reads) < 0 {
+	if budget.Left(ceiling.Writes) < 0 && one[ceiling.Writes] > 0 || budget.Left(ceiling.Reads) < 0 {
 		budget.Back(others)
-		return ceiling.Amounts{}, fmt.Errorf("%w: the budget has no room for a new counter", ErrBusy)
+		return ceiling.Amounts{}, fmt.Errorf("%w for %s", errShort, what)
 	}
 	budget.SpendAll(one)
 	return others.Plus(one), nil
