@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	psnet "github.com/shirou/gopsutil/v4/net"
 
@@ -30,7 +29,7 @@ func TestForeignPagesGetNowhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.foreign {
-				c.Environ, c.patience = []string{"FIRESTORE_EMULATOR_HOST=" + emulator.Start(t).Addr}, 100*time.Millisecond
+				c.Environ = []string{"FIRESTORE_EMULATOR_HOST=" + emulator.Start(t).Addr}
 			}
 			s := startSystem(t, c.Config)
 			var pids []int

@@ -54,7 +54,6 @@ type Config struct {
 	Output io.Writer    // Where the lines that functions print go; required.
 	Logger *slog.Logger // When nil, its lines go to Output, too.
 
-	patience time.Duration // How long an event of another server's triggers may take to get here: [triggerPatience] when 0.
 }
 
 // Faults are what shall go wrong.

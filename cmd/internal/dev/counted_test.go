@@ -219,8 +219,7 @@ func TestCountedFieldsOnAServerWithoutTriggers(t *testing.T) {
 	t.Parallel()
 	_, addr, client := embedded(t)
 	startSystem(t, Config{
-		patience: 100 * time.Millisecond,
-		Environ:  []string{"FIRESTORE_EMULATOR_HOST=" + addr, "COUNTERS=posts/{post}", "HOSTED=true", commentsAndStars},
+		Environ: []string{"FIRESTORE_EMULATOR_HOST=" + addr, "COUNTERS=posts/{post}", "HOSTED=true", commentsAndStars},
 	})
 	set(t, client, "posts/p", 0)
 	if err := write(t, chance.Of(t), client, "posts/p", 20); err != nil {

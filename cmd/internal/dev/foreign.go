@@ -31,6 +31,9 @@ func answers(ctx context.Context, addr string) (bool, error) {
 	return false, fmt.Errorf("no Firestore answers at FIRESTORE_EMULATOR_HOST=%s: start it, or unset the variable to use the embedded one: %w", addr, err)
 }
 
+// embeddedElsewhere is a Firestore that takes triggers, as tools register them, but posts no events: nobody waits for one.
+const embeddedElsewhere = "FIRESTORE_EMULATOR_HOST names it: the embedded one of another counters"
+
 // embeddedServer is what the embedded Firestore calls itself in HTTP's header Server.
 const embeddedServer = "counters emulator"
 
@@ -54,17 +57,20 @@ func isEmbedded(ctx context.Context, addr string) bool {
 
 // startForeignEvents gets the changes of a Firestore that is not the embedded one: from its
 // triggers if it has any and posts their events to us, and otherwise from a Listen.
-func (s *System) startForeignEvents(ctx context.Context, l net.Listener, patience time.Duration) error {
+func (s *System) startForeignEvents(ctx context.Context, l net.Listener) error {
 	t := &triggers{
 		emulator: s.Firestore,
 		project:  s.Project,
 		database: s.settings.Database,
 		deliver:  s.events.Deliver,
-		patience: patience,
+		patience: triggerPatience,
 		logger:   s.logger,
 	}
 	s.serve(l, behind(s.Gateway)(t))
-	err := t.register(ctx, s.patterns())
+	err := errors.New("it is the embedded one of another counters")
+	if s.Kind != embeddedElsewhere {
+		err = t.register(ctx, s.patterns())
+	}
 	if err == nil {
 		if !s.Official { // and nothing else has triggers
 			s.Kind = "FIRESTORE_EMULATOR_HOST names it: Google's emulator"

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -128,7 +127,7 @@ func TestListenTellsChanges(t *testing.T) {
 func TestSystemOnAServerWithoutTriggers(t *testing.T) {
 	t.Parallel()
 	_, addr, client := embedded(t)
-	s := startSystem(t, Config{Environ: []string{"FIRESTORE_EMULATOR_HOST=" + addr}, patience: 100 * time.Millisecond})
+	s := startSystem(t, Config{Environ: []string{"FIRESTORE_EMULATOR_HOST=" + addr}})
 	if s.Embedded || s.Firestore != addr || len(s.Notes) != 2 {
 		t.Errorf("the system is at %s, with the notes %q", s.Firestore, s.Notes)
 	}

@@ -154,7 +154,7 @@ func Start(ctx context.Context, c Config) (_ *System, err error) {
 		return nil, err
 	}
 	if !s.Embedded {
-		if err := s.startForeignEvents(ctx, ports.functions, cmp.Or(c.patience, triggerPatience)); err != nil {
+		if err := s.startForeignEvents(ctx, ports.functions); err != nil {
 			return nil, err
 		}
 	}
@@ -182,7 +182,7 @@ func (s *System) kind(ctx context.Context) string {
 	case s.Official:
 		return "Google's emulator, started here"
 	case isEmbedded(ctx, s.Firestore):
-		return "FIRESTORE_EMULATOR_HOST names it: the embedded one of another counters"
+		return embeddedElsewhere
 	}
 	return "FIRESTORE_EMULATOR_HOST names it"
 }
