@@ -127,11 +127,10 @@ const (
 	// one has no answer; with collection and error, or field and problem
 	logRecountFailed = "recount failed"
 	// a counter got a document, or a field is shown for the first time where a number stood: with replaced_total
-	logAdopted       = "adopted"
-	logNotedDone     = "what was noted is reconciled"       // with age_s
-	logNotesUnread   = "notes can't be read"                // of counters that must be reconciled
-	logHoldsNotEnded = "holds that are over can't be ended" // which is tried again; with error
-	logProblem       = "problem"                            // something keeps a total from being right; with problem
+	logAdopted     = "adopted"
+	logNotedDone   = "what was noted is reconciled" // with age_s
+	logNotesUnread = "notes can't be read"          // of counters that must be reconciled
+	logProblem     = "problem"                      // something keeps a total from being right; with problem
 )
 
 // problemTooLarge says what keeps a counter's document from showing its totals.

@@ -154,8 +154,8 @@ func (r *reconciling) isIdle(b *book.Book) bool {
 	if r.opts.RemoveIdle == nil || r.opts.DryRun || r.opts.noted || !b.Made() {
 		return false
 	}
-	for _, field := range r.client.db.Layout.Fields {
-		if n, ok := book.Whole(b.Doc.GetFields()[field.Name]); r.opts.IdleAtZero && field.LimitOf == "" && (!ok || n != 0) {
+	for _, field := range r.client.db.Layout.Fields.Named() {
+		if n, ok := book.Whole(b.Doc.GetFields()[field.Name]); r.opts.IdleAtZero && (!ok || n != 0) {
 			return false
 		}
 	}
@@ -228,7 +228,7 @@ func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.A
 		if look = look || !store.IsInteger(sum.Value); look {
 			continue
 		}
-		if n := book.NumShards(db.Layout, b.Doc); n == 0 || sum.Numbers != int64(n) || field.Limit != nil {
+		if n := book.NumShards(db.Layout, b.Doc); n == 0 || sum.Numbers != int64(n) || field.Apart() != "" {
 			has, err := db.Count(ctx, collection, field.Shard, b.At)
 			if err != nil {
 				return nil, fmt.Errorf("count shards: %w", err)

@@ -227,11 +227,20 @@ func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
+// tidy does what is due now and then, whatever the events are of: it ends holds that are over, and looks for notes that
+// are due.
+func (c *Client) tidy(ctx context.Context) {
+	c.endHolds(ctx)
+	if _, _, err := c.reconcileDue(ctx, c.db.Now(), ReconcileOptions{}); err != nil && ctx.Err() == nil {
+		c.log.WarnContext(ctx, logNotesUnread, "error", err)
+	}
+}
+
 // endHolds ends holds that are over, of all counters. Those that are left when it fails, or ctx ends, are looked for
 // again.
 func (c *Client) endHolds(ctx context.Context) {
 	if err := hold.In(c.db).EndAll(ctx); err != nil && ctx.Err() == nil {
-		c.log.WarnContext(ctx, logHoldsNotEnded, "error", err)
+		c.log.WarnContext(ctx, "holds that are over can't be ended", "error", err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -238,7 +237,7 @@ func (r *Roller) end(f flight, err error, take func(now time.Time) released[chan
 	s := take(now)
 	if f.documents == "" && !r.closed && now.Sub(r.looked) >= store.NoteDue {
 		r.looked = now
-		r.all.Go(r.reconcileDue)
+		r.all.Go(func() { r.client.tidy(r.running) })
 	}
 	r.mu.Unlock()
 	answer(s.done, nil)
@@ -247,12 +246,4 @@ func (r *Roller) end(f flight, err error, take func(now time.Time) released[chan
 		answer(s.noted, r.client.note(r.running, f.counter, err))
 	}
 	r.poke()
-}
-
-// reconcileDue looks for notes that are due, and for holds that are over.
-func (r *Roller) reconcileDue() {
-	r.client.endHolds(r.running)
-	if _, _, err := r.client.reconcileDue(r.running, r.client.db.Now(), ReconcileOptions{}); err != nil && r.running.Err() == nil {
-		r.client.log.LogAttrs(r.running, slog.LevelWarn, logNotesUnread, slog.Any("error", err))
-	}
 }

@@ -87,7 +87,7 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 	if err := c.checkSettings(r.sums.counters()); err != nil {
 		return outcome{err: err}
 	}
-	r.alone = len(missing) > 0 || len(r.limited) > 0
+	r.alone = r.alone || len(missing) > 0
 	return c.queue.await(ctx, r)
 }
 
@@ -144,10 +144,8 @@ func (c *Client) send(ctx context.Context, b *batch) step {
 	if err := ctx.Err(); err != nil {
 		return b.giveUp(ErrBusy, err)
 	}
-	if len(b.limited()) > 0 {
-		if next, planned := c.planBatch(ctx, b); !planned {
-			return next
-		}
+	if next, ready := c.planBatch(ctx, b); !ready {
+		return next
 	}
 	sums := b.sums()
 	plain := b.plain(sums)
@@ -162,7 +160,26 @@ func (c *Client) send(ctx context.Context, b *batch) step {
 			return makeMissing
 		}
 	}
-	return c.commit(ctx, b, sums, c.writes(b, plain))
+	within := ctx
+	if b.deciding() != "" { // an answer that does not come may be asked for again
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)
+		defer cancel()
+	}
+	var err error
+	b.sent = b.writes(c.db.Layout, c.db.Later(), c.cfg.KeyTTL, plain)
+	b.reply, err = c.db.Commit(within, b.sent...)
+	c.learn(b, err)
+	switch {
+	case err == nil:
+		return b.answer(outcome{at: b.reply.GetCommitTime().AsTime()})
+	case store.KindOf(err) == store.Contention:
+		c.contended(ctx, sums, err, !b.planned())
+	case len(sums) == 1 && store.IsDeadline(err): // its shard may be locked
+		c.queue.troubled.remember(sums[0].counter, troubledFor)
+	}
+	c.logDoubt(b, err)
+	return b.failed(err)
 }
 
 // fence makes alone the marker that the commit in doubt was to make.
@@ -171,7 +188,7 @@ func (c *Client) fence(ctx context.Context, b *batch) step {
 	defer cancel()
 	id := b.deciding()
 	m := marker{batch: b.id, fenced: true, at: b.markers()[id].at}
-	resp, err := c.db.Commit(ctx, c.marks(id, m))
+	resp, err := c.db.Commit(ctx, m.write(c.db.Layout, c.db.Later(), c.cfg.KeyTTL, id))
 	if err != nil {
 		return b.unfenced(err)
 	}

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/groupcommit"
+	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -48,6 +50,9 @@ type batch struct {
 	conflict error          // of that commit: a document is missing, or in the way
 	failures int            // attempts that came to nothing
 	picked   map[string]int // :: counter → number of its shard that was written to last
+
+	sent  []*firestorepb.Write        // the last commit
+	reply *firestorepb.CommitResponse // nil if that failed
 
 	plan      limitedPlan
 	misses    int        // commits that found a limited field's shard otherwise than it was known
@@ -167,6 +172,110 @@ func (b *batch) pick(counter string, n int) {
 		b.picked = map[string]int{}
 	}
 	b.picked[counter] = picked
+}
+
+// pickedShard is the shard of a counter that was picked last, by its resource name.
+func (b *batch) pickedShard(names layout.Layout, counter string) string {
+	return names.Shard(counter, layout.ShardID(b.picked[counter]))
+}
+
+// writes are those of a batch's commit. Markers come first: Firestore looks at one write after the
+// other, and a missing shard must not hide that the increments were counted.
+func (b *batch) writes(names layout.Layout, now time.Time, keyTTL time.Duration, plain sums) []*firestorepb.Write {
+	for i, r := range b.requests {
+		if r.hold != nil {
+			r.hold.Parts = b.parts(i)
+		}
+	}
+	markers := b.markers()
+	writes := make([]*firestorepb.Write, 0, len(markers)+len(plain))
+	for id, m := range markers {
+		writes = append(writes, m.write(names, now, keyTTL, id))
+	}
+	for i, r := range b.requests {
+		if r.member != nil {
+			for shard := range b.parts(i) {
+				writes = append(writes, r.member.writes(names, b.id, shard)...)
+			}
+		}
+	}
+	for _, sum := range plain {
+		writes = append(writes, sum.increment(b.pickedShard(names, sum.counter)))
+	}
+	for at, changes := range b.plan.Plan {
+		for i, shard := range b.plan.changed(at) {
+			writes = append(writes, shard.ChangeAt(at.field, changes[i].By))
+		}
+	}
+	return writes
+}
+
+// increment is the write that adds to a shard of the counter.
+func (s sum) increment(shard string) *firestorepb.Write {
+	transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(s.amounts))
+	for i, a := range s.amounts {
+		transforms[i] = store.Increment(layout.FieldPath(a.field), a.by)
+	}
+	return store.Update(shard, store.Exists(true), nil, nil, transforms...)
+}
+
+// write makes the marker of that id, or replaces one that was made alone. TTL must not delete it while a commit is in
+// doubt, so it expires by the later of two clocks, which says what is now: [store.DB.Later].
+func (m marker) write(names layout.Layout, now time.Time, ttl time.Duration, id string) *firestorepb.Write {
+	if m.asked == "" || ttl < batchMarkerTTL {
+		// a key's may be the only one that stands in the way of a late commit
+		ttl = batchMarkerTTL
+	}
+	fields := map[string]*firestorepb.Value{layout.ExpireAt: store.Time(now.Add(ttl)), markerBatch: store.String(m.batch)}
+	if m.asked != "" {
+		fields[markerAsked] = store.String(m.asked)
+	}
+	if m.fenced {
+		fields[markerFenced] = store.Bool(true)
+	}
+	if m.record != nil && !m.fenced {
+		delete(fields, layout.ExpireAt)
+		m.record.Version = m.at
+		return m.record.Make(names, fields)
+	}
+	return store.CreateOver(markerName(names, id), m.at, fields)
+}
+
+// decodeMarker is what a document says that lies where a marker, or a membership, is looked for.
+func decodeMarker(doc *firestorepb.Document) marker {
+	record := hold.RecordOf(doc)
+	return marker{
+		batch:  doc.GetFields()[markerBatch].GetStringValue(),
+		asked:  doc.GetFields()[markerAsked].GetStringValue(),
+		fenced: doc.GetFields()[markerFenced].GetBooleanValue(),
+		at:     doc.GetUpdateTime().AsTime(),
+		held:   doc.GetFields()[hold.Until] != nil,
+		record: &record,
+	}
+}
+
+// writes are those of a batch's commit that counts on this shard.
+func (m *membership) writes(names layout.Layout, batch, shard string) []*firestorepb.Write {
+	switch {
+	case !m.version.IsZero():
+		return []*firestorepb.Write{store.DeleteIf(m.name, store.UpdatedAtTime(m.version))}
+	case !m.join:
+		return []*firestorepb.Write{store.DeleteIf(m.name, store.Exists(true))}
+	}
+	fields := map[string]*firestorepb.Value{
+		memberID:    store.String(m.seat.Member),
+		memberShard: store.String(shard),
+		markerBatch: store.String(batch),
+	}
+	if m.from != "" {
+		fields[memberFrom] = store.String(m.from)
+	}
+	var entry []*firestorepb.Write
+	if !m.until.IsZero() {
+		fields[hold.Until] = store.Time(m.until)
+		entry = append(entry, m.seat.Hold(names, m.until, m.after))
+	}
+	return append(entry, store.Create(m.name, fields, store.ServerTime(memberAt)))
 }
 
 // answer gives all requests their outcome: one without an error if a commit was applied.

@@ -99,7 +99,7 @@ type Client struct {
 	turns turns // of members, and of sums
 	log   *slog.Logger
 
-	limitedShards *knownShards // of fields with limits
+	places *knownShards
 
 	logged, doubled lately // counters whose contention was logged, and whose shards were doubled
 
@@ -149,21 +149,12 @@ func (c *Client) Counter(id string) (Counter, error) {
 // ID is the counter's id.
 func (c Counter) ID() string { return c.id }
 
-// checkSums says why nothing can be set in any counter, as [ErrInvalidField].
-func (c *Client) checkSums() error {
-	if err := c.db.Layout.CheckSums(); err != nil {
+// checkPlain says why nothing can be reset or rebased in any counter, as [ErrInvalidField].
+func (c *Client) checkPlain() error {
+	if err := c.db.Layout.CheckAnyPlain(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidField, err)
 	}
 	return nil
-}
-
-// checkPlain says why nothing can be reset or rebased in any counter, as [ErrInvalidField].
-func (c *Client) checkPlain() error {
-	err := c.checkSums()
-	if err == nil && len(c.db.Layout.Plain()) == 0 {
-		err = fmt.Errorf("%w: all of FIELDS has limits (%s)", ErrInvalidField, c.db.Layout.Fields)
-	}
-	return err
 }
 
 // numShards is how many shards a counter has, or is to have.
@@ -180,6 +171,24 @@ func (c *Client) mayHave(n int) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %d; a counter has 1 to %d", ErrInvalidShards, n, MaxShards)
+}
+
+// errShort says that the budget has too little left.
+var errShort = fmt.Errorf("%w: the budget is short", ErrBusy)
+
+// afford keeps of the budget what n of something take. Up to what one takes may be owed, or beside a flood none would
+// ever be done. Its error is [errShort].
+func (c *Client) afford(one ceiling.Amounts, n int, what string) (all ceiling.Amounts, err error) {
+	budget, others := c.cfg.Budget, one.Times(n-1)
+	if budget.Promise(others) > 0 {
+		return ceiling.Amounts{}, fmt.Errorf("%w for %d %s", errShort, n, what)
+	}
+	if budget.Left(ceiling.Writes) < 0 && one[ceiling.Writes] > 0 || budget.Left(ceiling.Reads) < 0 {
+		budget.Back(others)
+		return ceiling.Amounts{}, fmt.Errorf("%w for %s", errShort, what)
+	}
+	budget.SpendAll(one)
+	return others.Plus(one), nil
 }
 
 // plainly is the error of a call that came to nothing. If its context has ended, or there was no
@@ -214,6 +223,14 @@ func (c *Client) uncertain(err error) error {
 type plain struct{ error }
 
 func (e plain) Unwrap() []error { return []error{e.error, ErrBusy} }
+
+// logDoubt logs a commit whose outcome is not known.
+func (c *Client) logDoubt(b *batch, err error) {
+	if store.KindOf(err) == store.Doubtful {
+		sums := b.sums()
+		c.log.Warn(LogAmbiguous, "counter", sums[0].counter, "counters", len(sums), "marked", b.deciding() != "", "error", err)
+	}
+}
 
 // Messages of the log lines that metrics look for.
 const (

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/internal/book"
-	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -190,15 +189,6 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 		}
 	}
 	return nil
-}
-
-// setTotal sets what a field's total is once all that is held now has come back.
-func (c Counter) setTotal(ctx context.Context, e *book.Edit, field layout.Field, total int64) error {
-	held, err := hold.In(c.client.db).HeldAt(ctx, c.client.db, c.id, field.Shard, e.At)
-	if err != nil {
-		return err
-	}
-	return e.SetTotal(ctx, field, store.Add(total, held))
 }
 
 // Rebase sets the counter's total, and leaves its shards as they are. Increments that come meanwhile

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"time"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
-	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -105,7 +103,7 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 	if atZero { // any member spares the counter, below
 		confirmed = time.Time{}
 	}
-	if held, err := c.held(ctx, confirmed); err != nil || held {
+	if used, err := c.inUse(ctx, confirmed); err != nil || used {
 		return false, cmp.Or(err, errSpared)
 	}
 	defer c.client.known.Remove(c.id)
@@ -157,47 +155,8 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 	return marked, err
 }
 
-// held reports whether anybody holds an amount or a seat of the counter, or held it until a time that is over; or has
-// confirmed a seat since, unless that is zero: who does writes no shard.
-func (c Counter) held(ctx context.Context, since time.Time) (bool, error) {
-	books, _, err := c.client.books.Get(ctx, c.client.db, []string{c.id})
-	if err != nil {
-		return false, err
-	}
-	shards, err := c.shards(ctx, books[0].At)
-	if err != nil {
-		return false, err
-	}
-	for _, field := range c.membersIn(shards, books[0]) {
-		amounts, err := hold.In(c.client.db).OpenAt(ctx, c.client.db, c.id, field.Shard, books[0].At, 1)
-		if err != nil || len(amounts) > 0 {
-			return true, err
-		}
-		members := store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), At: books[0].At, Names: true}
-		seats := members
-		seats.By, seats.Limit = hold.Until, 1
-		docs, err := c.client.db.Documents(ctx, seats)
-		if err != nil || len(docs) > 0 {
-			return true, err
-		}
-		for more := !since.IsZero(); more; more = len(docs) == membersPage {
-			if c.client.cfg.Budget.Wait(ctx, ceiling.Reads); ctx.Err() != nil {
-				return true, nil // nobody knows yet
-			}
-			members.Limit = membersPage
-			if docs, err = c.client.db.Documents(ctx, members); err != nil || newer(docs, since) {
-				return true, err
-			}
-			if len(docs) > 0 {
-				members.After = docs[len(docs)-1].GetName()
-			}
-		}
-	}
-	return false, nil
-}
-
-// atZero reports whether all that the shards and the base hold comes to 0, also in fields that are not shown here, and
-// each limit is the one that FIELDS declares.
+// atZero reports whether all that the shards and the base hold comes to what it is without them, also in fields that are
+// not shown here: to 0, or the limit that FIELDS declares.
 func (c *Client) atZero(b *book.Book, shards book.Shards) bool {
 	terms := map[string][]int64{} // :: field of the shards → what comes to its total
 	for _, shard := range shards {
@@ -211,20 +170,14 @@ func (c *Client) atZero(b *book.Book, shards book.Shards) bool {
 			terms[name] = append(terms[name], value.GetIntegerValue())
 		}
 	}
-	for _, field := range c.db.Layout.Fields {
-		if field.LimitOf == "" {
-			continue
-		}
-		if of := terms[field.Shard]; len(of) > 0 && store.Add(of...) != *field.Limit {
+	for name, of := range terms {
+		field, _ := c.db.Layout.Fields.Sum(name)
+		if store.Add(append(of, b.Base.Counts[name])...) != field.OfNone() {
 			return false
 		}
-		delete(terms, field.Shard)
 	}
 	for name, n := range b.Base.Counts {
-		terms[name] = append(terms[name], n)
-	}
-	for _, of := range terms {
-		if store.Add(of...) != 0 {
+		if terms[name] == nil && n != 0 {
 			return false
 		}
 	}
@@ -308,11 +261,6 @@ func (c Counter) mark(ctx context.Context, since *time.Time) (removed int, err e
 	return removed, err
 }
 
-// newer reports whether a shard was written after a time.
-func newer(shards book.Shards, last time.Time) bool {
-	return slices.ContainsFunc(shards, func(doc *firestorepb.Document) bool { return doc.GetUpdateTime().AsTime().After(last) })
-}
-
 // sweepPatience is for others that sweep the same counter.
 var sweepPatience = store.Patience{Conflicts: 20, Doubts: 20}
 
@@ -362,11 +310,11 @@ func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) 
 			below = append(below, members...)
 		}
 		for _, field := range fields {
-			holds, err := c.holdsOf(ctx, field, b.At, young)
+			records, err := c.recordsOf(ctx, field, b.At, young)
 			if err != nil {
 				return nil, err
 			}
-			below = append(below, holds...)
+			below = append(below, records...)
 		}
 		base := db.Layout.BaseOf(c.id)
 		beside, err := c.some(ctx, path.Dir(base), b.At, func(d *firestorepb.Document) bool { return d.GetName() != base })
@@ -381,32 +329,6 @@ func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) 
 		return b.Clear(below, fields), nil
 	})
 	return removed, more, err
-}
-
-// holdsOf are the records of open holds of a field that go, as they were at a time, some of them at least: those that
-// name a shard which goes, or one that is younger than they are. Whoever asks for such a hold is told that it has
-// ended.
-func (c Counter) holdsOf(ctx context.Context, field layout.Field, at time.Time, young map[string]time.Time) ([]*firestorepb.Document, error) {
-	for _, most := range []int{atOnce, 0} {
-		docs, err := hold.In(c.client.db).OpenAt(ctx, c.client.db, c.id, field.Shard, at, most)
-		if err != nil {
-			return nil, err
-		}
-		whole := len(docs) < atOnce
-		docs = slices.DeleteFunc(docs, func(doc *firestorepb.Document) bool {
-			r := hold.RecordOf(doc)
-			for id := range r.Parts {
-				if made, is := young[id]; !is || r.Made.Before(made) {
-					return false
-				}
-			}
-			return true
-		})
-		if whole || len(docs) > 0 {
-			return docs, nil
-		}
-	}
-	return nil, nil
 }
 
 // some are the documents of a collection that go, as they were at a time: at most as many as one commit takes.
@@ -426,27 +348,4 @@ func (c Counter) some(ctx context.Context, collection string, at time.Time, goes
 			return page, nil
 		}
 	}
-}
-
-// membersIn are fields that may have members: those shown, and, because another revision may show others, those in the
-// base and the shards. Memberships that stayed would keep the next life's members from joining.
-func (c Counter) membersIn(shards book.Shards, b *book.Book) layout.Fields {
-	names := maps.Clone(b.Base.Counts)
-	if names == nil {
-		names = map[string]int64{}
-	}
-	for _, shard := range shards {
-		for name, value := range shard.GetFields() {
-			if _, ok := store.Integer(value); ok && layout.CountsField(name) {
-				names[name] = 0
-			}
-		}
-	}
-	fields := slices.Concat(c.client.db.Layout.Plain(), c.client.db.Layout.Limited())
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if layout.CountsField(name) && !slices.ContainsFunc(fields, func(f layout.Field) bool { return f.Name == name }) {
-			fields = append(fields, layout.Field{Name: name, Shard: name})
-		}
-	}
-	return fields
 }

@@ -29,15 +29,12 @@ package shards
 //	member.go     whom a field counts once each
 //	read.go       a counter's total: as the roll-up has it, exact, and what it is made of
 //	add.go        an increment: its call, and its batch until each request has its outcome
-//	limited.go    a field that has a limit: what a batch takes is planned, or refused, and the limit is set
 //	make.go       shards and counters that are missing are made, and what transactions do to shards
-//	writes.go     a batch's commit, and what it writes
-//	known.go      what the client knows of counters, and reads
+//	limited.go    a field that has a limit: what a batch takes is planned, or refused, and the limit is set
+//	known.go      a counter as it was read, what the client remembers of counters, and how it reads them
 //	client.go     the client, its configuration, a counter of it, and how its errors are said
-//	queue.go      where requests wait with others of their counter
-//	batch.go      what shares a commit, and what follows from its error, as state and verdict
+//	queue.go      where requests wait: with others of their counter, for their turn, or for as long as they may
+//	batch.go      what shares a commit, what that writes, and what follows from its error, as state and verdict
 //	plan.go       what a batch takes of fields with limits, and what is remembered of their shards
 //	increment.go  what is to be added, and the documents that are written with it: markers, keys, memberships
-//	memory.go     a counter as it was read, and what is remembered of counters
-//	waits.go      turns, deadlines that are shared, and what happened lately
 //	errors.go     what a call returns

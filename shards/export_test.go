@@ -33,4 +33,4 @@ func (c Counter) ReserveBriefly(ctx context.Context, by int64, d time.Duration, 
 }
 
 // KnownPlaces is of how many fields of counters a client remembers shards.
-func KnownPlaces(c *Client) int { return c.limitedShards.places.Len() }
+func KnownPlaces(c *Client) int { return c.places.places.Len() }

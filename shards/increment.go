@@ -61,7 +61,7 @@ type outcome struct {
 	replayed  bool
 	at        time.Time    // of the commit that counted it; zero of a member who was as asked already
 	maybeHeld bool         // of a member who had joined already: its seat is held until a time, or that is not known
-	record    *hold.Record // that an earlier call with the same key has made
+	record    *hold.Record // that an earlier call with the same key has made, or found
 	pending   bool         // the caller went away after its commit had begun: what becomes of it comes later
 	err       error
 }
@@ -95,7 +95,7 @@ func newRequest(names layout.Layout, increments []Increment, key Key) (*request,
 		}
 		if field.Limit != nil {
 			if r.limited == nil {
-				r.limited = map[place]bool{}
+				r.limited, r.alone = map[place]bool{}, true
 			}
 			r.limited[place{i.Counter, field.Shard}] = true
 		}
@@ -210,9 +210,7 @@ func (r *request) documents() []string {
 func (r *request) earlier(there map[string]marker) (o outcome, ok bool) {
 	m, seen := there[r.key]
 	switch {
-	case seen && !m.fenced && r.hold != nil && (m.record == nil || m.record.Amount == 0):
-		return outcome{err: ErrHoldEnded}, true // somebody ended it before it was made
-	case seen && !m.fenced && m.asked == r.asked:
+	case seen && !m.fenced && (m.asked == r.asked || r.hold != nil && m.asked == ""): // or it was ended before it was made
 		return outcome{replayed: true, at: m.at, record: m.record}, true
 	case r.member != nil:
 		seat, member := there[r.member.name]
@@ -359,10 +357,17 @@ type marker struct {
 	batch  string
 	asked  string // of a key's
 	fenced bool
-	at     time.Time // of the document that is there, its update time
-	held   bool      // of a membership: the seat is held until a time
-	// of a hold of an amount: what is to be made, or is there; nil for other markers, and while one stands in its way
-	record *hold.Record
+	at     time.Time    // of the document that is there, its update time
+	held   bool         // of a membership: the seat is held until a time
+	record *hold.Record // of a hold of an amount, which is to be made; or what is there says of one
+}
+
+// markerName is the resource name of a marker of that id. A hold's record has no other id.
+func markerName(names layout.Layout, id string) string {
+	if strings.Contains(id, "/") {
+		return id
+	}
+	return names.Request(id)
 }
 
 // Fields of a membership, besides its batch and [hold.Until]. Those that clients make by the rules have the

@@ -3,22 +3,24 @@ package shards
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/googleapis/gax-go/v2"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
-	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -138,15 +140,13 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	if rolledUp != nil {
 		s.UpdatedAt = rolledUp.AsTime()
 	}
-	shown, fields := c.db.Layout.Shown(), doc.GetFields()
-	if len(shown.Asked()) > 1 || !shown[0].Integer() {
+	shown, fields := c.db.Layout.Shown().Named(), doc.GetFields()
+	if len(shown) > 1 || !shown[0].Integer() {
 		s.Totals = make(map[string]int64, len(shown))
 	}
 	s.kept, _ = book.Kept(c.db.Layout, doc)
 	for _, field := range shown {
-		if c.set(&s, field, fields[field.Name]); field.LimitOf != "" {
-			continue
-		}
+		c.set(&s, field, fields[field.Name])
 		if slices.Contains(s.kept, field.Name) || rolledUp != nil && fields[field.Name] == nil {
 			s.NotCounted = append(s.NotCounted, field.Name)
 		}
@@ -160,7 +160,10 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 		}
 	}
 	s.earliest(shown)
-	s.subtract()
+	s.Limits, s.Left = limitsOf(c.db.Layout.Fields, func(field string) (int64, bool) {
+		n, whole := store.Integer(fields[field])
+		return n, whole && fields[field] != nil
+	}, s.total)
 	if s.NotCounted == nil {
 		return s, nil
 	}
@@ -176,15 +179,6 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 // fraction is among the doubles.
 func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) {
 	total, whole := store.Integer(value)
-	if field.LimitOf != "" {
-		if value != nil && whole {
-			if s.Limits == nil {
-				s.Limits = map[string]int64{}
-			}
-			s.Limits[field.LimitOf] = total
-		}
-		return
-	}
 	fraction, number := store.Float(value)
 	if field.Integer() && !whole && math.Abs(fraction) < 1<<63 {
 		total = int64(fraction)
@@ -209,7 +203,7 @@ func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) 
 func (c *Client) markersThere(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {
 	ids, names := slices.Clone(markers), make([]string, 0, len(markers)+len(requests))
 	for _, id := range markers {
-		names = append(names, c.markerName(id))
+		names = append(names, markerName(c.db.Layout, id))
 	}
 	for _, r := range requests {
 		if r.member != nil {
@@ -226,32 +220,10 @@ func (c *Client) markersThere(ctx context.Context, markers []string, requests []
 	found := make(map[string]marker)
 	for i, doc := range docs {
 		if doc != nil {
-			m := decodeMarker(doc)
-			if hold.IsRecord(doc) {
-				m.record = new(hold.RecordOf(doc))
-			}
-			found[ids[i]] = m
+			found[ids[i]] = decodeMarker(doc)
 		}
 	}
 	return found, nil
-}
-
-// markerName is the resource name of a marker of that id. A hold's record has no other id.
-func (c *Client) markerName(id string) string {
-	if strings.Contains(id, "/") {
-		return id
-	}
-	return c.db.Layout.Request(id)
-}
-
-func decodeMarker(doc *firestorepb.Document) marker {
-	return marker{
-		batch:  doc.GetFields()[markerBatch].GetStringValue(),
-		asked:  doc.GetFields()[markerAsked].GetStringValue(),
-		fenced: doc.GetFields()[markerFenced].GetBooleanValue(),
-		at:     doc.GetUpdateTime().AsTime(),
-		held:   doc.GetFields()[hold.Until] != nil,
-	}
 }
 
 // memberOf reads a membership.
@@ -260,7 +232,7 @@ func memberOf(doc *firestorepb.Document) Member {
 	if at := doc.GetFields()[memberAt].GetTimestampValue(); at != nil {
 		m.At = at.AsTime()
 	}
-	if until := doc.GetFields()[hold.Until].GetTimestampValue(); until != nil {
+	if until := doc.GetFields()[layout.Until].GetTimestampValue(); until != nil {
 		m.Until = until.AsTime()
 	}
 	return m
@@ -277,4 +249,171 @@ func each[T any](items []T, do func(i int, item T) error) error {
 		group.Go(func() error { return do(i, item) })
 	}
 	return group.Wait()
+}
+
+// Snapshot is a counter's document.
+type Snapshot struct {
+	Counter string `json:"counter"`
+	// Total is that of the first field of shards, about a second old; if there is none, of the first
+	// other integer; otherwise 0.
+	Total int64 `json:"total"`
+	// Totals are those of all fields by their names, if there are several; otherwise nil. Fields that
+	// count documents are among them.
+	Totals map[string]int64 `json:"totals,omitempty"`
+	// Doubles are the fields that are no integers, such as rating=avg(ratings.stars), by their names:
+	// nil for an average of nothing, and for what JSON has no number for. A total is among them whose
+	// document holds a fraction, which something else has written: Total and Totals have its whole part.
+	Doubles map[string]*float64 `json:"doubles,omitempty"`
+	// NotCounted are fields that the roll-up has not written: they are new, the counter has others, or they hold
+	// something else than a number, which no total replaces. Their totals are 0.
+	NotCounted []string `json:"not_counted,omitempty"`
+	// Limits are those of fields that have one (see [Counter.SetLimit]), by their names, about a second old. Left is
+	// what the totals above leave of them: more may be taken by now.
+	Limits map[string]int64 `json:"limits,omitempty"`
+	Left   map[string]int64 `json:"left,omitempty"`
+
+	NumShards int       `json:"num_shards"` // 0 where documents alone are counted
+	UpdatedAt time.Time `json:"updated_at"` // when the total was last written
+	// AsOf is the time as of which the totals are: they hold exactly what was committed by then (see
+	// [Client.Apply]). It is the earliest of the fields that are shown, and zero where that is not known.
+	AsOf time.Time `json:"as_of,omitzero"`
+
+	Reads int64 `json:"-"` // what [Counter.Sum] was billed as, with an error too; 0 of others
+
+	asOf map[string]time.Time // :: field → as of when it is
+	// other numbers in the document, if no field that is asked for is there
+	there  []string
+	kept   []string // fields whose totals are counted and not shown, because no total replaces what they hold
+	others error    // an [ErrOthers]: nothing is counted here
+	bare   bool     // the document is there, and has no shards yet
+}
+
+// total is that of a field, or the only one.
+func (s Snapshot) total(field string) int64 {
+	if s.Totals == nil {
+		return s.Total
+	}
+	return s.Totals[field]
+}
+
+// Of is the snapshot with the AsOf of a field.
+func (s Snapshot) Of(field string) Snapshot {
+	s.AsOf = s.asOf[field]
+	return s
+}
+
+// earliest sets AsOf to the earliest of the fields, if it is known of each. Limits, which seldom change, are none of them.
+func (s *Snapshot) earliest(fields layout.Fields) {
+	s.AsOf = time.Time{}
+	for i, field := range fields {
+		at, known := s.asOf[field.Name]
+		if !known {
+			s.AsOf = time.Time{}
+			return
+		}
+		if i == 0 || at.Before(s.AsOf) {
+			s.AsOf = at
+		}
+	}
+}
+
+// Counts says, as [ErrNotCounted], that fields are not counted in this counter, by their
+// names, and what is.
+func (s Snapshot) Counts(fields ...string) error {
+	for _, field := range fields {
+		if slices.Contains(s.NotCounted, field) && !slices.Contains(s.kept, field) {
+			return fmt.Errorf("%w: %s; its document has %s (FIELDS says what is counted; the next roll-up brings what is new)",
+				ErrNotCounted, field, cmp.Or(strings.Join(s.there, ", "), "no numbers"))
+		}
+	}
+	return nil
+}
+
+// cachedCounters is how many counters a client remembers. One takes about 200 bytes.
+const cachedCounters = 10_000
+
+// cache is what a client remembers of counters that it has read lately.
+type cache struct{ *lru.Cache[string, cached] }
+
+// cached is a counter's document as it was read last.
+type cached struct {
+	Snapshot
+	// When the read began: it may lack what was written since.
+	read time.Time
+}
+
+func newCache() cache { return cache{newLRU[string, cached](cachedCounters)} }
+
+// put remembers a counter whose read began then, unless a later read is known.
+func (c cache) put(s Snapshot, began time.Time) {
+	if known, ok := c.Peek(s.Counter); !ok || !began.Before(known.read) {
+		c.Add(s.Counter, cached{Snapshot: s, read: began})
+	}
+}
+
+// within is a counter that was read within ttl.
+func (c cache) within(ttl time.Duration, counter string) (known cached, ok bool) {
+	known, ok = c.Get(counter)
+	return known, ok && time.Since(known.read) <= ttl
+}
+
+// readsAtOnce is how many reads of unknown counters are under way at once.
+const readsAtOnce = 4
+
+// lookups find out which counters exist, many in one read. A call that comes after a read has begun waits for the next
+// read, because somebody may have made the counter meanwhile.
+type lookups struct {
+	read func(counters []string) (there map[string]bool, err error)
+
+	mu      sync.Mutex
+	next    *lookup // has not begun; may be nil
+	reading int
+}
+
+// lookup is a read of some counters.
+type lookup struct {
+	done  chan struct{}   // closed once the rest is known
+	there map[string]bool // :: counter → whether it is there
+	err   error
+}
+
+// ask waits until it is known which of the counters are there, or ctx ends.
+func (l *lookups) ask(ctx context.Context, counters []string) (there map[string]bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	if l.next == nil {
+		l.next = &lookup{done: make(chan struct{}), there: map[string]bool{}}
+	}
+	next := l.next
+	for _, id := range counters {
+		next.there[id] = false
+	}
+	if l.reading < readsAtOnce {
+		l.reading++
+		go l.run()
+	}
+	l.mu.Unlock()
+	select {
+	case <-next.done:
+		return next.there, next.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// run reads as long as there is something to read.
+func (l *lookups) run() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.next != nil {
+		begun := l.next
+		l.next = nil
+		l.mu.Unlock()
+		begun.there, begun.err = l.read(slices.Collect(maps.Keys(begun.there)))
+		close(begun.done)
+		l.mu.Lock()
+	}
+	l.reading--
 }

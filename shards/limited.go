@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/escrow"
@@ -29,8 +32,11 @@ var errUnmade = errors.New("the field has no shards yet")
 
 // planBatch plans the next commit of a batch that counts in fields with limits, or says what is to be done instead. It
 // refuses requests for which there is no room. It leaves requests to a further commit for which the others leave none.
-// With planned the caller sends the commit, whatever next is.
-func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bool) {
+// If the batch is ready, as any that counts in other fields alone, the caller sends the commit, whatever next is.
+func (c *Client) planBatch(ctx context.Context, b *batch) (next step, ready bool) {
+	if !b.planned() {
+		return sendCommit, true
+	}
 	places := slices.Collect(maps.Keys(b.limited()))
 	known := b.misses == 0 || b.misses%looksAfter > 0 // or it looks: what is known is old, most likely
 	p, ended, err := c.planLimited(ctx, hold.In(c.db), places, b.requests, known)
@@ -55,6 +61,18 @@ func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bo
 	return finished, len(b.requests) > 0
 }
 
+// planned reports whether the batch's commits are planned: it counts in fields with limits.
+func (b *batch) planned() bool { return len(b.limited()) > 0 }
+
+// learn remembers what the last commit of a batch, which may have failed, says of shards.
+func (c *Client) learn(b *batch, err error) {
+	for at := range b.plan.Plan {
+		if c.places.put(at, seats.After(c.db.Layout, at.counter, at.field, b.sent, b.reply)); status.Code(err) == codes.AlreadyExists {
+			c.places.put(at, b.plan.changed(at)) // it met a marker, which says nothing of shards
+		}
+	}
+}
+
 // looksAfter is how many commits are sent by what is known of shards, before all are looked at again.
 const looksAfter = 4
 
@@ -63,7 +81,7 @@ const looksAfter = 4
 // there may be room, whoever has ended them.
 func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []place, requests []*request, known bool) (p limitedPlan, ended bool, err error) {
 	if known {
-		if p, known = c.limitedShards.plan(places, requests); known {
+		if p, known = c.places.plan(places, requests); known {
 			return p, false, nil
 		}
 	}
@@ -89,7 +107,7 @@ func (c *Client) look(ctx context.Context, places []place, requests []*request) 
 		p, err = c.lookOnce(ctx, places, requests, try > 2) // others took what there was, or shares are uneven
 	}
 	if err == nil {
-		c.limitedShards.read(p)
+		c.places.read(p)
 	}
 	return p, err
 }
@@ -205,7 +223,7 @@ func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, whe
 		ended, err = holds.End(ctx, at.counter, field)
 	}
 	if ended && err == nil {
-		c.limitedShards.forget(at)
+		c.places.forget(at)
 	}
 	return ended && err == nil, err
 }
@@ -266,7 +284,7 @@ func (c Counter) SetLimit(ctx context.Context, field string, limit int64) error 
 func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 	field, _ := c.client.db.Layout.Field(name)
 	at := place{c.id, field.Shard}
-	defer c.client.limitedShards.forget(at)
+	defer c.client.places.forget(at)
 	for {
 		var read time.Time
 		err := c.client.books.Edit(ctx, c.id, func(ctx context.Context, e *book.Edit) (bool, error) {
@@ -313,4 +331,63 @@ func (c Counter) share(e *book.Edit, docs book.Shards, field layout.Field, limit
 		}
 	}
 	return nil
+}
+
+// Left is how much this client knows to be left of the limit of a field: as its last commits and looks have left the
+// shards, whatever other clients have taken or given back since. It reads nothing, and reports false where that is not
+// known, or the field has no limit.
+func (c Counter) Left(field string) (left int64, ok bool) {
+	if c.client == nil {
+		return 0, false
+	}
+	of, _ := c.client.db.Layout.Field(field)
+	return c.client.places.left(place{c.id, of.Shard})
+}
+
+// makeApart makes the shards of fields with limits that have none, in a transaction, for increments of a counter with
+// so many shards.
+func (c *Client) makeApart(ctx context.Context, tx *store.Tx, s sum, n int) error {
+	for _, a := range s.amounts {
+		field, _ := c.db.Layout.Fields.Sum(a.field)
+		if field.Limit == nil {
+			continue
+		}
+		shards, err := tx.Documents(ctx, seats.Shards(c.db.Layout, s.counter, field, time.Time{}))
+		if err != nil {
+			return fmt.Errorf("read shards: %w", err)
+		}
+		if len(shards) == 0 {
+			made, err := hold.In(c.db).Begin(ctx, tx, s.counter, field, n, *field.Limit, time.Time{})
+			if err != nil {
+				return err
+			}
+			tx.Write(made...)
+		}
+	}
+	return nil
+}
+
+// endEarlier ends open holds of fields without a limit, in a transaction that makes the first shards since the
+// counter's document is there. If it has none, somebody has deleted these one by one, such as an app its document with
+// all that was below: nothing comes back to the counter's next life. It returns the total to begin with, unless that is
+// 0: beside shards what is held comes on top of it, until it comes back.
+func (c Counter) endEarlier(ctx context.Context, tx *store.Tx, total int64) (int64, error) {
+	holds, plain := hold.In(c.client.db), c.client.db.Layout.Plain()
+	any := store.Query{Collection: c.client.db.Layout.ShardsOf(c.id), Limit: 1, Names: true}
+	shards, err := tx.Documents(ctx, any)
+	switch {
+	case err != nil || len(shards) > 0 && total == 0:
+		return total, err
+	case len(shards) > 0:
+		held, err := holds.HeldAt(ctx, tx, c.id, plain[0].Shard, time.Time{})
+		return store.Add(total, held), err
+	}
+	for _, field := range plain {
+		earlier, err := holds.Earlier(ctx, tx, c.id, field.Shard, time.Time{})
+		if err != nil {
+			return 0, err
+		}
+		tx.Write(earlier...)
+	}
+	return total, nil
 }

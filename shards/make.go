@@ -13,9 +13,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
-	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
-	"github.com/firestore-counters/counters/internal/seats"
 	"github.com/firestore-counters/counters/internal/store"
 )
 
@@ -43,7 +41,7 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 	switch {
 	case err == nil && len(gone) > 0:
 		return b.without(gone)
-	case err == nil && len(b.limited()) > 0:
+	case err == nil && b.planned():
 		c.complete(partly)
 		if _, err := c.resolve(ctx, b.sums().counters()...); err != nil {
 			return b.notLooked(err)
@@ -55,7 +53,7 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 		return next
 	case store.IsTooLarge(err) && c.db.Layout.Hosted:
 		return b.giveUp(nil, fmt.Errorf("%w: %w", ErrFull, err))
-	case len(b.limited()) > 0:
+	case b.planned():
 		sent = false // nothing was counted
 	}
 	switch {
@@ -87,24 +85,6 @@ func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
 		return ceiling.Amounts{}, err
 	}
 	return c.afford(c.Making(), n, "new counters")
-}
-
-// errShort says that the budget has too little left.
-var errShort = fmt.Errorf("%w: the budget is short", ErrBusy)
-
-// afford keeps of the budget what n of something take. Up to what one takes may be owed, or beside a flood none would
-// ever be done. Its error is [errShort].
-func (c *Client) afford(one ceiling.Amounts, n int, what string) (all ceiling.Amounts, err error) {
-	budget, others := c.cfg.Budget, one.Times(n-1)
-	if budget.Promise(others) > 0 {
-		return ceiling.Amounts{}, fmt.Errorf("%w for %d %s", errShort, n, what)
-	}
-	if budget.Left(ceiling.Writes) < 0 && one[ceiling.Writes] > 0 || budget.Left(ceiling.Reads) < 0 {
-		budget.Back(others)
-		return ceiling.Amounts{}, fmt.Errorf("%w for %s", errShort, what)
-	}
-	budget.SpendAll(one)
-	return others.Plus(one), nil
 }
 
 // MayMake refuses more new counters, or counters without shards, than the budget can ever have room for at once. It never
@@ -175,11 +155,11 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, b *batch) (gone map[str
 	var shards []string
 	for i, sum := range sums {
 		b.pick(sum.counter, n[i])
-		shards = append(shards, c.pickedShard(b, sum.counter))
-		if err := c.makeShares(ctx, tx, sum, n[i]); err != nil {
+		shards = append(shards, b.pickedShard(c.db.Layout, sum.counter))
+		if err := c.makeApart(ctx, tx, sum, n[i]); err != nil {
 			return nil, nil, err
 		}
-		if len(b.limited()) > 0 && len(b.plain(sums[i:i+1])) > 0 { // whose commit picks another one
+		if b.planned() && len(b.plain(sums[i:i+1])) > 0 { // whose commit picks another one
 			for shard := range n[i] {
 				shards = append(shards, c.db.Layout.Shard(sum.counter, layout.ShardID(shard)))
 			}
@@ -193,33 +173,10 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, b *batch) (gone map[str
 	if err := c.createMissing(ctx, tx, shards); err != nil {
 		return nil, nil, err
 	}
-	if len(b.limited()) == 0 {
-		tx.Write(c.writes(b, sums)...)
+	if !b.planned() {
+		tx.Write(b.writes(c.db.Layout, c.db.Later(), c.cfg.KeyTTL, sums)...)
 	}
 	return nil, partly, nil
-}
-
-// makeShares makes the shards of fields with limits that have none, in a transaction, for increments of a counter with
-// so many shards.
-func (c *Client) makeShares(ctx context.Context, tx *store.Tx, s sum, n int) error {
-	for _, a := range s.amounts {
-		field, _ := c.db.Layout.Fields.Sum(a.field)
-		if field.Limit == nil {
-			continue
-		}
-		shards, err := tx.Documents(ctx, seats.Shards(c.db.Layout, s.counter, field, time.Time{}))
-		if err != nil {
-			return fmt.Errorf("read shards: %w", err)
-		}
-		if len(shards) == 0 {
-			made, err := hold.In(c.db).Begin(ctx, tx, s.counter, field, n, *field.Limit, time.Time{})
-			if err != nil {
-				return err
-			}
-			tx.Write(made...)
-		}
-	}
-	return nil
 }
 
 // makes reports whether a batch makes counters. Nothing is made for those who leave.
@@ -300,31 +257,6 @@ func (c Counter) size(ctx context.Context, tx *store.Tx, b *book.Book, n int, to
 	return missing, b.Make(ctx, tx, n, total)
 }
 
-// endEarlier ends open holds of fields without a limit, in a transaction that makes the first shards since the
-// counter's document is there. If it has none, somebody has deleted these one by one, such as an app its document with
-// all that was below: nothing comes back to the counter's next life. It returns the total to begin with, unless that is
-// 0: beside shards what is held comes on top of it, until it comes back.
-func (c Counter) endEarlier(ctx context.Context, tx *store.Tx, total int64) (int64, error) {
-	holds, plain := hold.In(c.client.db), c.client.db.Layout.Plain()
-	any := store.Query{Collection: c.client.db.Layout.ShardsOf(c.id), Limit: 1, Names: true}
-	shards, err := tx.Documents(ctx, any)
-	switch {
-	case err != nil || len(shards) > 0 && total == 0:
-		return total, err
-	case len(shards) > 0:
-		held, err := holds.HeldAt(ctx, tx, c.id, plain[0].Shard, time.Time{})
-		return store.Add(total, held), err
-	}
-	for _, field := range plain {
-		earlier, err := holds.Earlier(ctx, tx, c.id, field.Shard, time.Time{})
-		if err != nil {
-			return 0, err
-		}
-		tx.Write(earlier...)
-	}
-	return total, nil
-}
-
 // createMissing makes those of the shards that are missing, with a 0 for each field without a limit. Where all fields
 // have one it makes none: these have shards of their own. It sorts the names, one of which may stand there twice.
 func (c *Client) createMissing(ctx context.Context, tx *store.Tx, names []string) error {
@@ -358,7 +290,7 @@ func (c *Client) once(ctx context.Context, body func(ctx context.Context, tx *st
 		if err := body(ctx, tx, try); err != nil {
 			return err
 		}
-		tx.Write(c.marks(id, marker{batch: id}))
+		tx.Write(marker{batch: id}.write(c.db.Layout, c.db.Later(), c.cfg.KeyTTL, id))
 		return nil
 	})
 }
@@ -399,6 +331,34 @@ func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int
 		docs = append(docs, more...)
 	}
 	return docs, nil
+}
+
+// membersIn are fields that may have members: those shown, and, because another revision may show others, those in the
+// base and the shards. Memberships that stayed would keep the next life's members from joining.
+func (c Counter) membersIn(shards book.Shards, b *book.Book) layout.Fields {
+	names := maps.Clone(b.Base.Counts)
+	if names == nil {
+		names = map[string]int64{}
+	}
+	for _, shard := range shards {
+		for name, value := range shard.GetFields() {
+			if _, ok := store.Integer(value); ok && layout.CountsField(name) {
+				names[name] = 0
+			}
+		}
+	}
+	fields := c.client.db.Layout.Fields.Named()
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if layout.CountsField(name) && !slices.ContainsFunc(fields, func(f layout.Field) bool { return f.Name == name }) {
+			fields = append(fields, layout.Field{Name: name, Shard: name})
+		}
+	}
+	return fields
+}
+
+// newer reports whether a shard was written after a time.
+func newer(shards book.Shards, last time.Time) bool {
+	return slices.ContainsFunc(shards, func(doc *firestorepb.Document) bool { return doc.GetUpdateTime().AsTime().After(last) })
 }
 
 // atOnce is how many members or shards one commit removes. It leaves room for what the commit writes for them.

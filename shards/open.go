@@ -29,14 +29,13 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	}
 	db.Budget = cfg.Budget
 	c := &Client{
-		cfg:   cfg,
-		db:    db,
-		books: book.Of(db),
-		known: newCache(),
-		turns: turns{last: map[string]chan struct{}{}},
-		log:   cfg.Logger,
-
-		limitedShards: &knownShards{places: newLRU[place, *knownPlace](limitedPlaces)},
+		cfg:    cfg,
+		db:     db,
+		books:  book.Of(db),
+		known:  newCache(),
+		turns:  turns{last: map[string]chan struct{}{}},
+		log:    cfg.Logger,
+		places: newPlaces(),
 	}
 	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
 		if err := c.mayHave(n); err != nil && len(db.Layout.Fields) > 0 {

@@ -65,17 +65,6 @@ func (c Counter) Remembered() (s Snapshot, age time.Duration, ok bool) {
 	return known.Snapshot, time.Since(known.read), true
 }
 
-// Left is how much this client knows to be left of the limit of a field: as its last commits and looks have left the
-// shards, whatever other clients have taken or given back since. It reads nothing, and reports false where that is not
-// known, or the field has no limit.
-func (c Counter) Left(field string) (left int64, ok bool) {
-	if c.client == nil {
-		return 0, false
-	}
-	of, _ := c.client.db.Layout.Field(field)
-	return c.client.limitedShards.left(place{c.id, of.Shard})
-}
-
 // Unknown is of how many of the counters this client has no memory, however old.
 func (c *Client) Unknown(counters ...string) (n int) {
 	for _, id := range counters {
@@ -206,9 +195,10 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return s, err
 	}
-	for i, field := range db.Layout.Fields {
-		c.client.set(&s, field, store.Int(fields[i].total))
+	for _, field := range db.Layout.Fields.Named() {
+		c.client.set(&s, field, store.Int(fields[field.Name].total))
 	}
+	s.Limits, s.Left = limitsOf(db.Layout.Fields, func(field string) (int64, bool) { return fields[field].total, true }, s.total)
 	for _, field := range db.Layout.Counted {
 		counted, err := db.Aggregate(ctx, c.id, field.Counted, at)
 		if err != nil {
@@ -221,7 +211,6 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		c.client.set(&s, field, counted.Value)
 	}
 	s.AsOf = at
-	s.subtract()
 	// What is not counted is known from the document, which may be older than shards. A query has just been asked.
 	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(name string) bool {
 		_, sum := db.Layout.Field(name)
@@ -237,8 +226,8 @@ type parts struct {
 	base   int64 // what the total holds beyond them
 }
 
-// parts reads what the counter's fields of shards are made of, in their order, all as of one time.
-func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, fields []parts, err error) {
+// parts reads what the counter's fields of shards are made of, by their names, all as of one time.
+func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, fields map[string]parts, err error) {
 	db := c.client.db
 	s, b, _, err := c.existing(ctx, db)
 	if b != nil {
@@ -251,8 +240,8 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, fields []
 		return s, at, nil, err
 	}
 	b = b.WithExtensionNumbers(db.Layout.Fields.Names())
-	fields = make([]parts, len(db.Layout.Fields))
-	for i, field := range db.Layout.Fields {
+	fields = map[string]parts{}
+	for _, field := range db.Layout.Fields {
 		a, err := c.client.books.Sum(ctx, c.id, field, at)
 		if s.Reads++; err != nil {
 			return s, at, nil, err
@@ -262,7 +251,7 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, fields []
 			return s, at, nil, fmt.Errorf("%w: the sum of %s is %v, and %d beyond its shards: set right what they hold", ErrNotInteger, field.Shard, a.Value, b.Base.Counts[field.Shard])
 		}
 		base := b.Base.Counts[field.Shard]
-		fields[i] = parts{total: total, shards: total - base, base: base}
+		fields[field.Name] = parts{total: total, shards: total - base, base: base}
 	}
 	return s, at, fields, nil
 }
@@ -296,17 +285,15 @@ func (c Counter) audit(ctx context.Context) ([]Audit, error) {
 	}
 	db := c.client.db
 	var audits []Audit
-	for i, field := range db.Layout.Fields {
-		if field.LimitOf != "" { // which has no members
-			continue
-		}
+	for _, field := range db.Layout.Fields.Named() {
 		members, err := db.Count(ctx, db.Layout.MembersOf(c.id, field.Name), "", at)
 		if err != nil {
 			return nil, fmt.Errorf("count members: %w", err)
 		}
+		of := fields[field.Name]
 		audits = append(audits, Audit{
-			Field: field.Name, Members: members, Base: fields[i].base, Shards: fields[i].shards,
-			Otherwise: store.Sub(fields[i].total, members), Exact: fields[i].total, Total: s.total(field.Name),
+			Field: field.Name, Members: members, Base: of.base, Shards: of.shards,
+			Otherwise: store.Sub(of.total, members), Exact: of.total, Total: s.total(field.Name),
 		})
 	}
 	return audits, nil

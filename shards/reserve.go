@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
+	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/seats"
@@ -78,6 +81,9 @@ func (c Counter) reserve(ctx context.Context, field string, by int64, d time.Dur
 		return h, false, c.client.plainly(out.err)
 	}
 	if out.replayed {
+		if out.record.Amount == 0 { // somebody ended it before it was made
+			return h, false, ErrHoldEnded
+		}
 		return holdOf(key, *out.record, time.Time{}), true, nil
 	}
 	record.Progress = hold.Open
@@ -206,7 +212,7 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 	if err != nil {
 		return h, c.client.uncertain(err)
 	}
-	c.client.limitedShards.put(at, seats.After(db.Layout, c.id, field.Shard, writes, resp))
+	c.client.places.put(at, seats.After(db.Layout, c.id, field.Shard, writes, resp))
 	if h = holdOf(key, r, time.Time{}); resp != nil {
 		h.At = resp.GetCommitTime().AsTime()
 	}
@@ -239,4 +245,78 @@ func (c Counter) more(ctx context.Context, field layout.Field, r *hold.Record, u
 		known = false
 	}
 	return limitedPlan{}, nil, nil
+}
+
+// setTotal sets what a field's total is once all that is held now has come back.
+func (c Counter) setTotal(ctx context.Context, e *book.Edit, field layout.Field, total int64) error {
+	held, err := hold.In(c.client.db).HeldAt(ctx, c.client.db, c.id, field.Shard, e.At)
+	if err != nil {
+		return err
+	}
+	return e.SetTotal(ctx, field, store.Add(total, held))
+}
+
+// inUse reports whether anybody holds an amount or a seat of the counter, or held it until a time that is over; or has
+// confirmed a seat since, unless that is zero: who does writes no shard.
+func (c Counter) inUse(ctx context.Context, since time.Time) (bool, error) {
+	books, _, err := c.client.books.Get(ctx, c.client.db, []string{c.id})
+	if err != nil {
+		return false, err
+	}
+	shards, err := c.shards(ctx, books[0].At)
+	if err != nil {
+		return false, err
+	}
+	for _, field := range c.membersIn(shards, books[0]) {
+		amounts, err := hold.In(c.client.db).OpenAt(ctx, c.client.db, c.id, field.Shard, books[0].At, 1)
+		if err != nil || len(amounts) > 0 {
+			return true, err
+		}
+		members := store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), At: books[0].At, Names: true}
+		seats := members
+		seats.By, seats.Limit = hold.Until, 1
+		docs, err := c.client.db.Documents(ctx, seats)
+		if err != nil || len(docs) > 0 {
+			return true, err
+		}
+		for more := !since.IsZero(); more; more = len(docs) == membersPage {
+			if c.client.cfg.Budget.Wait(ctx, ceiling.Reads); ctx.Err() != nil {
+				return true, nil // nobody knows yet
+			}
+			members.Limit = membersPage
+			if docs, err = c.client.db.Documents(ctx, members); err != nil || newer(docs, since) {
+				return true, err
+			}
+			if len(docs) > 0 {
+				members.After = docs[len(docs)-1].GetName()
+			}
+		}
+	}
+	return false, nil
+}
+
+// recordsOf are the records of open holds of a field that go, as they were at a time, some of them at least: those that
+// name a shard which goes, or one that is younger than they are. Whoever asks for such a hold is told that it has
+// ended.
+func (c Counter) recordsOf(ctx context.Context, field layout.Field, at time.Time, young map[string]time.Time) ([]*firestorepb.Document, error) {
+	for _, most := range []int{atOnce, 0} {
+		docs, err := hold.In(c.client.db).OpenAt(ctx, c.client.db, c.id, field.Shard, at, most)
+		if err != nil {
+			return nil, err
+		}
+		whole := len(docs) < atOnce
+		docs = slices.DeleteFunc(docs, func(doc *firestorepb.Document) bool {
+			r := hold.RecordOf(doc)
+			for id := range r.Parts {
+				if made, is := young[id]; !is || r.Made.Before(made) {
+					return false
+				}
+			}
+			return true
+		})
+		if whole || len(docs) > 0 {
+			return docs, nil
+		}
+	}
+	return nil, nil
 }

@@ -132,6 +132,14 @@ func (l Layout) Limited() (fields Fields) {
 	return fields
 }
 
+// CheckAnyPlain is an error if no field is a sum of shards without a limit.
+func (l Layout) CheckAnyPlain() error {
+	if err := l.CheckSums(); err != nil || len(l.Plain()) > 0 {
+		return err
+	}
+	return fmt.Errorf("all of FIELDS has limits (%s)", l.Fields)
+}
+
 // CheckLimited is an error if FIELDS gives the field no limit.
 func (l Layout) CheckLimited(name string) error {
 	if err := l.CheckField(name); err != nil {

@@ -155,7 +155,7 @@ var mutants = []mutant{
 	},
 	{
 		"a key's marker that was made alone is no condition", "shards",
-		"return store.CreateOver(c.markerName(id), m.at, fields)", "w := store.Create(c.markerName(id), fields)\n\tif !m.at.IsZero() {\n\t\tw.CurrentDocument = nil\n\t}\n\treturn w", simulation,
+		"return store.CreateOver(markerName(names, id), m.at, fields)", "w := store.Create(markerName(names, id), fields)\n\tif !m.at.IsZero() {\n\t\tw.CurrentDocument = nil\n\t}\n\treturn w", simulation,
 	},
 	{
 		"what is in doubt is not fenced before another commit", "shards",
@@ -251,7 +251,7 @@ var mutants = []mutant{
 	},
 	{
 		"a deletion leaves open holds", "shards",
-		"			below = append(below, holds...)\n", "			_ = holds\n", test("TestHoldsGoWithTheirCounter"),
+		"			below = append(below, records...)\n", "			_ = records\n", test("TestHoldsGoWithTheirCounter"),
 	},
 	{
 		"shards of a limit begin beside open holds", "internal/hold",
