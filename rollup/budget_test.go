@@ -325,3 +325,50 @@ func TestAnIncrementPaysForItsRollUp(t *testing.T) {
 		})
 	}
 }
+
+// Refreshes that begin at the same time owe no more than one of them takes: an instance that is new owes nothing.
+func TestRefreshesAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		const n, reads = 64, 6
+		place := rollup.Place{Project: "p", Fields: fieldsOf(5)}
+		var ids []string
+		for i := range n {
+			ids = append(ids, fmt.Sprint("c", i))
+		}
+		w.rolledUp(place, ids...)
+		time.Sleep(time.Second)
+		w.server.SetFaults(emulator.Faults{QueryLatency: 60 * time.Millisecond})
+		budget := ceiling.New(ceiling.Rates{Reads: reads})
+		client, err := rollup.Open(w.ctx, rollup.Config{Place: place, Budget: budget}, option.WithGRPCConn(w.connect()))
+		w.must(client, err)
+		budget.Spend(ceiling.Reads, budget.Left(ceiling.Reads)-1)
+		r := rollup.NewRoller(client, rollup.RollerOptions{})
+		var all sync.WaitGroup
+		for _, id := range ids {
+			all.Go(func() {
+				var fields []string
+				for f := range 5 {
+					fields = append(fields, fmt.Sprint("f", f))
+				}
+				if err := r.Add(w.ctx, rollup.Change{Counter: id, Fields: fields, At: time.Now()}); err != nil {
+					w.t.Error(err)
+				}
+			})
+		}
+		least, over := 0.0, time.After(n*7/reads*2*time.Second)
+		for look := time.NewTicker(10 * time.Millisecond); over != nil; {
+			select {
+			case <-look.C:
+				least = min(least, budget.Left(ceiling.Reads))
+			case <-over:
+				over = nil
+			}
+		}
+		all.Wait()
+		w.must(nil, r.Close(w.ctx))
+		if least < -10 {
+			w.t.Errorf("%.0f reads were owed", -least)
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -578,6 +579,8 @@ type flight struct {
 	// of the bucket: in which it earns a refresh, and how long it takes to earn all but one
 	interval, ahead time.Duration
 	even            bool // the next one is an interval later, whatever the bucket holds
+
+	promised ceiling.Amounts // of the budget, until it ends
 }
 
 // takes reports whether the refresh also covers an event of these fields: it takes over so many of the extension's

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -171,6 +172,25 @@ func (r *Roller) short() time.Duration {
 	return wait
 }
 
+// promise spends of the budget about what a refresh or recount takes, until it ends: document and base, each field that
+// an event waits for, and what it writes. So those that begin together don't all count on what one of them can have.
+func (r *Roller) promise(f *flight) {
+	db := r.client.db
+	if f.documents != "" {
+		f.promised[ceiling.Reads] = float64(len(db.Layout.CountedIn(f.documents)))
+	} else {
+		waited := map[string]bool{}
+		for _, w := range f.waits {
+			for _, field := range w.fields {
+				waited[field] = true
+			}
+		}
+		f.promised[ceiling.Reads] = float64(book.Reads + len(waited))
+		f.promised[ceiling.Writes] = float64(1 + book.ShownSize(f.counter, len(db.Layout.Shown()))/1024)
+	}
+	db.Budget.SpendAll(f.promised)
+}
+
 // run starts what is due, until the roller is closed and nothing waits any more.
 func (r *Roller) run() {
 	defer close(r.idle)
@@ -185,6 +205,8 @@ func (r *Roller) run() {
 			}
 			// Who is behind would ask for all fields each time, and never catch up.
 			f.all = f.all && r.client.db.Budget.Short(ceiling.Reads) == 0
+			r.promise(&f)
+			short = r.short()
 			carryOut := r.refresh
 			if f.documents != "" {
 				carryOut = r.recount
@@ -232,6 +254,7 @@ func (r *Roller) recount(f flight) {
 
 // end takes back what was in flight, and answers the events that need not wait any longer.
 func (r *Roller) end(f flight, err error, take func(now time.Time) released[chan<- error]) {
+	r.client.db.Budget.Back(f.promised) // what it took has been spent
 	r.mu.Lock()
 	now := time.Now()
 	s := take(now)
