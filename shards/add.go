@@ -144,8 +144,10 @@ func (c *Client) send(ctx context.Context, b *batch) step {
 	if err := ctx.Err(); err != nil {
 		return b.giveUp(ErrBusy, err)
 	}
-	if next, ready := c.planBatch(ctx, b); !ready {
-		return next
+	if b.planned() {
+		if next, planned := c.planBatch(ctx, b); !planned {
+			return next
+		}
 	}
 	sums := b.sums()
 	plain := b.plain(sums)
@@ -169,7 +171,9 @@ func (c *Client) send(ctx context.Context, b *batch) step {
 	var err error
 	b.sent = b.writes(c.db.Layout, c.db.Later(), c.cfg.KeyTTL, plain)
 	b.reply, err = c.db.Commit(within, b.sent...)
-	c.learn(b, err)
+	if b.planned() {
+		c.learn(b, err)
+	}
 	switch {
 	case err == nil:
 		return b.answer(outcome{at: b.reply.GetCommitTime().AsTime()})

@@ -90,6 +90,9 @@ func (b *batch) documented() bool {
 // counts in all of them, because requests for different ones stand in different lines.
 func (b *batch) limited() map[place]bool { return b.requests[0].limited }
 
+// planned reports whether the batch's commits are planned: it counts in fields with limits.
+func (b *batch) planned() bool { return len(b.limited()) > 0 }
+
 // deciding is the id of the marker that tells what became of a commit; "" if there is none.
 func (b *batch) deciding() string {
 	if b.own() {

@@ -198,6 +198,21 @@ func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) 
 	}
 }
 
+// limitsOf are the limits of fields, by the numbers of those that show them, and what totals leave of them.
+func limitsOf(fields layout.Fields, shown func(field string) (n int64, is bool), total func(field string) int64) (limits, left map[string]int64) {
+	for _, field := range fields {
+		limit, is := shown(field.Name)
+		if field.LimitOf == "" || !is {
+			continue
+		}
+		if limits == nil {
+			limits, left = map[string]int64{}, map[string]int64{}
+		}
+		limits[field.LimitOf], left[field.LimitOf] = limit, max(0, limit-total(field.LimitOf))
+	}
+	return limits, left
+}
+
 // markersThere reads, at one time, markers and the requests' memberships and entries of holds. It returns those that
 // exist, by the names that [request.documents] gives them.
 func (c *Client) markersThere(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {

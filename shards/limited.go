@@ -32,11 +32,8 @@ var errUnmade = errors.New("the field has no shards yet")
 
 // planBatch plans the next commit of a batch that counts in fields with limits, or says what is to be done instead. It
 // refuses requests for which there is no room. It leaves requests to a further commit for which the others leave none.
-// If the batch is ready, as any that counts in other fields alone, the caller sends the commit, whatever next is.
-func (c *Client) planBatch(ctx context.Context, b *batch) (next step, ready bool) {
-	if !b.planned() {
-		return sendCommit, true
-	}
+// With planned the caller sends the commit, whatever next is.
+func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bool) {
 	places := slices.Collect(maps.Keys(b.limited()))
 	known := b.misses == 0 || b.misses%looksAfter > 0 // or it looks: what is known is old, most likely
 	p, ended, err := c.planLimited(ctx, hold.In(c.db), places, b.requests, known)
@@ -60,9 +57,6 @@ func (c *Client) planBatch(ctx context.Context, b *batch) (next step, ready bool
 	b.requests, b.plan = some(b.requests, p.Taken), p
 	return finished, len(b.requests) > 0
 }
-
-// planned reports whether the batch's commits are planned: it counts in fields with limits.
-func (b *batch) planned() bool { return len(b.limited()) > 0 }
 
 // learn remembers what the last commit of a batch, which may have failed, says of shards.
 func (c *Client) learn(b *batch, err error) {
@@ -98,7 +92,7 @@ func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []pla
 
 // looking is about what a look at a place takes: two sums, whether holds of seats or amounts are over, and its shards.
 func (c *Client) looking() ceiling.Amounts {
-	return ceiling.Amounts{ceiling.Reads: float64(4 + min(c.cfg.NumShards, layout.MostLimited))}
+	return ceiling.Amounts{ceiling.Reads: float64(4 + min(c.cfg.NumShards, layout.MostApart))}
 }
 
 // look looks at places, and takes or refuses at least one of the requests. Its error may be [errUnmade].

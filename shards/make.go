@@ -107,7 +107,7 @@ func (c *Client) MayMake(n int) error {
 // Making is about what a new counter takes of the budget: what is written are its document, its base, a marker and its
 // shards, and what is read are these, and what may lie there of an earlier one.
 func (c *Client) Making() ceiling.Amounts {
-	shards := len(c.db.Layout.Apart()) * min(c.cfg.NumShards, layout.MostLimited) // those of fields that have their own
+	shards := len(c.db.Layout.Apart()) * min(c.cfg.NumShards, layout.MostApart) // those of fields that have their own
 	return c.completing().Plus(ceiling.Amounts{ceiling.Writes: float64(shards + 5), ceiling.Reads: float64(shards + len(c.db.Layout.Fields) + 8)})
 }
 

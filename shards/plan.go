@@ -241,18 +241,3 @@ func newLRU[K comparable, V any](most int) *lru.Cache[K, V] {
 	}
 	return values
 }
-
-// limitsOf are the limits of fields, by the numbers of those that show them, and what totals leave of them.
-func limitsOf(fields layout.Fields, shown func(field string) (n int64, is bool), total func(field string) int64) (limits, left map[string]int64) {
-	for _, field := range fields {
-		limit, is := shown(field.Name)
-		if field.LimitOf == "" || !is {
-			continue
-		}
-		if limits == nil {
-			limits, left = map[string]int64{}, map[string]int64{}
-		}
-		limits[field.LimitOf], left[field.LimitOf] = limit, max(0, limit-total(field.LimitOf))
-	}
-	return limits, left
-}

@@ -271,7 +271,7 @@ func (h Holds) Earlier(ctx context.Context, from book.Reader, counter, field str
 	return writes, err
 }
 
-// Begin are the writes that make the shards of a field with a limit: n, or [layout.MostLimited]. They end what [Holds.Earlier]
+// Begin are the writes that make the shards of a field with a limit: n, or [layout.MostApart]. They end what [Holds.Earlier]
 // ends.
 func (h Holds) Begin(ctx context.Context, from book.Reader, counter string, field layout.Field, n int, limit int64, at time.Time) (writes []*firestorepb.Write, err error) {
 	writes, err = h.Earlier(ctx, from, counter, field.Shard, at)

@@ -13,9 +13,9 @@ const LimitSuffix = "_limit"
 // counted in them, and it is counted nowhere else.
 const limitedShard = "~"
 
-// MostLimited is how many shards a field with a limit has at most: who finds no room in those that it knows reads them
+// MostApart is how many shards of its own a field has at most: who finds no room in those that it knows reads them
 // all.
-const MostLimited = 25
+const MostApart = 25
 
 // LimitedShard is the id of a shard of a field with a limit, by the field's name in its shards.
 func LimitedShard(field string, n int) string { return field + limitedShard + strconv.Itoa(n) }

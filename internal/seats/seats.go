@@ -28,9 +28,9 @@ func Below(names layout.Layout, counter string, field layout.Field, most int64) 
 	return store.Query{Collection: names.ShardsOf(counter), By: layout.FieldPath(field.Shard), Most: store.Int(most)}
 }
 
-// Make are the writes that make the shards of a field that has none: n, or [layout.MostLimited].
+// Make are the writes that make the shards of a field that has none: n, or [layout.MostApart].
 func Make(names layout.Layout, counter string, field layout.Field, n int, limit int64) (writes []*firestorepb.Write) {
-	for i, share := range escrow.Even(limit, min(max(n, 1), layout.MostLimited)) {
+	for i, share := range escrow.Even(limit, min(max(n, 1), layout.MostApart)) {
 		writes = append(writes, store.Create(names.Shard(counter, layout.LimitedShard(field.Shard, i)), map[string]*firestorepb.Value{
 			field.Shard: store.Int(0), layout.MembersIn(field.Shard): store.Int(0), layout.HeldIn(field.Shard): store.Int(0),
 			layout.ShareOf(field.Shard): store.Int(share),
