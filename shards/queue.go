@@ -34,7 +34,7 @@ type bounds struct {
 	waiting  int           // requests that wait
 	interval time.Duration // between the begins of two batches of a counter, but for full ones
 	budget   *ceiling.Budget
-	fields   int // that a roll-up shows
+	fields   int // how many fields a roll-up shows
 }
 
 // queue gathers requests while others are in flight, and decides what is committed when, by the numbers
@@ -46,17 +46,17 @@ type queue struct {
 
 	mu       sync.Mutex
 	lines    map[string]*line // :: counter → where its requests stand
-	ready    []*line          // those that wait for one of the few commits to end
-	due      *time.Timer      // ends their wait; nil while none waits
+	ready    []*line          // lines that wait for one of the few commits to end
+	due      *time.Timer      // fires when ready lines have waited for long enough; nil while none waits
 	troubled lately           // counters that go alone: others' increments don't wait for them
-	short    []*line          // those that would send their own, and for which the budget has no writes
+	short    []*line          // lines that would send a batch of their own, and for which the budget has no writes
 	noWrites *time.Timer      // ends the wait for writes; nil while there are some
 	waiting  int              // requests that stand in line, or may be tried for a while
-	commits  int              // in flight, those of lines that send their own left out
+	commits  int              // shared batches in flight; a batch of one line that sends its own is not among them
 
 	workers sync.WaitGroup // goroutines that run batches
-	work    chan *flight   // for those that have none
-	idle    chan struct{}  // has one of each of those
+	work    chan *flight   // hands a batch to an idle goroutine. It is unbuffered: a send succeeds only if one is idle
+	idle    chan struct{}  // one token for each idle goroutine, at most maxIdle. Who gets no token ends
 	open    context.Context
 	end     context.CancelFunc // of open: no further requests are taken
 }
@@ -67,17 +67,17 @@ type line struct {
 	requests []*request // that wait, oldest first
 	inFlight int        // batches that have requests of it
 	resting  int        // batches of it that began less than an interval ago
-	ready    bool       // listed as such
-	short    bool       // the same
+	ready    bool       // it is in queue.ready
+	short    bool       // it is in queue.short
 }
 
 // flight is a batch that was begun, and who waits for it.
 type flight struct {
 	gathering
-	lines    []*line // that wait for it
-	counted  bool    // among the few commits beyond which others are shared
+	lines    []*line // the lines of its requests
+	counted  bool    // it is among queue.commits
 	reserved int     // how many of its requests count as waiting
-	promised int     // documents of the budget
+	promised int     // writes of the budget, which are given back when it has ended: what it took has been spent
 }
 
 func newQueue(b bounds, run func(*flight)) *queue {
@@ -297,7 +297,7 @@ func (q *queue) gather() *flight {
 // fill moves requests from a line into a batch, and reports whether any fits, and there are writes for it.
 func (q *queue) fill(f *flight, l *line) bool {
 	before := len(l.requests)
-	if some := q.affords(f, l); some < before {
+	if some := q.promiseWrites(f, l); some < before {
 		l.requests = append(f.fill(l.requests[:some:some]), l.requests[some:]...)
 	} else {
 		l.requests = f.fill(l.requests)
@@ -312,10 +312,10 @@ func (q *queue) fill(f *flight, l *line) bool {
 	return taken > 0
 }
 
-// affords promises a batch writes for requests of a line, the first ones, and returns for how many of them. If there
-// are none, all lines wait: they are looked at again by what each counts for a write, so that a crowd of one counter,
-// which shares its commits, goes before what is spread over many.
-func (q *queue) affords(f *flight, l *line) (some int) {
+// promiseWrites takes from the budget what the first requests of a line cost, and returns how many these are. If the
+// budget has too little it returns 0, and all wait, also those for whom there is enough: resume tries those lines first
+// that count most for a write, so that a crowd of one counter, which shares its commits, goes before what is spread.
+func (q *queue) promiseWrites(f *flight, l *line) (some int) {
 	if !q.bounds.budget.Bounds(ceiling.Writes) || q.open.Err() != nil {
 		return len(l.requests)
 	}
@@ -325,47 +325,59 @@ func (q *queue) affords(f *flight, l *line) (some int) {
 	// A line waits for as much as is earned while it rests afterwards: of a crowd with keys, each of which is a write, the
 	// first alone would be counted each time.
 	left := max(q.bounds.budget.Left(ceiling.Writes), q.bounds.budget.Second(ceiling.Writes)*restsForWrites.Seconds())
-	cost, unwritten := 0, 0
-	paid, own := map[place]bool{}, map[string]bool{}
+	all := bill{places: map[place]bool{}, documents: map[string]bool{}}
+	if len(f.requests) == 0 {
+		all.kept = -1 // the batch's marker
+	}
 	for n, r := range l.requests {
-		more, beside := cost, unwritten
-		for _, name := range r.documents() {
-			if !own[name] { // calls of one key share a marker
-				own[name] = true
-				more++
-			}
-		}
-		for _, sum := range r.sums {
-			// Each counter pays a marker, whether it shares one or not, and as much again for each further field, of which
-			// its roll-up asks a question more: Rollup may show as many as if each increment had a commit of its own. If
-			// what it writes is long, so that it counts more often, twice that is paid here.
-			if counter := (place{counter: sum.counter}); !paid[counter] {
-				paid[counter], paid[place{sum.counter, sum.amounts[0].field}] = true, true
-				shard, shown := q.units(sum.counter)
-				more, beside = more+2*shown, beside+2*shown-shard
-			}
-			for _, a := range sum.amounts {
-				if field := (place{sum.counter, a.field}); !paid[field] {
-					paid[field] = true
-					more, beside = more+1, beside+1
-				}
-			}
-		}
-		if n == 0 && len(f.requests) == 0 {
-			beside-- // the batch's marker
-		}
-		if n > 0 && float64(more) > left {
+		paid, kept := all.paid, all.kept
+		all.add(r, q.units)
+		if n > 0 && float64(all.paid) > left {
+			all.paid, all.kept = paid, kept
 			break
 		}
-		some, cost, unwritten = n+1, more, beside
+		some = n + 1
 	}
-	if wait := q.bounds.budget.Take(ceiling.Writes, float64(cost)); wait > 0 {
+	if wait := q.bounds.budget.Take(ceiling.Writes, float64(all.paid)); wait > 0 {
 		q.bounds.budget.Held()
 		q.noWrites = time.AfterFunc(min(max(wait, looksAgainMin), looksAgainMax), q.resume)
 		return 0
 	}
-	f.promised += cost - unwritten
+	f.promised += all.paid - all.kept
 	return some
+}
+
+// bill adds up the writes that requests of one batch pay. What is kept of them pays for the roll-up, and is never given
+// back.
+type bill struct {
+	paid, kept int
+	places     map[place]bool  // counters (without a field), and fields, that have been paid
+	documents  map[string]bool // markers, memberships and entries that have been paid: calls of one key share one
+}
+
+// add has a request pay. Each counter pays a marker, whether it shares one or not, and as much again for each further
+// field, of which its roll-up asks a question more: Rollup may show as many as if each increment had its own commit. If
+// what Rollup writes is long, so that it counts more often, twice that is paid here.
+func (b *bill) add(r *request, units func(counter string) (shard, shown int)) {
+	for _, name := range r.documents() {
+		if !b.documents[name] {
+			b.documents[name] = true
+			b.paid++
+		}
+	}
+	for _, sum := range r.sums {
+		if counter := (place{counter: sum.counter}); !b.places[counter] {
+			b.places[counter], b.places[place{sum.counter, sum.amounts[0].field}] = true, true
+			shard, shown := units(sum.counter)
+			b.paid, b.kept = b.paid+2*shown, b.kept+2*shown-shard
+		}
+		for _, a := range sum.amounts {
+			if field := (place{sum.counter, a.field}); !b.places[field] {
+				b.places[field] = true
+				b.paid, b.kept = b.paid+1, b.kept+1
+			}
+		}
+	}
 }
 
 // units are how many writes of a budget it takes to write a counter's shard, and to show its total: see
@@ -440,7 +452,7 @@ func (q *queue) begin(f *flight) {
 	}
 }
 
-// runAll runs one batch after another, unless enough goroutines are idle.
+// runAll runs one batch after another. Between two it offers itself as idle; if maxIdle others have, it ends.
 func (q *queue) runAll(f *flight) {
 	for {
 		q.run(f)

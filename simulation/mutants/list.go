@@ -356,7 +356,7 @@ var mutants = []mutant{
 	},
 	{
 		"a batch begins though there are no writes", "shards",
-		"some := q.affords(f, l); some < before", "some := max(before, q.affords(f, l)); some < before", test("TestBudgetLetsACrowdThrough"),
+		"some := q.promiseWrites(f, l); some < before", "some := max(before, q.promiseWrites(f, l)); some < before", test("TestBudgetLetsACrowdThrough"),
 	},
 	{
 		"who waits for writes waits for ever", "shards",
