@@ -142,6 +142,8 @@ func (c *Client) short() time.Duration {
 }
 
 // afford waits for that, or until ctx ends. Walks call it before each counter and page. Refreshes for events don't.
-func (c *Client) afford(ctx context.Context) { c.db.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes) }
+func (c *Client) waitForBudget(ctx context.Context) {
+	c.db.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes)
+}
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

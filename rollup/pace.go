@@ -218,7 +218,7 @@ func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 	var later []*waiting[W]
 	flying := b.next[:0:0]
 	for _, w := range b.next {
-		if !f.takes(w.fields) {
+		if !f.addShards(w.fields) {
 			later = append(later, w)
 			continue
 		}
@@ -583,9 +583,9 @@ type flight struct {
 	promised ceiling.Amounts // of the budget, until it ends
 }
 
-// takes reports whether the refresh also covers an event of these fields: it takes over so many of the extension's
-// shards at most.
-func (f *flight) takes(fields []string) bool {
+// addShards adds the extension's shards among the fields that an event names, up to [extension.AtOnce] a refresh. It
+// reports false if they are too many: the event waits for the next refresh. Those that were added before stay.
+func (f *flight) addShards(fields []string) bool {
 	for _, field := range fields {
 		shard, is := extensionShard(field)
 		switch {

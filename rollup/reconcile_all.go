@@ -123,7 +123,7 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, cmp.Or(opts.limit, notedLimit))
 			defer cancel()
-			if c.afford(ctx); ctx.Err() != nil {
+			if c.waitForBudget(ctx); ctx.Err() != nil {
 				return nil // it stays noted
 			}
 			r, _, _ := c.reconcileNoted(ctx, n.Counter, !until.IsZero(), opts)
@@ -359,7 +359,7 @@ func (w *walking) reconcileChanged(ctx context.Context) error {
 		since = w.at.Began.Add(-changedBefore)
 	}
 	for {
-		if c.afford(half); half.Err() != nil {
+		if c.waitForBudget(half); half.Err() != nil {
 			return nil
 		}
 		counters, next, err := c.db.ListTimes(half, c.pageSize(), w.at.Changes)
@@ -424,7 +424,7 @@ func (c *Client) reconcilePage(ctx context.Context, ids []string, opts Reconcile
 	done := make([]bool, len(ids))
 	for i, id := range ids {
 		group.Go(func() error {
-			if c.afford(ctx); ctx.Err() != nil {
+			if c.waitForBudget(ctx); ctx.Err() != nil {
 				return nil
 			}
 			soon, cancel := context.WithTimeout(ctx, opts.limit)

@@ -423,7 +423,8 @@ func (b *batch) found(there map[string]marker) step {
 	case b.doubt != nil && ours:
 		return b.fenced(decisive.at)
 	}
-	// A key that others have used meanwhile is in the way of every commit that was sent with it.
+	// From here on no commit of the batch was applied, and none will be: its condition failed, or another batch has made
+	// its key's marker, which is in the way of each. So nothing is in doubt any more.
 	err := cmp.Or(b.doubt, b.conflict)
 	b.doubt, b.conflict = nil, nil
 	changed := false

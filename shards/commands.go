@@ -60,7 +60,7 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 		case b.Doc != nil:
 			return ErrExists
 		}
-		shards, err := c.size(ctx, tx, b, opts.Shards, opts.Total)
+		shards, err := c.giveShards(ctx, tx, b, opts.Shards, opts.Total)
 		if err != nil {
 			return err
 		}

@@ -107,7 +107,7 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 		return false, cmp.Or(err, errSpared)
 	}
 	defer c.client.known.Remove(c.id)
-	whole := false
+	whole := false // one commit deletes all of it
 	err = c.client.once(ctx, func(ctx context.Context, tx *store.Tx, _ int) error {
 		books, _, err := c.client.books.Get(ctx, tx, []string{c.id})
 		if err != nil {
@@ -139,7 +139,8 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 			return fmt.Errorf("read what is beside the base: %w", err)
 		}
 		below := slices.Concat(shards, members, beside)
-		if whole = len(below) < atOnce && len(members) < max(1, room); !whole { // too much for one commit
+		whole = len(below) < atOnce && len(members) < max(1, room)
+		if !whole {
 			b.End(tx, fields)
 			return nil
 		}
@@ -149,10 +150,13 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 		}
 		return nil
 	})
-	for more := !whole; more && err == nil; marked = true {
+	if err != nil || whole {
+		return false, err
+	}
+	for more := true; more && err == nil; { // the counter is marked
 		_, more, err = c.sweep(ctx)
 	}
-	return marked, err
+	return true, err
 }
 
 // atZero reports whether all that the shards and the base hold comes to what it is without them, also in fields that are

@@ -61,7 +61,7 @@ func (c *Client) resolve(ctx context.Context, counters ...string) (missing []str
 	return missing, nil
 }
 
-// lookUp tells which counters are there.
+// lookUp tells which counters are there. Several calls share it, so that no caller's context ends it.
 func (c *Client) lookUp(counters []string) (there map[string]bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
 	defer cancel()
@@ -202,7 +202,7 @@ func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) 
 func limitsOf(fields layout.Fields, shown func(field string) (n int64, is bool), total func(field string) int64) (limits, left map[string]int64) {
 	for _, field := range fields {
 		limit, is := shown(field.Name)
-		if field.LimitOf == "" || !is {
+		if !field.ShowsLimit() || !is {
 			continue
 		}
 		if limits == nil {
@@ -359,7 +359,8 @@ type cached struct {
 
 func newCache() cache { return cache{newLRU[string, cached](cachedCounters)} }
 
-// put remembers a counter whose read began then, unless a later read is known.
+// put remembers a counter whose read began then, unless a later read is known. Of two at once the older may stay: it
+// knows when it began, and goes sooner.
 func (c cache) put(s Snapshot, began time.Time) {
 	if known, ok := c.Peek(s.Counter); !ok || !began.Before(known.read) {
 		c.Add(s.Counter, cached{Snapshot: s, read: began})

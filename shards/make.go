@@ -144,7 +144,7 @@ func (c *Client) plan(ctx context.Context, tx *store.Tx, b *batch) (gone map[str
 	missing := make([][]string, len(sums)) // shards that may be
 	err = each(books, func(i int, counter *book.Book) (err error) {
 		if counter.Doc == nil || c.db.Layout.Hosted { // that may never have been counted
-			missing[i], err = Counter{c, counter.Counter}.size(ctx, tx, counter, n[i], 0)
+			missing[i], err = Counter{c, counter.Counter}.giveShards(ctx, tx, counter, n[i], 0)
 		}
 		return err
 	})
@@ -231,7 +231,7 @@ func (c Counter) setShards(ctx context.Context, from int, change func(was int) i
 			return err
 		}
 		n := change(s.NumShards)
-		missing, err := c.size(ctx, tx, b, n, 0)
+		missing, err := c.giveShards(ctx, tx, b, n, 0)
 		if err != nil {
 			return err
 		}
@@ -242,14 +242,16 @@ func (c Counter) setShards(ctx context.Context, from int, change func(was int) i
 	})
 }
 
-// size gives the counter n shards, and what else it takes to be counted, in a transaction that has read
-// its book: see [book.Book.Make]. It returns the shards that may be missing.
-func (c Counter) size(ctx context.Context, tx *store.Tx, b *book.Book, n int, total int64) (missing []string, err error) {
+// giveShards gives the counter n shards, and what else it takes to be counted, in a transaction that has read its book:
+// see [book.Book.Make]. It begins with total; with 0, what its shards hold stays. It returns the shards that may be
+// missing.
+func (c Counter) giveShards(ctx context.Context, tx *store.Tx, b *book.Book, n int, total int64) (missing []string, err error) {
 	for i := book.NumShards(c.client.db.Layout, b.Doc); i < n; i++ {
 		missing = append(missing, c.shardName(layout.ShardID(i)))
 	}
+	// Without a number of shards the counter is new, or a snippet's: holds of an earlier life may still be open.
 	if book.NumShards(c.client.db.Layout, b.Doc) == 0 {
-		total, err = c.endEarlier(ctx, tx, total)
+		total, err = c.endHoldsOfEarlierLife(ctx, tx, total)
 	}
 	if err != nil {
 		return nil, err

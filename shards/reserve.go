@@ -195,7 +195,7 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 		}
 		var p limitedPlan
 		if field.Limit != nil {
-			if p, full, err = c.more(ctx, field, &r, used, known); err != nil || full != nil {
+			if p, full, err = c.planMore(ctx, field, &r, used, known); err != nil || full != nil {
 				return nil, err
 			}
 		}
@@ -219,27 +219,29 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 	return h, full
 }
 
-// more plans from which shards a settle takes more than a hold has, by what is known of them or by a look. Full says
-// why there is no room. It never ends the hold itself: what that has is no room for more of it, and a refusal changes
-// nothing. A commit that was sent before there was no room, and hasn't landed, never will, because its shards have
-// changed. So the record, read after that, has the last word.
-func (c Counter) more(ctx context.Context, field layout.Field, r *hold.Record, used *int64, known bool) (p limitedPlan, full, err error) {
-	holds, none := hold.In(c.client.db).But(r.Name), *r
+// planMore plans from which shards a settle takes more than a hold has, by what is known of them or by a look. Full says
+// why there is no room: then nothing changes. It never ends the hold itself, since what that has is no room for more of
+// it. A commit that was sent before there was no room, and hasn't landed, never will, because its shards have changed. So
+// the record, read after that, has the last word: somebody may have settled it.
+func (c Counter) planMore(ctx context.Context, field layout.Field, r *hold.Record, used *int64, known bool) (p limitedPlan, full, err error) {
+	holds, asked := hold.In(c.client.db).But(r.Name), *r
 	for r.More(used) > 0 {
 		take, err := newRequest(c.client.db.Layout, []Increment{{Counter: c.id, Field: field.Name, By: r.More(used)}}, Key{})
 		if err != nil {
 			return p, nil, err
 		}
-		p, ended, err := c.client.planLimited(ctx, holds, []place{{c.id, field.Shard}}, []*request{take}, known)
+		plan, ended, err := c.client.planLimited(ctx, holds, []place{{c.id, field.Shard}}, []*request{take}, known)
 		switch {
 		case errors.Is(err, errUnmade): // the counter was deleted
 			full = ErrNotFound
-		case err != nil || len(p.Refused) == 0:
-			return p, nil, err
+		case err != nil:
+			return plan, nil, err
+		case len(plan.Refused) == 0:
+			return plan, nil, nil
 		default:
-			full = noRoom(c.client.db.Layout, take, p)
+			full = noRoom(c.client.db.Layout, take, plan)
 		}
-		if *r, err = holds.Read(ctx, none); err != nil || !ended && r.More(used) > 0 {
+		if *r, err = holds.Read(ctx, asked); err != nil || !ended && r.More(used) > 0 {
 			return limitedPlan{}, full, err
 		}
 		known = false

@@ -16,8 +16,8 @@ type Field struct {
 	Name    string       // in the counter's document
 	Shard   string       // in its shards; empty if Counted is set
 	Counted *Aggregation // the query; nil for a sum of the shards' field
-	Limit   *int64       // of a counter that nobody gave another one, or that this field shows; nil: there is none
-	LimitOf string       // the field whose limit this one shows; empty of others
+	Limit   *int64       // the limit that FIELDS declares; nil: there is none. A field that shows a limit has it, too
+	LimitOf string       // the field whose limit this one shows, if it shows one: see [Field.ShowsLimit]
 }
 
 // String is the field in the form that [ParseFields] reads.
@@ -103,7 +103,7 @@ func (f Fields) toCount(name string) string {
 }
 
 // named reports whether FIELDS names the field: it shows no limit of another.
-func (f Field) named() bool { return f.LimitOf == "" }
+func (f Field) named() bool { return !f.ShowsLimit() }
 
 // Named are the fields that FIELDS names: those that show limits are left out.
 func (f Fields) Named() (named Fields) {

@@ -33,7 +33,7 @@ func LimitedField(id string) (field string, is bool) {
 func (f Field) CountedIn(id string) bool {
 	of, limited := LimitedField(id)
 	switch {
-	case f.LimitOf != "":
+	case f.ShowsLimit():
 		return limited && ShareOf(of) == f.Shard
 	case f.Limit != nil:
 		return limited && of == f.Shard
@@ -45,7 +45,7 @@ func (f Field) CountedIn(id string) bool {
 // empty of a field that is counted in the counter's common shards.
 func (f Field) Apart() string {
 	switch {
-	case f.LimitOf != "":
+	case f.ShowsLimit():
 		return f.Shard
 	case f.Limit != nil:
 		return ShareOf(f.Shard)
@@ -100,13 +100,16 @@ func limitText(n int64) string {
 	return fmt.Sprintf("limit(%d)", n)
 }
 
+// ShowsLimit reports whether the field shows the limit of another one. Such a field has Limit, too: ask for this first.
+func (f Field) ShowsLimit() bool { return f.LimitOf != "" }
+
 // Plain reports whether a sum of shards has no limit, and shows none.
-func (f Field) Plain() bool { return f.Limit == nil && f.LimitOf == "" }
+func (f Field) Plain() bool { return f.Limit == nil && !f.ShowsLimit() }
 
 // OfNone is the sum of no shards: 0, or the limit that FIELDS declares, for the field that shows it. Whoever takes
 // first, or sets a limit, makes the shards.
 func (f Field) OfNone() int64 {
-	if f.LimitOf == "" {
+	if !f.ShowsLimit() {
 		return 0
 	}
 	return *f.Limit
@@ -125,7 +128,7 @@ func (l Layout) Plain() (fields Fields) {
 // Limited are the sums of shards that have a limit. A field that only shows such a limit (LimitOf) is none of them.
 func (l Layout) Limited() (fields Fields) {
 	for _, f := range l.Fields {
-		if f.Limit != nil && f.LimitOf == "" {
+		if f.Limit != nil && !f.ShowsLimit() {
 			fields = append(fields, f)
 		}
 	}

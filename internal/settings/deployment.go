@@ -116,7 +116,7 @@ func ForDeployment(given []string) (Deployment, error) {
 	}
 	for _, field := range sums {
 		d.ShardFields = append(d.ShardFields, field.Shard)
-		if s.Members != "off" && field.LimitOf == "" { // counters forget asks for a member of any counter; and seats may be held
+		if s.Members != "off" && !field.ShowsLimit() { // counters forget asks for a member of any counter; and seats may be held
 			member := layout.MembersID(field.Name) + " COLLECTION_GROUP member"
 			d.Indexes, d.Scanned = append(d.Indexes, member), append(d.Scanned, member, layout.MembersID(field.Name)+held)
 		}

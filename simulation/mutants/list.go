@@ -239,7 +239,7 @@ var mutants = []mutant{
 	},
 	{
 		"who is refused more doesn't read the record", "shards",
-		"if *r, err = holds.Read(ctx, none); err != nil || !ended && r.More(used) > 0 {", "if _ = none; !ended {", test("TestARefusalReadsTheRecord"),
+		"if *r, err = holds.Read(ctx, asked); err != nil || !ended && r.More(used) > 0 {", "if _ = asked; !ended {", test("TestARefusalReadsTheRecord"),
 	},
 	{
 		"amounts whose time is over are no room", "internal/hold",
