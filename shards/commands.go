@@ -46,7 +46,7 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	return c.client.once(ctx, func(ctx context.Context, tx *store.Tx, _ int) error {
+	creates := func(ctx context.Context, tx *store.Tx, _ int) error {
 		books, _, err := c.client.books.Get(ctx, tx, []string{c.id})
 		if err != nil {
 			return err
@@ -65,7 +65,8 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 			return err
 		}
 		return c.client.createMissing(ctx, tx, shards)
-	})
+	}
+	return c.client.afterEarlier(ctx, func() error { return c.client.once(ctx, creates) })
 }
 
 // movesAtOnce is how many shards a resize moves in one transaction.

@@ -281,7 +281,7 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 	defer c.client.places.forget(at)
 	for {
 		var read time.Time
-		err := c.client.books.Edit(ctx, c.id, func(ctx context.Context, e *book.Edit) (bool, error) {
+		edit := func(ctx context.Context, e *book.Edit) (bool, error) {
 			read = e.At
 			docs, err := c.client.db.Documents(ctx, seats.Shards(c.client.db.Layout, c.id, field, e.At))
 			if err != nil {
@@ -293,7 +293,8 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 				return true, err
 			}
 			return true, c.share(e, docs, field, limit)
-		})
+		}
+		err := c.client.afterEarlier(ctx, func() error { return c.client.books.Edit(ctx, c.id, edit) })
 		if full, is := errors.AsType[*LimitError](err); !is || full.Members+full.Held == 0 {
 			return err
 		}
@@ -359,6 +360,16 @@ func (c *Client) makeApart(ctx context.Context, tx *store.Tx, s sum, n int) erro
 		}
 	}
 	return nil
+}
+
+// afterEarlier does what makes shards, and does it again for as long as holds of an earlier life of the counter have to
+// end first.
+func (c *Client) afterEarlier(ctx context.Context, do func() error) error {
+	err := do()
+	for hold.In(c.db).EndEarlier(ctx, err) {
+		err = do()
+	}
+	return err
 }
 
 // endHoldsOfEarlierLife ends open holds of fields without a limit, in a transaction that makes the first shards since the

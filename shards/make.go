@@ -29,8 +29,13 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 	if err != nil {
 		return b.giveUp(nil, err)
 	}
-	at, sent, err := c.db.TransactOnce(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		gone, partly, err = c.plan(ctx, tx, b)
+	var at time.Time
+	var sent bool
+	err = c.afterEarlier(ctx, func() (err error) {
+		at, sent, err = c.db.TransactOnce(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+			gone, partly, err = c.plan(ctx, tx, b)
+			return err
+		})
 		return err
 	})
 	if err != nil {
@@ -57,6 +62,8 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 		sent = false // nothing was counted
 	}
 	switch {
+	case !sent && errors.Is(err, store.ErrContention):
+		return b.giveUp(ErrBusy, err)
 	case !sent && (!store.FromFirestore(err) || store.KindOf(err) == store.Permanent):
 		return b.giveUp(nil, err)
 	case !sent:
@@ -225,7 +232,7 @@ func (c *Client) complete(counters []string) {
 // number from on, so that clients which only know the public layout find them. It is one transaction,
 // and may run twice.
 func (c Counter) setShards(ctx context.Context, from int, change func(was int) int) error {
-	return c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
+	sets := func(ctx context.Context, tx *store.Tx) error {
 		s, b, _, err := c.existing(ctx, tx)
 		if err != nil {
 			return err
@@ -239,7 +246,8 @@ func (c Counter) setShards(ctx context.Context, from int, change func(was int) i
 			missing = append(missing, c.shardName(layout.ShardID(i)))
 		}
 		return c.client.createMissing(ctx, tx, missing)
-	})
+	}
+	return c.client.afterEarlier(ctx, func() error { return c.client.db.Transact(ctx, sets) })
 }
 
 // giveShards gives the counter n shards, and what else it takes to be counted, in a transaction that has read its book:

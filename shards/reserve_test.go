@@ -15,6 +15,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -909,4 +910,59 @@ func (w *world) totalOf(t *testing.T, id string) (sum int64) {
 		sum += n
 	}
 	return sum
+}
+
+// Many holds of a counter's earlier life end some at a time, as the budget allows, and all of them before there are
+// shards: who makes the counter again is refused until then.
+func TestBudgetBoundsTheEndOfAnEarlierLife(t *testing.T) {
+	t.Parallel()
+	const n, writes = 300, 10
+	for _, fields := range []string{"total", "total=limit(1000)"} {
+		for _, rates := range []ceiling.Rates{{}, {Writes: writes, Reads: writes}} {
+			for how, again := range map[string]func(ctx context.Context, c shards.Counter) error{
+				"create": func(ctx context.Context, c shards.Counter) error {
+					if err := c.Create(ctx, shards.CreateOptions{}); err != nil && !errors.Is(err, shards.ErrExists) {
+						return err
+					}
+					return c.Add(ctx, 1)
+				},
+				"increment": func(ctx context.Context, c shards.Counter) error { return c.Add(ctx, 1) },
+			} {
+				virtual.Run(t, fmt.Sprint(how, " of ", fields, " at ", rates.Writes), func(t *testing.T) {
+					w := newWorld(t)
+					cfg := shards.Config{Place: shards.Place{Fields: fields}, NumShards: 1, AutoCreate: true}
+					c := handle(t, w.open(t, cfg), "a")
+					for i := range n {
+						reserved(t, c, 1, fmt.Sprint(i))
+					}
+					for _, path := range []string{"counters/a/shards/total~0", "counters/a/shards/0", "counters/a/counter_rollup/base", "counters/a"} {
+						w.Delete(path)
+					}
+					cfg.Budget = ceiling.New(rates)
+					c = handle(t, w.open(t, cfg), "a")
+					began, before := time.Now(), w.Server.Stats().Writes
+					for tries := 0; ; tries++ {
+						err := again(t.Context(), c)
+						spent, most := float64(w.Server.Stats().Writes-before), writes*(time.Since(began)+ceiling.Begins).Seconds()+60
+						if rates.Writes > 0 && spent > most {
+							t.Fatalf("%.0f writes in %v; want at most %.0f", spent, time.Since(began), most)
+						}
+						if err == nil {
+							break
+						}
+						if tries > 100 || !errors.Is(err, shards.ErrBusy) {
+							t.Fatal(tries, err)
+						}
+						time.Sleep(time.Second)
+					}
+					if _, err := c.GiveBack(t.Context(), "total", named("5")); err != nil {
+						t.Fatal(err)
+					}
+					if got := w.totalOf(t, "a"); got != 1 {
+						t.Errorf("the shards hold %d, want 1", got)
+					}
+				})
+			}
+		}
+	}
 }

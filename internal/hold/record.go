@@ -2,6 +2,7 @@ package hold
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -262,20 +263,44 @@ func (h Holds) HeldAt(ctx context.Context, from book.Reader, counter, field stri
 
 // Earlier are the writes that end open holds of a field which has no shards, in the commit that makes them: the holds
 // are of an earlier life of the counter, whose documents somebody has deleted one by one, and nothing of them comes
-// back. All of them end: one that stayed open would come off the new shards. For from, at and field see [Holds.OpenAt].
+// back. All of them end: one that stayed open would come off the new shards. Where these are more than one commit ends,
+// the error is for [Holds.EndEarlier]. For from, at and field see [Holds.OpenAt].
 func (h Holds) Earlier(ctx context.Context, from book.Reader, counter, field string, at time.Time) (writes []*firestorepb.Write, err error) {
-	docs, err := h.OpenAt(ctx, from, counter, field, at, 0)
+	page := h.page()
+	docs, err := h.OpenAt(ctx, from, counter, field, at, page)
 	for _, doc := range docs {
 		writes = append(writes, RecordOf(doc).End(h.db.Later()))
 	}
+	if len(docs) == page {
+		return nil, manyEarlier(writes)
+	}
 	return writes, err
+}
+
+// manyEarlier are the writes that end some of the holds of a counter's earlier life.
+type manyEarlier []*firestorepb.Write
+
+func (manyEarlier) Error() string { return "many holds of an earlier life of the counter end first" }
+func (manyEarlier) Unwrap() error { return store.ErrContention }
+
+// EndEarlier ends some of what an error of [Holds.Earlier] says, and reports whether there may be more that the budget
+// allows. It reports false for other errors. Nobody makes shards meanwhile: whoever does ends these holds, too.
+func (h Holds) EndEarlier(ctx context.Context, err error) (more bool) {
+	many, is := errors.AsType[manyEarlier](err)
+	if !is {
+		return false
+	}
+	_, err = h.db.Commit(ctx, many...)
+	return (err == nil || store.KindOf(err) == store.Conflict) && !h.short()
 }
 
 // Begin are the writes that make the shards of a field with a limit: n, or [layout.MostApart]. They end what [Holds.Earlier]
 // ends.
 func (h Holds) Begin(ctx context.Context, from book.Reader, counter string, field layout.Field, n int, limit int64, at time.Time) (writes []*firestorepb.Write, err error) {
-	writes, err = h.Earlier(ctx, from, counter, field.Shard, at)
-	return append(writes, seats.Make(h.db.Layout, counter, field, n, limit)...), err
+	if writes, err = h.Earlier(ctx, from, counter, field.Shard, at); err != nil {
+		return nil, err
+	}
+	return append(writes, seats.Make(h.db.Layout, counter, field, n, limit)...), nil
 }
 
 // endRecords is [Holds.end] of holds of amounts. It returns how many it has ended.
