@@ -135,15 +135,3 @@ const (
 
 // problemTooLarge says what keeps a counter's document from showing its totals.
 const problemTooLarge = "its document can't be written, because it has no room or holds what Firestore no longer takes; make room in it: what is counted meanwhile is kept, and shown then"
-
-// short is for how long the budget has nothing left for one counter more.
-func (c *Client) short() time.Duration {
-	return max(c.db.Budget.Until(ceiling.Reads, 1), c.db.Budget.Until(ceiling.Writes, 1))
-}
-
-// afford waits for that, or until ctx ends. Walks call it before each counter and page. Refreshes for events don't.
-func (c *Client) waitForBudget(ctx context.Context) {
-	c.db.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes)
-}
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

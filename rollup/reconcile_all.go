@@ -219,6 +219,12 @@ func (c *Client) reconcileNotes(ctx context.Context, opts ReconcileOptions, sum 
 	return err
 }
 
+// waitForBudget waits until the budget has something left for one counter more, or ctx ends. Walks call it before each
+// counter and page. Refreshes for events don't.
+func (c *Client) waitForBudget(ctx context.Context) {
+	c.db.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes)
+}
+
 // halfOf has half of a context's time.
 func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	if end, ok := ctx.Deadline(); ok {

@@ -458,3 +458,6 @@ func (c *Client) logRecount(ctx context.Context, f flight, got asked, err error)
 	}
 	c.log.LogAttrs(ctx, slog.LevelInfo, logRecount, attrs...)
 }
+
+// ms are milliseconds, for the log.
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -160,14 +160,16 @@ func (r *Roller) poke() {
 	}
 }
 
-// short is how long refreshes wait for writes and reads of the budget; not at the end, which must come.
+// short is how long refreshes wait until the budget has something left for one counter more; not at the end, which must
+// come.
 func (r *Roller) short() time.Duration {
 	if r.closed {
 		return 0
 	}
-	wait := r.client.short()
+	budget := r.client.db.Budget
+	wait := max(budget.Until(ceiling.Reads, 1), budget.Until(ceiling.Writes, 1))
 	if wait > 0 && r.pending.waiting > 0 {
-		r.client.db.Budget.Held()
+		budget.Held()
 	}
 	return wait
 }

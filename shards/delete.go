@@ -52,22 +52,11 @@ func (c Counter) Delete(ctx context.Context, opts DeleteOptions) error {
 // or an earlier deletion or removal was cut short. It reports false if the counter is back, something was counted
 // since, or ctx ended first. Errors are those of [Counter.Delete], and [ErrInvalidID].
 func (c *Client) Remove(ctx context.Context, counter string, since time.Time) (removed bool, err error) {
-	gone, err := c.Counter(counter)
-	if err != nil {
-		return false, err
-	}
-	marked := false
-	err = gone.call("remove what is left of", func() (err error) {
-		marked, err = gone.end(ctx, &since, nil)
-		return err
-	})
-	switch {
-	case errors.Is(err, errSpared), err != nil && marked && ctx.Err() != nil: // or whoever comes next goes on
-		return false, nil
-	case errors.Is(err, ErrNotFound):
+	removed, err = c.remove(ctx, "remove what is left of", counter, func(gone Counter) (marked bool, err error) { return gone.end(ctx, &since, nil) })
+	if errors.Is(err, ErrNotFound) {
 		return true, nil
 	}
-	return err == nil, err
+	return removed, err
 }
 
 // RemoveIdle removes a counter whose document this package has made, with all that is below it, if nothing has written
@@ -78,13 +67,19 @@ func (c *Client) Remove(ctx context.Context, counter string, since time.Time) (r
 // [Counter.Delete], and the counter isn't found until the last. Errors are those of [Counter.Delete], and
 // [ErrInvalidID].
 func (c *Client) RemoveIdle(ctx context.Context, counter string, since time.Time, atZero bool) (removed bool, err error) {
-	idle, err := c.Counter(counter)
+	return c.remove(ctx, "remove what is idle of", counter, func(idle Counter) (marked bool, err error) { return idle.endIdle(ctx, since, atZero) })
+}
+
+// remove ends a counter, and reports whether it is gone. It is not if end spares it; nor if ctx ended after the counter
+// was marked: whoever comes next goes on.
+func (c *Client) remove(ctx context.Context, what, counter string, end func(Counter) (marked bool, err error)) (removed bool, err error) {
+	of, err := c.Counter(counter)
 	if err != nil {
 		return false, err
 	}
 	marked := false
-	err = idle.call("remove what is idle of", func() (err error) {
-		marked, err = idle.endIdle(ctx, since, atZero)
+	err = of.call(what, func() (err error) {
+		marked, err = end(of)
 		return err
 	})
 	if errors.Is(err, errSpared) || err != nil && marked && ctx.Err() != nil {

@@ -123,18 +123,16 @@ func (r Record) More(used *int64) int64 {
 // leaves it.
 func (r *Record) Finish(names layout.Layout, used *int64, now time.Time) (writes []*firestorepb.Write, freed Freed) {
 	freed = Freed{}
-	switch {
-	case r.Progress == Unknown:
+	switch r.Progress {
+	case Unknown:
 		writes = append(writes, r.Refuse(now))
 		r.Progress = Ended
-	case r.Progress == Open && used == nil:
-		writes = append(writes, r.End(now))
-		freed.Free(names, *r, 0)
-		r.Progress = Ended
-	case r.Progress == Open:
-		writes = append(writes, r.Settle(*used, now))
-		freed.Free(names, *r, *used)
-		r.Progress, r.Used = Settled, *used
+	case Open:
+		writes = append(writes, r.end(used, now))
+		if r.Progress = Ended; used != nil {
+			r.Progress, r.Used = Settled, *used
+		}
+		freed.Free(names, *r, r.Used)
 	}
 	return writes, freed
 }
@@ -164,18 +162,13 @@ func (r Record) Make(names layout.Layout, further map[string]*firestorepb.Value)
 	return store.CreateOver(r.Name, r.Version, fields, store.ServerTime(recordAt))
 }
 
-// Settle is the write that marks the record as settled, and End the one that marks it as ended. Both are on condition
+// end is the write that marks the record as settled for what was used, or as ended where that is nil. It is on condition
 // of its version, so a hold ends once. The record expires by the later of two clocks: see [store.DB.Later].
-func (r Record) Settle(used int64, now time.Time) *firestorepb.Write {
-	return r.finish(now, Settled, map[string]*firestorepb.Value{recordUsed: store.Int(used)})
-}
-
-// End is the inverse of [Record.Make]: see [Record.Settle].
-func (r Record) End(now time.Time) *firestorepb.Write { return r.finish(now, Ended, nil) }
-
-func (r Record) finish(now time.Time, state Progress, fields map[string]*firestorepb.Value) *firestorepb.Write {
-	more := map[string]*firestorepb.Value{recordState: store.String(string(state)), layout.ExpireAt: store.Time(now.Add(r.Keep))}
-	maps.Copy(more, fields)
+func (r Record) end(used *int64, now time.Time) *firestorepb.Write {
+	more := map[string]*firestorepb.Value{recordState: store.String(string(Ended)), layout.ExpireAt: store.Time(now.Add(r.Keep))}
+	if used != nil {
+		more[recordState], more[recordUsed] = store.String(string(Settled)), store.Int(*used)
+	}
 	return store.Update(r.Name, store.UpdatedAtTime(r.Version), more, []string{Until, recordDue})
 }
 
@@ -269,7 +262,7 @@ func (h Holds) Earlier(ctx context.Context, from book.Reader, counter, field str
 	page := h.page()
 	docs, err := h.OpenAt(ctx, from, counter, field, at, page)
 	for _, doc := range docs {
-		writes = append(writes, RecordOf(doc).End(h.db.Later()))
+		writes = append(writes, RecordOf(doc).end(nil, h.db.Later()))
 	}
 	if len(docs) == page {
 		return nil, manyEarlier(writes)
@@ -320,7 +313,7 @@ func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int
 			var writes []*firestorepb.Write
 			for _, doc := range docs {
 				if r := RecordOf(doc); r.Over(now) && r.Name != h.but {
-					writes = append(writes, r.End(h.db.Later()))
+					writes = append(writes, r.end(nil, h.db.Later()))
 					freed.Free(h.db.Layout, r, 0)
 				}
 			}

@@ -269,36 +269,28 @@ type Listed struct {
 // more read for each.
 func (db *DB) ListTimes(ctx context.Context, size int, token string) (counters []Listed, next string, err error) {
 	var docs []*firestorepb.Document
+	var ids, names []string
 	if db.Layout.Path.Whole() || db.Layout.ByBases() {
-		ids, next, err := db.List(ctx, size, token)
-		if err != nil {
-			return nil, "", err
+		ids, next, err = db.List(ctx, size, token)
+		for _, id := range ids {
+			names = append(names, db.Layout.Counter(id))
 		}
-		names := make([]string, len(ids))
-		for i, id := range ids {
-			names[i] = db.Layout.Counter(id)
+		if err == nil {
+			docs, _, err = db.GetPaths(ctx, []string{}, names...)
 		}
-		if docs, _, err = db.GetPaths(ctx, []string{}, names...); err != nil {
-			return nil, "", err
+	} else {
+		docs, next, err = db.listDocuments(ctx, size, token)
+		for _, doc := range docs {
+			ids = append(ids, IDOf(doc.GetName()))
 		}
-		for i, doc := range docs {
-			counters = append(counters, listed(ids[i], doc))
-		}
-		return counters, next, nil
 	}
-	docs, next, err = db.listDocuments(ctx, size, token)
-	for _, doc := range docs {
-		counters = append(counters, listed(IDOf(doc.GetName()), doc))
+	for i, doc := range docs {
+		counters = append(counters, Listed{ID: ids[i]})
+		if doc.GetUpdateTime() != nil { // a missing one has none
+			counters[i].Made, counters[i].Changed = doc.GetCreateTime().AsTime(), doc.GetUpdateTime().AsTime()
+		}
 	}
 	return counters, next, err
-}
-
-func listed(id string, doc *firestorepb.Document) Listed {
-	l := Listed{ID: id}
-	if doc.GetUpdateTime() != nil { // a missing one has none
-		l.Made, l.Changed = doc.GetCreateTime().AsTime(), doc.GetUpdateTime().AsTime()
-	}
-	return l
 }
 
 // Watch yields a document, nil while it doesn't exist, and yields it again after every change, until ctx
