@@ -477,3 +477,44 @@ func TestAMemberOfACounterThatIsMadeMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// Calls of one member wait for each other. So few of them do: whoever has a page join and leave again and again would
+// otherwise fill an instance with calls that wait.
+func TestFewCallsOfAMemberWait(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{})
+		c := w.counter(t, client, "a", 2)
+		w.Server.SetFaults(emulator.Faults{CommitLatency: 100 * time.Millisecond, QueryLatency: 100 * time.Millisecond})
+		began := time.Now()
+		var all sync.WaitGroup
+		var counted, refused atomic.Int64
+		for n := range 300 {
+			all.Go(func() {
+				toggle := c.Join
+				if n%2 == 1 {
+					toggle = c.Leave
+				}
+				switch done, err := toggle(t.Context(), "total", "mallory"); {
+				case errors.Is(err, shards.ErrBusy):
+					refused.Add(1)
+				case err != nil:
+					t.Error(err)
+				case done:
+					counted.Add(1)
+				}
+			})
+			all.Go(func() {
+				if n < 30 { // others don't wait for these
+					if _, err := c.Join(t.Context(), "total", fmt.Sprint("m", n)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took > 10*time.Second || refused.Load() == 0 || counted.Load() == 0 {
+			t.Errorf("after %v %d were counted, and %d refused", took, counted.Load(), refused.Load())
+		}
+	})
+}

@@ -33,7 +33,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		db:     db,
 		books:  book.Of(db),
 		known:  newCache(),
-		turns:  turns{last: map[string]chan struct{}{}},
+		turns:  turns{last: map[string]chan struct{}{}, open: map[string]int{}},
 		log:    cfg.Logger,
 		places: newPlaces(),
 	}

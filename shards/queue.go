@@ -529,20 +529,31 @@ func (q *queue) close() {
 type turns struct {
 	mu   sync.Mutex
 	last map[string]chan struct{} // :: what is wanted → closed when the last of those turns is over
+	open map[string]int           // :: what is wanted → turns that aren't over
 }
+
+// maxTurns is how many calls want the same thing at most, the one included whose turn it is. Each waits for all before
+// it, and whoever sends hundreds would fill an instance.
+const maxTurns = 20
 
 // wait waits for a turn, or until ctx ends. The caller calls over when its turn ends.
 func (t *turns) wait(ctx context.Context, what string) (over func(), err error) {
 	mine := make(chan struct{})
 	t.mu.Lock()
+	if t.open[what] == maxTurns {
+		t.mu.Unlock()
+		return nil, fmt.Errorf("%d calls of the same wait", maxTurns)
+	}
 	before, waits := t.last[what]
 	t.last[what] = mine
+	t.open[what]++
 	t.mu.Unlock()
 	end := func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.last[what] == mine {
+		if t.open[what]--; t.last[what] == mine {
 			delete(t.last, what)
+			delete(t.open, what)
 		}
 		close(mine)
 	}
