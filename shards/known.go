@@ -198,6 +198,14 @@ func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) 
 	}
 }
 
+// setTotals sets the sums of shards in a snapshot, by their fields' names.
+func (c *Client) setTotals(s *Snapshot, totals map[string]int64) {
+	for _, field := range c.db.Layout.Fields.Named() {
+		c.set(s, field, store.Int(totals[field.Name]))
+	}
+	s.Limits, s.Left = limitsOf(c.db.Layout.Fields, func(field string) (int64, bool) { return totals[field], true }, s.total)
+}
+
 // limitsOf are the limits of fields, by the numbers of those that show them, and what totals leave of them.
 func limitsOf(fields layout.Fields, shown func(field string) (n int64, is bool), total func(field string) int64) (limits, left map[string]int64) {
 	for _, field := range fields {

@@ -372,11 +372,11 @@ func (c *Client) afterEarlier(ctx context.Context, do func() error) error {
 	return err
 }
 
-// endHoldsOfEarlierLife ends open holds of fields without a limit, in a transaction that makes the first shards since the
+// endEarlierLife ends open holds of fields without a limit, in a transaction that makes the first shards since the
 // counter's document is there. If it has none, somebody has deleted these one by one, such as an app its document with
 // all that was below: nothing comes back to the counter's next life. It returns the total to begin with, unless that is
 // 0: beside shards what is held comes on top of it, until it comes back.
-func (c Counter) endHoldsOfEarlierLife(ctx context.Context, tx *store.Tx, total int64) (int64, error) {
+func (c Counter) endEarlierLife(ctx context.Context, tx *store.Tx, total int64) (int64, error) {
 	holds, plain := hold.In(c.client.db), c.client.db.Layout.Plain()
 	any := store.Query{Collection: c.client.db.Layout.ShardsOf(c.id), Limit: 1, Names: true}
 	shards, err := tx.Documents(ctx, any)

@@ -259,7 +259,7 @@ func (c Counter) giveShards(ctx context.Context, tx *store.Tx, b *book.Book, n i
 	}
 	// Without a number of shards the counter is new, or a snippet's: holds of an earlier life may still be open.
 	if book.NumShards(c.client.db.Layout, b.Doc) == 0 {
-		total, err = c.endHoldsOfEarlierLife(ctx, tx, total)
+		total, err = c.endEarlierLife(ctx, tx, total)
 	}
 	if err != nil {
 		return nil, err

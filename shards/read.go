@@ -195,10 +195,11 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return s, err
 	}
-	for _, field := range db.Layout.Fields.Named() {
-		c.client.set(&s, field, store.Int(fields[field.Name].total))
+	totals := map[string]int64{}
+	for name, field := range fields {
+		totals[name] = field.total
 	}
-	s.Limits, s.Left = limitsOf(db.Layout.Fields, func(field string) (int64, bool) { return fields[field].total, true }, s.total)
+	c.client.setTotals(&s, totals)
 	for _, field := range db.Layout.Counted {
 		counted, err := db.Aggregate(ctx, c.id, field.Counted, at)
 		if err != nil {

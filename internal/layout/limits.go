@@ -100,9 +100,6 @@ func limitText(n int64) string {
 	return fmt.Sprintf("limit(%d)", n)
 }
 
-// ShowsLimit reports whether the field shows the limit of another one. Such a field has Limit, too: ask for this first.
-func (f Field) ShowsLimit() bool { return f.LimitOf != "" }
-
 // Plain reports whether a sum of shards has no limit, and shows none.
 func (f Field) Plain() bool { return f.Limit == nil && !f.ShowsLimit() }
 
