@@ -374,3 +374,54 @@ func TestRefreshesAtTheSameTime(t *testing.T) {
 		}
 	})
 }
+
+// What is taken over from the extension's clients is a write for each of their shards. Of many pages at once it owes no
+// more than one of them takes.
+func TestTakeOversAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		const pages, clicks, writes = 20, 50, 6
+		place := rollup.Place{Project: "p", Counters: "pages/{page}", Fields: "visits", Hosted: true, Extension: true}
+		var changes []rollup.Change
+		for p := range pages {
+			page := w.fs.Doc(fmt.Sprint("pages/p", p))
+			w.must(page.Set(w.ctx, map[string]any{"visits": 0}))
+			for n := range clicks {
+				id := fmt.Sprint("s", n)
+				at, err := page.Collection("_counter_shards_").Doc(id).Set(w.ctx, map[string]any{"visits": 1})
+				w.must(at, err)
+				changes = append(changes, rollup.Change{Counter: page.ID, Extension: id, Fields: []string{"_counter_shards_/" + id}, At: at.UpdateTime})
+			}
+		}
+		w.server.SetFaults(emulator.Faults{CommitLatency: 100 * time.Millisecond})
+		budget := ceiling.New(ceiling.Rates{Writes: writes})
+		client, err := rollup.Open(w.ctx, rollup.Config{Place: place, Budget: budget}, option.WithGRPCConn(w.connect()))
+		w.must(client, err)
+		r := rollup.NewRoller(client, rollup.RollerOptions{})
+		var all sync.WaitGroup
+		for _, change := range changes {
+			all.Go(func() { w.must(nil, r.Add(w.ctx, change)) })
+		}
+		least, over := 0.0, make(chan struct{})
+		go func() { all.Wait(); close(over) }()
+		for look, more := time.NewTicker(10*time.Millisecond), true; more; {
+			select {
+			case <-look.C:
+				least = min(least, budget.Left(ceiling.Writes))
+			case <-over:
+				more = false
+			}
+		}
+		w.must(nil, r.Close(w.ctx))
+		if least < -2*clicks {
+			w.t.Errorf("%.0f writes were owed", -least)
+		}
+		for p := range pages {
+			doc, err := w.fs.Doc(fmt.Sprint("pages/p", p)).Get(w.ctx)
+			w.must(doc, err)
+			if total, _ := doc.DataAt("visits"); total != int64(clicks) {
+				w.t.Errorf("page %d shows %v", p, total)
+			}
+		}
+	})
+}

@@ -188,7 +188,7 @@ func (r *Roller) promise(f *flight) {
 			}
 		}
 		f.promised[ceiling.Reads] = float64(book.Reads + len(waited))
-		f.promised[ceiling.Writes] = float64(1 + book.ShownSize(f.counter, len(db.Layout.Shown()))/1024)
+		f.promised[ceiling.Writes] = float64(1 + len(f.shards) + book.ShownSize(f.counter, len(db.Layout.Shown()))/1024)
 	}
 	db.Budget.SpendAll(f.promised)
 }
