@@ -223,7 +223,8 @@ func (h *incrementHandler) within(r *request) error {
 		wait, what = time.Second, "answers"
 	case r.exact:
 		wait, what = h.budget.Short(ceiling.Reads), "reads that aren't from memory"
-		of[ceiling.Reads] = float64(book.Reads + len(h.Fields))
+		took, _ := h.sums.Get(r.counter)
+		of[ceiling.Reads] = float64(max(took, h.leastSum()))
 	case r.kind == joined, r.kind == held:
 		wait, what = h.budget.Short(ceiling.Reads), "reads that aren't from memory"
 		of[ceiling.Reads] = book.Reads + 1
@@ -247,6 +248,9 @@ func (h *incrementHandler) within(r *request) error {
 	}
 	return h.promise(r, of, cmp.Or(what, "answers"))
 }
+
+// leastSum is how many reads an exact one takes at least.
+func (h *incrementHandler) leastSum() int64 { return int64(book.Reads + len(h.Fields)) }
 
 // commandReads are the reads for each field that a command takes.
 const commandReads = 3
@@ -343,11 +347,15 @@ type failureLine struct {
 const failuresEvery = time.Minute
 
 func newFailures() *failures {
-	lines, err := lru.New[string, *failureLine](limitedCallers)
+	return &failures{lines: newLRU[*failureLine](limitedCallers)}
+}
+
+func newLRU[V any](most int) *lru.Cache[string, V] {
+	values, err := lru.New[string, V](most)
 	if err != nil {
 		panic(err) // not possible: only for a size below one
 	}
-	return &failures{lines: lines}
+	return values
 }
 
 // tell reports whether a failure of a caller is logged now, and how many were not since the last one.

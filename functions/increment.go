@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
 	"github.com/firestore-counters/counters/internal/ceiling"
@@ -56,7 +57,7 @@ func GuardedIncrementHandler(ctx context.Context, client *shards.Client, s setti
 // repeated, and counts once.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	h := &incrementHandler{Settings: s, client: client, tokens: t, limit: newLimiter(s.RateLimit), creations: newCreations(s), log: log,
-		budget: client.Budget(), finishes: newFinishes(client.Budget().Second(ceiling.Writes)), failures: newFailures(), limits: len((layout.Layout{Fields: s.Fields}).Limited()) > 0}
+		budget: client.Budget(), finishes: newFinishes(client.Budget().Second(ceiling.Writes)), failures: newFailures(), sums: newLRU[int64](limitedSums), limits: len((layout.Layout{Fields: s.Fields}).Limited()) > 0}
 	if writes := h.budget.Second(ceiling.Writes); writes > 0 && s.Auth == "firebase" { // others share an address
 		h.share = newBuckets(max(1, writes*userShare), int(math.Ceil(max(1, writes*userShare)*ceiling.Begins.Seconds())))
 	}
@@ -65,6 +66,9 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 	}
 	return newSpender(h.budget, log).around(allowOrigins(s.AllowedOrigins, log, h))
 }
+
+// limitedSums is of how many counters it is remembered what an exact read takes.
+const limitedSums = 1000
 
 // userShare is the part of a ceiling's writes that one user may have while they are short.
 const userShare = 0.1
@@ -79,8 +83,9 @@ type incrementHandler struct {
 	share     *limiter      // what each user may have of it while it is short; nil if there are no users, or no ceiling
 	finishes  *rate.Limiter // holds that end while writes are short; nil without a ceiling
 	failures  *failures
-	limits    bool   // fields have limits
-	first     string // field that is counted when none is named; "" if there is nothing to increment
+	sums      *lru.Cache[string, int64] // :: counter → what its last exact read took
+	limits    bool                      // fields have limits
+	first     string                    // field that is counted when none is named; "" if there is nothing to increment
 	log       *slog.Logger
 }
 

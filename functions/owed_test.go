@@ -155,3 +155,53 @@ func TestRequestsBesideManyDocuments(t *testing.T) {
 		})
 	}
 }
+
+// Exact reads of large collections go as the reads are there that they took before: they would owe those of minutes each
+// time, and whoever adds with a key, or where something has to be looked for, would be refused meanwhile.
+func TestExactReadsOfLargeCollections(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const documents, seconds = 12_000, 300
+		f := startFlooded(t, "none", settings.Ceiling{Writes: 100, Reads: 0.5, Creates: 1, Bytes: 1e7, Logs: 500}, "FIELDS=likes,comments=count(comments)")
+		other := f.other("likes,comments=count(comments)")
+		for _, id := range []string{"big", "hot"} {
+			if _, err := other.AddAll(t.Context(), []shards.Increment{{Counter: id, By: 1}}, shards.Key{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		many := f.fs.BulkWriter(t.Context())
+		for n := range documents {
+			if _, err := many.Create(f.fs.Doc(fmt.Sprint("counters/big/comments/", n)), map[string]any{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		many.End()
+		var all sync.WaitGroup
+		var late, read atomic.Int64
+		for n := range seconds {
+			for range 5 {
+				all.Go(func() {
+					if status, _ := f.do(f.request("GET", "/big?exact=true", "", "")); status == 200 {
+						read.Add(1)
+					}
+				})
+			}
+			all.Go(func() {
+				for began := time.Now(); ; time.Sleep(time.Second) {
+					if status, _ := f.do(f.request("POST", "/hot", "", "", "Idempotency-Key", fmt.Sprint(n))); status == 200 {
+						if time.Since(began) > 5*time.Second {
+							late.Add(1)
+						}
+						return
+					}
+				}
+			})
+			time.Sleep(time.Second)
+		}
+		all.Wait()
+		// Nobody knows what the first one takes.
+		if late.Load() > seconds/8 || read.Load() < 3 {
+			t.Errorf("%d of %d were counted late; %d exact reads", late.Load(), seconds, read.Load())
+		}
+	})
+}

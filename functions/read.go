@@ -28,6 +28,9 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *request) (any, error) 
 	case r.exact:
 		snapshot, err = counter.Sum(r.Context())
 		h.limit.owe(r.payer, int(snapshot.Reads)-1) // the request is counted already
+		if snapshot.Reads > h.leastSum() {
+			h.sums.Add(r.counter, snapshot.Reads)
+		}
 		w.Header().Set("Cache-Control", "no-store")
 		return snapshot, err
 	case h.budget.Short(ceiling.Reads) > 0 || !h.mayRead(r, counter): // what is left is for counters that are added to
