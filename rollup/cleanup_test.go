@@ -495,32 +495,35 @@ func TestCleanupOfADocumentThatIsBack(t *testing.T) {
 }
 
 // The app makes its document again while the counter is being deleted. Events that come meanwhile are acknowledged for
-// a note, and its reconcile finishes the deletion, and then counts them.
+// a note, or lost. A reconcile finishes the deletion, and then counts what they were about.
 func TestWhatIsCountedDuringADeletion(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, func(w *world) {
-		c := w.counting(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,comments=count(comments)", Hosted: true}})
-		c.set("counters/c", map[string]any{"title": "Hello"})
-		c.set("counters/c/shards/0", map[string]any{"likes": 7})
-		w.must(c.client.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}))
-		c.holds("counters/c", map[string]any{"likes": int64(7)})
-		w.must(w.base().Set(w.ctx, map[string]any{"ending": true}, firestore.MergeAll))
-		c.set("counters/c", map[string]any{"title": "Again"})
-		c.set("counters/c/comments/1", map[string]any{})
-		r := c.roller(rollup.RollerOptions{})
-		c.deliver(r, c.happened()...)
-		if w.note() == nil {
-			w.t.Fatal("nothing is noted: the test shows nothing")
-		}
-		client, err := shards.Open(w.ctx, shards.Config{Place: c.cfg.Place}, option.WithGRPCConn(w.connect()))
-		w.must(nil, err)
-		defer client.Close()
-		sum, err := c.client.ReconcileAll(w.ctx, rollup.ReconcileOptions{Remove: client.Remove})
-		if err != nil || sum.Noted != 0 || w.note() != nil {
-			w.t.Errorf("ReconcileAll = %+v, %v; noted is %v", sum, err, w.note())
-		}
-		c.holds("counters/c", map[string]any{"title": "Again", "likes": int64(0), "comments": int64(1)})
-	})
+	for _, lost := range []bool{false, true} {
+		inVirtualTime(t, func(w *world) {
+			c := w.counting(rollup.Config{Place: rollup.Place{Project: "p", Fields: "likes,comments=count(comments)", Hosted: true}})
+			c.set("counters/c", map[string]any{"title": "Hello"})
+			c.set("counters/c/shards/0", map[string]any{"likes": 7})
+			w.must(c.client.Reconcile(w.ctx, "c", rollup.ReconcileOptions{}))
+			c.holds("counters/c", map[string]any{"likes": int64(7)})
+			w.must(w.base().Set(w.ctx, map[string]any{"ending": true}, firestore.MergeAll))
+			c.set("counters/c", map[string]any{"title": "Again"})
+			c.set("counters/c/comments/1", map[string]any{})
+			if !lost {
+				c.deliver(c.roller(rollup.RollerOptions{}), c.happened()...)
+			}
+			if noted := w.note() != nil; noted == lost {
+				w.t.Fatalf("a note: %v, and the test shows nothing", noted)
+			}
+			client, err := shards.Open(w.ctx, shards.Config{Place: c.cfg.Place}, option.WithGRPCConn(w.connect()))
+			w.must(nil, err)
+			defer client.Close()
+			sum, err := c.client.ReconcileAll(w.ctx, rollup.ReconcileOptions{Remove: client.Remove})
+			if err != nil || sum.Noted != 0 || w.note() != nil {
+				w.t.Errorf("ReconcileAll = %+v, %v; noted is %v", sum, err, w.note())
+			}
+			c.holds("counters/c", map[string]any{"title": "Again", "likes": int64(0), "comments": int64(1)})
+		})
+	}
 }
 
 // A cleanup that fails is a failure, though there is no such counter any more.

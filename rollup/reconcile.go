@@ -100,7 +100,7 @@ func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 			return false, fmt.Errorf("remove what is left of it: %w", err)
 		}
 		c.known.Remove(counter)
-		again = ctx.Err() == nil && (!removed || r.remade && r.opts.noted)
+		again = ctx.Err() == nil && (!removed || r.remade)
 	}
 	if removed {
 		r.report.Deleted, r.report.Gone = true, false
