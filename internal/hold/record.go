@@ -162,8 +162,8 @@ func (r Record) Make(names layout.Layout, further map[string]*firestorepb.Value)
 	return store.CreateOver(r.Name, r.Version, fields, store.ServerTime(recordAt))
 }
 
-// end is the write that marks the record as settled for what was used, or as ended where that is nil. It is on condition
-// of its version, so a hold ends once. The record expires by the later of two clocks: see [store.DB.Later].
+// end is the write that marks the record as settled for what was used, or as ended where that is nil. It is on the
+// condition of its version, so a hold ends once. The record expires by the later of two clocks: see [store.DB.Later].
 func (r Record) end(used *int64, now time.Time) *firestorepb.Write {
 	more := map[string]*firestorepb.Value{recordState: store.String(string(Ended)), layout.ExpireAt: store.Time(now.Add(r.Keep))}
 	if used != nil {
@@ -287,8 +287,8 @@ func (h Holds) EndEarlier(ctx context.Context, err error) (more bool) {
 	return (err == nil || store.KindOf(err) == store.Conflict) && !h.short()
 }
 
-// Begin are the writes that make the shards of a field with a limit: n, or [layout.MostApart]. They end what [Holds.Earlier]
-// ends.
+// Begin are the writes that make the shards of a field with a limit: n, or [layout.MostApart]. They end what
+// [Holds.Earlier] ends.
 func (h Holds) Begin(ctx context.Context, from book.Reader, counter string, field layout.Field, n int, limit int64, at time.Time) (writes []*firestorepb.Write, err error) {
 	if writes, err = h.Earlier(ctx, from, counter, field.Shard, at); err != nil {
 		return nil, err
