@@ -124,7 +124,7 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 // command carries out what must not be applied twice: see [book.Books.Edit].
 func (c Counter) command(ctx context.Context, decide func(context.Context, *book.Edit) error) error {
 	defer c.client.known.Remove(c.id)
-	return c.client.books.Edit(ctx, c.id, func(ctx context.Context, e *book.Edit) (bool, error) {
+	return c.edit(ctx, func(ctx context.Context, e *book.Edit) (bool, error) {
 		return true, decide(ctx, e)
 	})
 }

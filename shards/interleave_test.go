@@ -104,14 +104,13 @@ func TestResetLosesItsAnswer(t *testing.T) {
 	})
 }
 
-// A command that comes between what another one has read and its commit: the other one looks again.
+// A command that comes between what another process's has read and its commit: the other one looks again.
 func TestCommandBesideACommand(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		client := w.open(t, shards.Config{})
-		c := w.counter(t, client, "a", 2)
+		c, other := w.counter(t, w.open(t, shards.Config{}), "a", 2), w.open(t, shards.Config{})
 		rebase := func(total int64) {
-			if err := handle(t, client, "a").Rebase(t.Context(), total); err != nil {
+			if err := handle(t, other, "a").Rebase(t.Context(), total); err != nil {
 				t.Error(err)
 			}
 		}

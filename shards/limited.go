@@ -294,7 +294,7 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 			}
 			return true, c.share(e, docs, field, limit)
 		}
-		err := c.client.afterEarlier(ctx, func() error { return c.client.books.Edit(ctx, c.id, edit) })
+		err := c.client.afterEarlier(ctx, func() error { return c.edit(ctx, edit) })
 		if full, is := errors.AsType[*LimitError](err); !is || full.Members+full.Held == 0 {
 			return err
 		}
@@ -302,6 +302,17 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 			return cmp.Or(ending, err)
 		}
 	}
+}
+
+// edit is [book.Books.Edit] of the counter. Those of one client take turns: each reads again what others have changed
+// meanwhile, all shards among it.
+func (c Counter) edit(ctx context.Context, decide func(context.Context, *book.Edit) (bool, error)) error {
+	over, err := c.client.turns.wait(ctx, c.client.db.Layout.BaseOf(c.id))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	defer over()
+	return c.client.books.Edit(ctx, c.id, decide)
 }
 
 // share adds to an edit what shards get or lose of a new limit. Shares grow on no condition. They lose only free room,
