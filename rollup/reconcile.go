@@ -50,16 +50,16 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 
 // reconciling is a reconcile on its way: a refresh without an event, that names what is wrong.
 type reconciling struct {
-	client   *Client
-	opts     ReconcileOptions
-	report   Report
-	looked   bool // what was found first is in the report
-	problems []string
-	asked    asked // what the queries said
-	counted  bool  // they were asked
-	unseen   bool  // shards of the extension's may hold what was acknowledged for a note
-	held     bool  // holds that are over were ended
-	spared   bool  // the counter is back, so what is below its missing document stays for its whole time again
+	client       *Client
+	opts         ReconcileOptions
+	report       Report
+	accounted    bool // what was found first is in the report
+	problems     []string
+	asked        asked // what the queries said
+	queriesAsked bool  // in this reconcile; show asks them again after an early answer
+	unseen       bool  // shards of the extension's may hold what was acknowledged for a note
+	held         bool  // holds that are over were ended
+	spared       bool  // the counter is back, so what is below its missing document stays for its whole time again
 	// the counter is over: its remains are removed, unless something was written after since
 	over   bool
 	since  time.Time
@@ -73,13 +73,15 @@ func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 	c, counter := r.client, r.report.Counter
 	for more, early := true, 0; more && err == nil && ctx.Err() == nil; {
 		var s book.Shown
-		if s, more, err = r.show(ctx); len(s.Early) == 0 || err != nil {
+		s, more, err = r.show(ctx)
+		if len(s.Early) == 0 || err != nil {
 			continue
 		}
-		if early++; early == 2 {
+		early++
+		if early == 2 {
 			err = fmt.Errorf("%w: what counts documents was asked for before others wrote the counter", ErrContention)
 		}
-		more, r.counted = true, false // the document says by now from when on an answer is new, and the next one is newer
+		more, r.queriesAsked = true, false // the document says by now from when on an answer is new, and the next one is newer
 	}
 	r.report.Problem = strings.Join(append(r.problems, r.asked.problems...), "; ")
 	if r.opts.budget != nil {
@@ -190,11 +192,12 @@ func (r *reconciling) find(ctx context.Context) (*book.Book, error) {
 
 // answers are those that the document must show: those that differ from what it shows, or of which nobody knows as of
 // when it shows them; all counts of documents, or each walk would ask again; and for a note, or without a base, all.
-func (r *reconciling) answers(ctx context.Context, moved extension.Moved) (map[string]book.Answer, error) {
-	b := moved.Book
+func (r *reconciling) answers(ctx context.Context, taken extension.Moved) (map[string]book.Answer, error) {
+	b := taken.Book
 	answers, err := r.sums(ctx, b)
-	if err == nil && !r.counted {
-		r.counted, err = true, r.ask(ctx, b)
+	if err == nil && !r.queriesAsked {
+		err = r.ask(ctx, b)
+		r.queriesAsked = true
 	}
 	if err != nil {
 		return nil, err
@@ -205,8 +208,8 @@ func (r *reconciling) answers(ctx context.Context, moved extension.Moved) (map[s
 	}
 	for _, field := range r.client.db.Layout.Fields {
 		total, err := b.Total(field, answers[field.Name])
-		_, moved := moved.Amounts[field.Name]
-		if !moved && err == nil && !b.AsOf(field).IsZero() && proto.Equal(total, b.Doc.GetFields()[field.Name]) {
+		_, takesOver := taken.Amounts[field.Name]
+		if !takesOver && err == nil && !b.AsOf(field).IsZero() && proto.Equal(total, b.Doc.GetFields()[field.Name]) {
 			delete(answers, field.Name)
 		}
 	}
@@ -225,7 +228,8 @@ func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.A
 			return nil, err
 		}
 		answers[field.Name] = sum
-		if look = look || !store.IsInteger(sum.Value); look {
+		look = look || !store.IsInteger(sum.Value)
+		if look {
 			continue
 		}
 		if n := book.NumShards(db.Layout, b.Doc); n == 0 || sum.Numbers != int64(n) || field.Apart() != "" {
@@ -265,7 +269,8 @@ func (r *reconciling) foreign(ctx context.Context, b *book.Book, others error) e
 	if err != nil {
 		return fmt.Errorf("look for shards: %w", err)
 	}
-	if r.report.Gone = len(shards) == 0; r.report.Gone {
+	r.report.Gone = len(shards) == 0
+	if r.report.Gone {
 		return nil
 	}
 	return others
@@ -318,7 +323,8 @@ func (r *reconciling) ask(ctx context.Context, b *book.Book) error {
 
 // unfinished is for a counter whose deletion is under way, or was cut short.
 func (r *reconciling) unfinished(b *book.Book) error {
-	if r.over = r.opts.Remove != nil; !r.over {
+	r.over = r.opts.Remove != nil
+	if !r.over {
 		r.problems = []string{"its deletion was not finished: delete it again"}
 	}
 	r.remade, r.report.Gone = b.Doc != nil, b.Doc == nil
@@ -331,7 +337,8 @@ func (r *reconciling) unfinished(b *book.Book) error {
 // gone is for a counter whose document is missing. If it was never rolled up, and has shards, gone makes its document,
 // unless the app makes documents. If the app's own document has been gone for long, the counter is over.
 func (r *reconciling) gone(ctx context.Context, b *book.Book) (made bool, err error) {
-	if r.report.Gone = true; !b.HasBase() {
+	r.report.Gone = true
+	if !b.HasBase() {
 		if !r.opts.DryRun {
 			documents := false
 			if r.opts.noted { // perhaps for events of its collections
@@ -347,7 +354,8 @@ func (r *reconciling) gone(ctx context.Context, b *book.Book) (made bool, err er
 	}
 	r.since = b.Base.Gone
 	long := !r.since.IsZero() && b.At.Sub(r.since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)
-	if r.over = r.opts.Remove != nil && long && r.client.db.Layout.Hosted; r.opts.DryRun || !r.since.IsZero() && !r.spared {
+	r.over = r.opts.Remove != nil && long && r.client.db.Layout.Hosted
+	if r.opts.DryRun || !r.since.IsZero() && !r.spared {
 		return false, nil
 	}
 	_, err = r.client.books.Commit(ctx, thorough, func(ctx context.Context) (book.Shown, error) {
@@ -362,10 +370,10 @@ func (r *reconciling) gone(ctx context.Context, b *book.Book) (made bool, err er
 
 // account says in the report what the fields were, and what they are from now on: as it was found first.
 func (r *reconciling) account(b *book.Book, s book.Shown, answers map[string]book.Answer) {
-	if r.looked {
+	if r.accounted {
 		return
 	}
-	r.looked = true
+	r.accounted = true
 	r.report.Adopted = r.report.Adopted || !b.HasBase()
 	for i, field := range r.client.db.Layout.Shown() {
 		c := book.Change{Field: field, Before: b.Doc.GetFields()[field.Name], After: b.Doc.GetFields()[field.Name]}

@@ -286,30 +286,12 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 				return sum, fmt.Errorf("reconcile: list counters: %w", err)
 			}
 		}
-		ids, next, err := c.db.List(ctx, c.pageSize(), w.at.Page)
-		if status.Code(err) == codes.InvalidArgument && w.at.Page != "" {
-			w.at.Page, w.at.Done = "", "" // no longer known to Firestore: from the beginning
-			continue
-		}
-		stopped := false
-		if err == nil {
-			if done := slices.Index(ids, w.at.Done); done >= 0 {
-				// -1: it is gone, and others may be behind it now
-				ids = ids[done+1:]
-			}
-			if n := w.page(ctx, ids); n < len(ids) {
-				stopped = true
-				if n > 0 {
-					w.at.Done = ids[n-1]
-				}
-			} else {
-				w.at.Page, w.at.Done = next, ""
-			}
-		} else if stopped = ctx.Err() != nil; !stopped {
+		stopped, err := w.step(ctx)
+		if err != nil {
 			return sum, fmt.Errorf("reconcile: list counters: %w", err)
 		}
 		if sum.Done = !stopped && w.at.Page == ""; sum.Done && whole {
-			w.at = store.Cursor{Since: w.began}
+			w.at = store.Cursor{ChangedSince: w.began}
 		}
 		if resume {
 			if err := c.setCursor(ctx, w.at); err != nil {
@@ -328,8 +310,41 @@ type walking struct {
 	opts   ReconcileOptions
 	sum    *Summary
 	at     store.Cursor
-	began  time.Time       // by Firestore's clock; zero if it doesn't resume
+	began  time.Time       // when this walk began, by Firestore's clock; zero if it doesn't resume
 	looked map[string]bool // counters that it has looked at
+}
+
+// step looks at the walk's next page. It reports whether the walk stopped within it, because its time was over.
+func (w *walking) step(ctx context.Context) (stopped bool, err error) {
+	ids, next, err := w.list(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return true, nil
+		}
+		return false, err
+	}
+	n := w.page(ctx, ids)
+	if n == len(ids) {
+		w.at.Page, w.at.Done = next, ""
+		return false, nil
+	}
+	if n > 0 {
+		w.at.Done = ids[n-1]
+	}
+	return true, nil
+}
+
+// list lists the walk's next page, without the counters of it that are done. Where Firestore doesn't know the page any
+// more, the walk begins again.
+func (w *walking) list(ctx context.Context) (ids []string, next string, err error) {
+	c := w.client
+	ids, next, err = c.db.List(ctx, c.pageSize(), w.at.Page)
+	if status.Code(err) == codes.InvalidArgument && w.at.Page != "" {
+		w.at.Page, w.at.Done = "", ""
+		ids, next, err = c.db.List(ctx, c.pageSize(), "")
+	}
+	done := slices.Index(ids, w.at.Done) // -1: it is gone, and others may be behind it now
+	return ids[done+1:], next, err
 }
 
 // page looks at counters that the walk hasn't looked at yet. It returns how many of them are done, from the first on.
@@ -357,12 +372,12 @@ func (w *walking) reconcileChanged(ctx context.Context) error {
 	c := w.client
 	half, cancel := halfOf(ctx)
 	defer cancel()
-	if w.at.Began.IsZero() {
-		w.at.Changes, w.at.Began = "", w.began
+	if w.at.ChangesBegan.IsZero() {
+		w.at.Changes, w.at.ChangesBegan = "", w.began
 	}
-	since := w.at.Since
+	since := w.at.ChangedSince
 	if since.IsZero() {
-		since = w.at.Began.Add(-changedBefore)
+		since = w.at.ChangesBegan.Add(-changedBefore)
 	}
 	for {
 		if c.waitForBudget(half); half.Err() != nil {
@@ -389,7 +404,7 @@ func (w *walking) reconcileChanged(ctx context.Context) error {
 			return nil
 		}
 		if w.at.Changes = next; next == "" {
-			w.at.Since, w.at.Began = w.at.Began, time.Time{}
+			w.at.ChangedSince, w.at.ChangesBegan = w.at.ChangesBegan, time.Time{}
 			return nil
 		}
 	}

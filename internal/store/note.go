@@ -240,9 +240,10 @@ type Cursor struct {
 	Page string // token of the page
 	Done string // id of the last counter of the page that was done; empty if none was
 
-	Changes string    // token of the page at which the look for changes goes on
-	Began   time.Time // when that look began; zero if none is under way
-	Since   time.Time // when the last one began that came to its end; zero if none has
+	Changes string // token of the page at which the look for changes goes on
+	// ChangesBegan is when that look began; zero if none is under way. ChangedSince is when the last one began that came
+	// to its end; zero if none has.
+	ChangesBegan, ChangedSince time.Time
 }
 
 // Fields of the document that says where the last walk stopped.
@@ -271,14 +272,14 @@ func (db *DB) Stopped(ctx context.Context) (Cursor, time.Time, error) {
 	}
 	return Cursor{
 		Page: at[cursorPage].GetStringValue(), Done: at[cursorDone].GetStringValue(),
-		Changes: at[cursorChanges].GetStringValue(), Began: when(cursorBegan), Since: when(cursorSince),
+		Changes: at[cursorChanges].GetStringValue(), ChangesBegan: when(cursorBegan), ChangedSince: when(cursorSince),
 	}, now, nil
 }
 
 // Stop stores where a walk over all counters stopped.
 func (db *DB) Stop(ctx context.Context, at Cursor) error {
 	fields := map[string]*firestorepb.Value{cursorPage: String(at.Page), cursorDone: String(at.Done), cursorChanges: String(at.Changes)}
-	for field, t := range map[string]time.Time{cursorBegan: at.Began, cursorSince: at.Since} {
+	for field, t := range map[string]time.Time{cursorBegan: at.ChangesBegan, cursorSince: at.ChangedSince} {
 		if !t.IsZero() {
 			fields[field] = Time(t)
 		}
