@@ -493,41 +493,80 @@ const (
 	end                        // with an error
 )
 
-// failed says what follows from an attempt that failed.
-func (s *attempts) failed(a attempt) (next verdict, err error) {
-	kind, theirs := KindOf(a.err), FromFirestore(a.err)
-	switch {
-	case a.sent: // see the next switch
-	case !theirs && s.doubt != nil && (!s.locks || errors.Is(a.err, ErrClosed)):
-		return end, fmt.Errorf("%w: %w", ErrDoubt, a.err) // the commit may yet come
-	case !theirs, s.doubt == nil && !s.locks:
-		return end, a.err
+// failed says what follows from an attempt that failed. The rule: an error of the plan's own ends the attempts, and so
+// does an error of Firestore's that a repetition can't change. While a commit is in doubt, Firestore's errors end
+// nothing, and what ends the attempts ends them as a doubt.
+func (s *attempts) failed(a attempt) (verdict, error) {
+	if a.sent {
+		return s.commitFailed(a)
 	}
+	return s.planFailed(a.err)
+}
+
+// planFailed says what follows from a plan's error: nothing was sent in this attempt.
+func (s *attempts) planFailed(err error) (verdict, error) {
+	// A plan of a transaction settles the doubt by its reads: no earlier commit can arrive after them. A database that
+	// is closed reads nothing.
+	settled := s.doubt == nil || s.locks && !errors.Is(err, ErrClosed)
 	switch {
-	case a.sent && s.Smaller != nil && !s.smaller && IsTooLarge(a.err):
+	case !FromFirestore(err) && !settled:
+		return end, fmt.Errorf("%w: %w", ErrDoubt, err)
+	case !FromFirestore(err):
+		return end, err
+	case s.doubt == nil && !s.locks: // reads without locks have been repeated already
+		return end, err
+	}
+	if last := s.final(err); last != nil {
+		return end, last
+	}
+	return s.retry(KindOf(err)), nil
+}
+
+// commitFailed says what follows from the error of a commit that was sent.
+func (s *attempts) commitFailed(a attempt) (verdict, error) {
+	if IsTooLarge(a.err) && s.Smaller != nil && !s.smaller {
 		s.smaller = true
 		return again, nil
-	case s.doubt != nil: // the doubt must be settled first, whatever the error says
-	case Refused(a.err), kind == Permanent, kind == Conflict && s.locks:
-		return end, a.err
-	case kind == Contention && s.Yield:
-		return end, fmt.Errorf("%w: %w", ErrContention, a.err)
 	}
+	if last := s.final(a.err); last != nil {
+		return end, last
+	}
+	if a.writes && KindOf(a.err) == Doubtful {
+		s.doubt = a.err
+	}
+	return s.retry(KindOf(a.err)), nil
+}
+
+// final is the error that ends the attempts, because a repetition can't change Firestore's error, or because the caller
+// tries again later. It is nil if the attempts go on: a doubt must be settled first, whatever the error says.
+func (s *attempts) final(err error) error {
+	kind := KindOf(err)
+	switch {
+	case s.doubt != nil:
+		return nil
+	case Refused(err), kind == Permanent, kind == Conflict && s.locks:
+		return err
+	case kind == Contention && s.Yield:
+		return fmt.Errorf("%w: %w", ErrContention, err)
+	}
+	return nil
+}
+
+// retry counts an attempt that ended with an error of this kind. It says whether the patience allows another one, and
+// when.
+func (s *attempts) retry(kind Kind) verdict {
 	if kind == Contention || kind == Conflict {
 		s.conflicts++
 	} else {
 		s.doubts++
 	}
-	if a.sent && a.writes && kind == Doubtful {
-		s.doubt = a.err
-	}
 	switch {
 	case kind == Conflict && s.conflicts == 1 && s.doubt == nil:
-		return again, nil // another commit came first, and is done
+		return again // another commit came first, and is done
 	case s.conflicts < s.Conflicts && s.doubts < s.Doubts:
-		return afterAPause, nil
+		return afterAPause
 	}
-	return giveUp, nil
+	return giveUp
 }
 
 // gaveUp is the error after the last attempt, if nothing is in doubt.
