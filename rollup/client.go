@@ -37,14 +37,14 @@ type Config struct {
 
 // Client rolls up the counters of a database. It is safe for concurrent use.
 type Client struct {
-	db        *store.DB
-	books     book.Books
-	log       *slog.Logger
-	known     *lru.Cache[string, *memory] // :: counter id → what is remembered of it
-	owner     sync.Mutex                  // of known, and query: who takes a memory out of known has it alone
-	query     time.Duration               // that a lone query takes, as far as is known
-	extension extension.Lookout
-	looks     func() bool // whether a walk looks at each shard of a counter, whatever the sums say
+	db            *store.DB
+	books         book.Books
+	log           *slog.Logger
+	known         *lru.Cache[string, *memory] // :: counter id → what is remembered of it
+	owner         sync.Mutex                  // of known, and query: who takes a memory out of known has it alone
+	query         time.Duration               // that a lone query takes, as far as is known
+	extension     extension.Lookout
+	looksAtShards func() bool // whether a walk looks at each shard of a counter, whatever the sums say
 }
 
 // looksOnceIn is how many walks there are, on average, for one that looks at each shard of a counter: about a day's,
@@ -69,7 +69,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	}
 	db.Budget = cfg.Budget
 	return &Client{
-		db: db, books: book.Of(db), known: known, query: loneQuery, looks: func() bool { return rand.IntN(looksOnceIn) == 0 },
+		db: db, books: book.Of(db), known: known, query: loneQuery, looksAtShards: func() bool { return rand.IntN(looksOnceIn) == 0 },
 		log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 	}, nil
 }

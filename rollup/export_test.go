@@ -46,7 +46,7 @@ func (c *Client) refreshFor(ctx context.Context, counter string, changes []Chang
 }
 
 // Looks has a client's walks look at each shard, or at none without a reason.
-func (c *Client) Looks(each bool) { c.looks = func() bool { return each } }
+func (c *Client) Looks(each bool) { c.looksAtShards = func() bool { return each } }
 
 // Forget has a client remember nothing of a counter.
 func (c *Client) Forget(counter string) { c.known.Remove(counter) }

@@ -27,7 +27,7 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 	if err := c.db.Layout.Path.Validate(counter); err != nil {
 		return Report{Counter: counter}, fmt.Errorf("reconcile: %w: %w", ErrInvalidID, err)
 	}
-	opts.each = opts.budget == nil || c.looks()
+	opts.each = opts.budget == nil || c.looksAtShards()
 	r, noted := Report{Counter: counter}, false
 	var err error
 	if opts.budget == nil && !opts.DryRun { // a walk has looked at all notes before

@@ -109,7 +109,7 @@ func (r *Roller) addOne(ctx context.Context, change Change) error {
 	}
 	done, ok := r.pending.add(now, change, patience, shown)
 	r.mu.Unlock()
-	answer(done, nil)
+	tell(done, nil)
 	if !ok {
 		return ErrBusy
 	}
@@ -123,7 +123,7 @@ func (r *Roller) addOne(ctx context.Context, change Change) error {
 }
 
 // answer tells those who wait for events what became of them.
-func answer(events []chan<- error, err error) {
+func tell(events []chan<- error, err error) {
 	for _, event := range events {
 		event <- err
 	}
@@ -149,7 +149,7 @@ func (r *Roller) Close(ctx context.Context) error {
 	r.all.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	answer(r.pending.left(), ErrClosed)
+	tell(r.pending.left(), ErrClosed)
 	return err
 }
 
@@ -265,10 +265,10 @@ func (r *Roller) end(f flight, err error, take func(now time.Time) released[chan
 		r.all.Go(func() { r.client.tidy(r.running) })
 	}
 	r.mu.Unlock()
-	answer(s.done, nil)
-	answer(s.refused, err)
+	tell(s.done, nil)
+	tell(s.refused, err)
 	if len(s.noted) > 0 {
-		answer(s.noted, r.client.note(r.running, f.counter, err))
+		tell(s.noted, r.client.note(r.running, f.counter, err))
 	}
 	r.poke()
 }

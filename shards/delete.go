@@ -170,7 +170,7 @@ func (c *Client) atZero(b *book.Book, shards book.Shards) bool {
 		}
 	}
 	for name, of := range terms {
-		field, _ := c.db.Layout.Fields.Sum(name)
+		field, _ := c.db.Layout.Fields.ByShard(name)
 		if store.Add(append(of, b.Base.Counts[name])...) != field.OfNone() {
 			return false
 		}

@@ -142,7 +142,7 @@ type seen struct {
 
 // shardsOf reads all shards of a place.
 func (c *Client) shardsOf(ctx context.Context, at place) (seen, error) {
-	field, _ := c.db.Layout.Fields.Sum(at.field)
+	field, _ := c.db.Layout.Fields.ByShard(at.field)
 	docs, read, err := c.db.DocumentsAsOf(ctx, seats.Shards(c.db.Layout, at.counter, field, time.Time{}))
 	switch {
 	case err != nil:
@@ -176,7 +176,7 @@ func (c *Client) roomOf(ctx context.Context, at place, least int64) (seen, error
 	case all.Room() < least:
 		return seen{all: all, at: read}, nil
 	}
-	field, _ := c.db.Layout.Fields.Sum(at.field)
+	field, _ := c.db.Layout.Fields.ByShard(at.field)
 	docs, err := c.db.Documents(ctx, seats.Below(c.db.Layout, at.counter, field, (all.Share-1)/n))
 	if err != nil {
 		return seen{}, fmt.Errorf("read shards: %w", err)
@@ -211,7 +211,7 @@ func (c *Client) endHolds(ctx context.Context, holds hold.Holds, requests []*req
 
 // endHoldsOf ends the holds of a place that were over at a time, and reports whether there were any.
 func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, when time.Time) (ended bool, err error) {
-	field, _ := c.db.Layout.Fields.Sum(at.field)
+	field, _ := c.db.Layout.Fields.ByShard(at.field)
 	ended, err = holds.AnyOver(ctx, at.counter, field, when)
 	if err == nil && ended {
 		ended, err = holds.End(ctx, at.counter, field)
@@ -354,7 +354,7 @@ func (c Counter) Left(field string) (left int64, ok bool) {
 // so many shards.
 func (c *Client) makeApart(ctx context.Context, tx *store.Tx, s sum, n int) error {
 	for _, a := range s.amounts {
-		field, _ := c.db.Layout.Fields.Sum(a.field)
+		field, _ := c.db.Layout.Fields.ByShard(a.field)
 		if field.Limit == nil {
 			continue
 		}

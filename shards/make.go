@@ -403,7 +403,7 @@ func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to strin
 		for name, value := range shard.GetFields() {
 			n, whole := store.Integer(value)
 			_, number := store.Float(value)
-			_, shown := c.client.db.Layout.Plain().Sum(name)
+			_, shown := c.client.db.Layout.Plain().ByShard(name)
 			if !whole && (shown || number && layout.CountsField(name)) { // a fraction, for which there is no room; a text counts nothing
 				return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, name, store.IDOf(shard.GetName()), value)
 			}

@@ -53,7 +53,7 @@ func decide(shards map[place][]seats.Shard, all map[place]escrow.Held, requests 
 func noRoom(names layout.Layout, r *request, p limitedPlan) error {
 	for at, ask := range r.asks() {
 		if all := p.all[at]; !all.Fits(ask) {
-			field, _ := names.Fields.Sum(at.field)
+			field, _ := names.Fields.ByShard(at.field)
 			full := &LimitError{Counter: at.counter, Field: field.Name, By: ask.Count, Limit: all.Share, Left: all.Room(), Taken: all.Count}
 			if full.By < 0 { // sums, by which takes are refused, leave members out
 				full.Members, full.Held = all.Members, all.Holds

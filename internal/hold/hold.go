@@ -309,12 +309,27 @@ const (
 // errShort says that the budget has too little left for ends of holds: refreshes and walks go first.
 var errShort = errors.New("the budget is short")
 
-// EndAll ends the holds of all counters that are over, of fields that this revision counts. It goes on
-// while there are more and the budget isn't short, and returns the errors of fields whose holds it couldn't end.
+// counted is a field of a counter.
+type counted struct{ counter, field string }
+
+// EndAll ends the holds of all counters that are over, of fields that this revision counts. It goes on while there are
+// more and the budget isn't short, and returns the errors of fields whose holds it couldn't end.
 func (h Holds) EndAll(ctx context.Context) error {
 	began := h.db.Now()
-	tried, busy := map[Seat]bool{}, map[Seat]bool{} // without members: fields
-	var mu sync.Mutex                               // of both
+	tried := map[counted]bool{} // fields whose holds were ended; false where some are left
+	busy := map[counted]bool{}  // fields that others held up: the next look tries them again
+	var mu sync.Mutex           // of both
+	end := func(of counted, field layout.Field) error {
+		_, left, err := h.end(ctx, of.counter, field)
+		mu.Lock()
+		defer mu.Unlock()
+		tried[of] = !left
+		if err != nil {
+			busy[of] = errors.Is(err, store.ErrContention) || errors.Is(err, store.ErrDoubt)
+			return fmt.Errorf("end holds of counter %q: %w", of.counter, err)
+		}
+		return nil
+	}
 	var failed error
 	for !h.short() {
 		page := int(max(fewAtOnce, min(entriesAtOnce, h.db.Budget.Left(ceiling.Reads)/2)))
@@ -322,15 +337,15 @@ func (h Holds) EndAll(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(failed, err)
 		}
-		var fields []Seat
+		var untried []counted
 		for _, entry := range entries {
-			s := h.fieldOf(entry)
-			if !tried[s] {
-				tried[s] = true
-				fields = append(fields, s)
+			of := h.fieldOf(entry)
+			if !tried[of] {
+				tried[of] = true
+				untried = append(untried, of)
 			}
 		}
-		if len(fields) == 0 {
+		if len(untried) == 0 {
 			cleared, err := h.clear(ctx, entries, began, busy)
 			if failed = errors.Join(failed, err); err != nil || cleared < page {
 				return failed
@@ -339,26 +354,18 @@ func (h Holds) EndAll(ctx context.Context) error {
 		}
 		var group errgroup.Group
 		group.SetLimit(8)
-		for _, s := range fields {
-			if field, ok := h.db.Layout.Field(s.Field); ok && h.db.Layout.Path.Validate(s.Counter) == nil {
+		for _, of := range untried {
+			if field, ok := h.db.Layout.Field(of.field); ok && h.db.Layout.Path.Validate(of.counter) == nil {
 				group.Go(func() error {
 					if h.short() {
 						return errShort
 					}
-					_, left, err := h.end(ctx, s.Counter, field)
-					mu.Lock()
-					defer mu.Unlock()
-					tried[s] = !left
-					if err != nil {
-						busy[s] = errors.Is(err, store.ErrContention) || errors.Is(err, store.ErrDoubt)
-						return fmt.Errorf("end holds of counter %q: %w", s.Counter, err)
-					}
-					return nil
+					return end(of, field)
 				})
 			}
 		}
 		err = group.Wait()
-		if errors.Is(err, errShort) {
+		if errors.Is(err, errShort) { // for all fields: the next walk goes on
 			return failed
 		}
 		if err != nil { // others are to be ended all the same
@@ -373,7 +380,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 // because otherwise they would hide those that come after them; so it does with what something else wrote, whose
 // membership may be no document at all. The next look ends holds of busy fields. It returns how many entries are
 // handled.
-func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time, busy map[Seat]bool) (cleared int, err error) {
+func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time, busy map[counted]bool) (cleared int, err error) {
 	var names []string // of the memberships of our own entries
 	for _, entry := range entries {
 		if IsRecord(entry) {
@@ -416,15 +423,14 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began
 
 // fieldOf is the field of a counter that an entry is of, whose name is that in FIELDS; as it stands there, if FIELDS
 // doesn't have it.
-func (h Holds) fieldOf(entry *firestorepb.Document) Seat {
+func (h Holds) fieldOf(entry *firestorepb.Document) counted {
 	s := seatOf(entry)
-	s.Member = ""
 	if IsRecord(entry) {
-		if field, ok := h.db.Layout.Fields.Sum(s.Field); ok {
+		if field, ok := h.db.Layout.Fields.ByShard(s.Field); ok {
 			s.Field = field.Name
 		}
 	}
-	return s
+	return counted{s.Counter, s.Field}
 }
 
 func seatOf(entry *firestorepb.Document) Seat {

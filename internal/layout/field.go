@@ -75,8 +75,8 @@ func (f Fields) Names() []string {
 	return names
 }
 
-// Sum is the field that is called so in the shards. It reports false if none is.
-func (f Fields) Sum(shard string) (Field, bool) {
+// ByShard is the field that is called so in the shards. It reports false if none is.
+func (f Fields) ByShard(shard string) (Field, bool) {
 	i := slices.IndexFunc(f, func(field Field) bool { return field.Shard == shard })
 	if i < 0 {
 		return Field{}, false

@@ -183,7 +183,7 @@ var mutants = []mutant{
 	},
 	{
 		"events of failing refreshes are acknowledged", "rollup",
-		"answer(s.refused, err)", "answer(s.refused, nil)", simulation,
+		"tell(s.refused, err)", "tell(s.refused, nil)", simulation,
 	},
 	{
 		"an event is acknowledged before it is shown", "rollup",
