@@ -115,14 +115,22 @@ func (b *Book) Refreshed() time.Time { return timeOf(Own(b.names(), b.Doc)[layou
 // Written is the number that this module has written last of a field; nil where nobody knows.
 func (b *Book) Written(field layout.Field) *firestorepb.Value { return b.entry(field)[shownValue] }
 
-// since is from when on an answer to a field that counts documents is shown where nobody knows as of when the document
-// shows it: no event was done for a later one. That is the time of the version, or of an earlier one that is noted in
-// the map: an answer that takes longer than the document stays as it is would never be shown.
-func (b *Book) since(field layout.Field) (at time.Time, noted bool) {
-	if at = timeOf(b.entry(field)[shownSince]); at.IsZero() || at.After(b.Version()) {
-		return b.Version(), false
+// since is from when on an answer is shown to a field of which nobody knows as of when the document shows it: no event
+// was done for a later one. That is the time of the version. Of a field that counts documents it may be the time of an
+// earlier version, which the map notes: an answer that takes longer than the document stays as it is would never be
+// shown. Where the map doesn't note a time of such a field, note is the map's entry that does.
+func (b *Book) since(field layout.Field) (since time.Time, note map[string]*firestorepb.Value) {
+	if field.Counted == nil {
+		return b.Version(), nil
 	}
-	return at, true
+	if noted := timeOf(b.entry(field)[shownSince]); !noted.IsZero() && !noted.After(b.Version()) {
+		return noted, nil
+	}
+	note = map[string]*firestorepb.Value{shownKey: store.String(field.Key()), shownSince: store.Time(b.Version())}
+	if last := b.Written(field); last != nil {
+		note[shownValue] = last
+	}
+	return b.Version(), note
 }
 
 // entry is what the document's map says of a field; nil if the map is another counter's, or the field was defined in
@@ -195,77 +203,94 @@ func Whole(sum *firestorepb.Value) (int64, bool) {
 // The document says that it may be refreshed again from next on; as before, where that is zero. An integer is
 // incremented by its delta; what isn't one is set. On condition of the version both are the same.
 func (b *Book) Show(answers map[string]Answer, next time.Time) Shown {
-	s := Shown{}
 	b = b.WithExtensionNumbers(slices.Collect(maps.Keys(answers)))
-	after := b.copy()
-	set := map[string]*firestorepb.Value{}
-	var transforms []*firestorepb.DocumentTransform_FieldTransform
-	after.Base.Gone = time.Time{} // the document is there, so what is below it isn't removed
-	asOf, shown := b.believed()
-	notes := false // since when an answer that was early is shown
+	asOf, lastShown := b.believed()
+	s := showing{Shown: Shown{After: b.copy()}, before: b, asOf: asOf, lastShown: lastShown, set: map[string]*firestorepb.Value{}}
+	s.After.Base.Gone = time.Time{} // the document is there, so what is below it isn't removed
 	for _, field := range b.names().Shown() {
 		a, answered := answers[field.Name]
-		was, since, noted := b.AsOf(field), b.Version(), true
-		if was.IsZero() && field.Counted != nil {
-			if since, noted = b.since(field); !noted {
-				entry := map[string]*firestorepb.Value{shownKey: store.String(field.Key()), shownSince: store.Time(since)}
-				if last := b.Written(field); last != nil {
-					entry[shownValue] = last
-				}
-				shown[field.Name] = store.Map(entry)
+		if asOfNow := b.AsOf(field); !asOfNow.IsZero() {
+			if answered && a.At.After(asOfNow) {
+				s.show(field, a)
 			}
+			continue
+		}
+		since, note := b.since(field)
+		if note != nil {
+			s.lastShown[field.Name] = store.Map(note)
 		}
 		switch {
-		case !answered, !was.IsZero() && !was.Before(a.At):
-			continue
-		case was.IsZero() && a.At.Before(since):
+		case !answered:
+		case a.At.Before(since):
 			s.Early = append(s.Early, field.Name)
-			notes = notes || !noted
-			continue
+			s.notesSince = s.notesSince || note != nil
+		default:
+			s.show(field, a)
 		}
-		total, err := b.Total(field, a)
-		if err != nil {
-			s.Problems = append(s.Problems, err.Error())
-			continue
-		}
-		c := b.change(field, total)
-		c.Replaced = after.takeOver(field)
-		before, whole := c.Before.GetValueType().(*firestorepb.Value_IntegerValue)
-		if whole && field.Integer() && before.IntegerValue+c.Delta == total.GetIntegerValue() && store.Sub(total.GetIntegerValue(), before.IntegerValue) == c.Delta {
-			transforms = append(transforms, store.Increment(layout.FieldPath(field.Name), c.Delta))
-		} else {
-			set[field.Name] = total
-		}
-		put(&after.Doc.Fields, field.Name, total)
-		asOf[field.Name] = store.Time(a.At)
-		shown[field.Name] = store.Map(map[string]*firestorepb.Value{shownKey: store.String(field.Key()), shownValue: total})
-		s.Changes = append(s.Changes, c)
 	}
-	s.After = after
-	base := after.writeBase(nil)
-	changed := after.baseChanged()
-	after.wasBase = after.Base
-	if len(s.Changes) == 0 && !b.baseChanged() && !notes {
-		if changed {
-			s.Writes, after.Doc = []*firestorepb.Write{base}, nil
+	s.write(next)
+	return s.Shown
+}
+
+// showing is a [Shown] that [Book.Show] puts together, field by field. Its After is changed on the way.
+type showing struct {
+	Shown
+	before *Book // the book as it was read, and what its base is to hold more: it isn't changed
+
+	asOf, lastShown map[string]*firestorepb.Value // what the document's map is to say: [layout.AsOf], [layout.LastShown]
+	notesSince      bool                          // lastShown says of an early field since when its answers are shown
+
+	set        map[string]*firestorepb.Value // the document's fields that the commit sets
+	increments []*firestorepb.DocumentTransform_FieldTransform
+}
+
+// show has the document show what a field comes to by an answer, or says why it can't.
+func (s *showing) show(field layout.Field, a Answer) {
+	total, err := s.before.Total(field, a)
+	if err != nil {
+		s.Problems = append(s.Problems, err.Error())
+		return
+	}
+	c := s.before.change(field, total)
+	c.Replaced = s.After.takeOver(field)
+	s.Changes = append(s.Changes, c)
+	if c.increments() {
+		s.increments = append(s.increments, store.Increment(layout.FieldPath(field.Name), c.Delta))
+	} else {
+		s.set[field.Name] = total
+	}
+	put(&s.After.Doc.Fields, field.Name, total)
+	s.asOf[field.Name] = store.Time(a.At)
+	s.lastShown[field.Name] = store.Map(map[string]*firestorepb.Value{shownKey: store.String(field.Key()), shownValue: total})
+}
+
+// write adds the writes of the document and of its base, where they change.
+func (s *showing) write(next time.Time) {
+	b := s.before
+	base, baseChanges := s.After.writeBase(nil), s.After.baseChanged()
+	s.After.wasBase = s.After.Base
+	// A caller's change of the base goes with the document's write, even if no answer is shown.
+	if len(s.Changes) == 0 && !s.notesSince && !b.baseChanged() {
+		if baseChanges {
+			s.Writes, s.After.Doc = []*firestorepb.Write{base}, nil
 		}
-		return s
+		return
 	}
 	ours := map[string]*firestorepb.Value{
-		layout.AsOf: store.Map(asOf), layout.LastShown: store.Map(shown), layout.CounterPath: store.String(b.path()),
+		layout.AsOf: store.Map(s.asOf), layout.LastShown: store.Map(s.lastShown), layout.CounterPath: store.String(b.path()),
 		layout.HostedMark: store.Bool(b.names().Hosted),
 	}
 	if !next.IsZero() {
 		ours[layout.NextRefresh] = store.Time(next)
 	}
-	after.setOurs(ours)
-	set[layout.Rollup] = store.Map(ours)
-	w := store.Update(b.Doc.GetName(), store.UpdatedAtTime(b.Version()), set, nil, append(transforms, store.ServerTime(b.names().OwnPath(layout.UpdatedAt)))...)
+	s.After.setOurs(ours)
+	s.set[layout.Rollup] = store.Map(ours)
+	transforms := append(s.increments, store.ServerTime(b.names().OwnPath(layout.UpdatedAt)))
+	w := store.Update(b.Doc.GetName(), store.UpdatedAtTime(b.Version()), s.set, nil, transforms...)
 	s.Writes = []*firestorepb.Write{w}
-	if changed || !b.HasBase() { // walks find the counter by it
+	if baseChanges || !b.HasBase() { // walks find the counter by it
 		s.Writes = append(s.Writes, base)
 	}
-	return s
 }
 
 // writesDocument reports whether a write changes the document, and not the base alone.
@@ -283,6 +308,13 @@ func (b *Book) change(field layout.Field, total *firestorepb.Value) Change {
 		c.Drift = store.Sub(n, last.GetIntegerValue())
 	}
 	return c
+}
+
+// increments reports whether an increment by Delta makes Before to After. Delta is bounded: it may be less than what is
+// between them.
+func (c Change) increments() bool {
+	before, integer := c.Before.GetValueType().(*firestorepb.Value_IntegerValue)
+	return integer && c.Field.Integer() && before.IntegerValue+c.Delta == c.After.GetIntegerValue()
 }
 
 // Replaced is the number that stood in a field before it was first shown: as the base has it, or, where that doesn't
@@ -347,11 +379,11 @@ func (b *Book) takeOver(field layout.Field) (replaced int64) {
 	return replaced
 }
 
-// believed are the entries of the document's map, if it is this counter's. As of when fields are that this revision
-// doesn't show, and [Book.since], is left out: an event may have told it of a change that only another one shows, and
-// that one asks for them again.
-func (b *Book) believed() (asOf, shown map[string]*firestorepb.Value) {
-	asOf, shown = map[string]*firestorepb.Value{}, map[string]*firestorepb.Value{}
+// believed are the entries of the document's map, if it is this counter's: of [layout.AsOf] and of [layout.LastShown].
+// It leaves out the times of fields that this revision doesn't show: an event may have told this revision of a change
+// that only another one shows, and that one then asks for the field again.
+func (b *Book) believed() (asOf, lastShown map[string]*firestorepb.Value) {
+	asOf, lastShown = map[string]*firestorepb.Value{}, map[string]*firestorepb.Value{}
 	if ours := rollupOf(b.Doc); ours[layout.CounterPath].GetStringValue() == b.path() {
 		for _, name := range b.names().Shown().Names() {
 			if at := ours[layout.AsOf].GetMapValue().GetFields()[name]; at != nil {
@@ -360,11 +392,11 @@ func (b *Book) believed() (asOf, shown map[string]*firestorepb.Value) {
 		}
 		for name, entry := range ours[layout.LastShown].GetMapValue().GetFields() {
 			if entry.GetMapValue().GetFields()[shownSince] == nil || slices.Contains(b.names().Shown().Names(), name) {
-				shown[name] = entry
+				lastShown[name] = entry
 			}
 		}
 	}
-	return asOf, shown
+	return asOf, lastShown
 }
 
 // setOurs sets entries of the map in a document that is a copy.
