@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -296,11 +297,17 @@ func (q *queue) gather() *flight {
 
 // fill moves requests from a line into a batch, and reports whether any fits, and there are writes for it.
 func (q *queue) fill(f *flight, l *line) bool {
-	before := len(l.requests)
-	if some := q.promiseWrites(f, l); some < before {
+	was, before := len(f.requests), len(l.requests)
+	some, paid := q.promiseWrites(f, l)
+	if some < before {
 		l.requests = append(f.fill(l.requests[:some:some]), l.requests[some:]...)
 	} else {
 		l.requests = f.fill(l.requests)
+	}
+	if paid > 0 { // also by those that didn't fit
+		fit := q.billOf(f.requests[was:], was == 0, math.Inf(1))
+		q.bounds.budget.Spend(ceiling.Writes, float64(fit.paid-paid))
+		f.promised += fit.paid - fit.kept
 	}
 	taken := before - len(l.requests)
 	q.waiting -= taken
@@ -312,44 +319,51 @@ func (q *queue) fill(f *flight, l *line) bool {
 	return taken > 0
 }
 
-// promiseWrites takes from the budget what the first requests of a line cost, and returns how many these are. If the
-// budget has too little it returns 0, and all wait, also those for whom there is enough: resume tries those lines first
-// that count most for a write, so that a crowd of one counter, which shares its commits, goes before what is spread.
-func (q *queue) promiseWrites(f *flight, l *line) (some int) {
+// promiseWrites takes from the budget what the first requests of a line cost, and returns how many these are, and what
+// they have paid. If the budget has too little it returns 0, and all wait, also those for whom there is enough: resume
+// tries those lines first that count most for a write, so that a crowd of one counter, which shares its commits, goes
+// before what is spread.
+func (q *queue) promiseWrites(f *flight, l *line) (some, paid int) {
 	if !q.bounds.budget.Bounds(ceiling.Writes) || q.open.Err() != nil {
-		return len(l.requests)
+		return len(l.requests), 0
 	}
 	if q.noWrites != nil {
-		return 0
+		return 0, 0
 	}
 	// A line waits for as much as is earned while it rests afterwards: of a crowd with keys, each of which is a write, the
 	// first alone would be counted each time.
 	left := max(q.bounds.budget.Left(ceiling.Writes), q.bounds.budget.Second(ceiling.Writes)*restsForWrites.Seconds())
+	all := q.billOf(l.requests, len(f.requests) == 0, left)
+	if wait := q.bounds.budget.Take(ceiling.Writes, float64(all.paid)); wait > 0 {
+		q.bounds.budget.Held()
+		q.noWrites = time.AfterFunc(min(max(wait, looksAgainMin), looksAgainMax), q.resume)
+		return 0, 0
+	}
+	return all.requests, all.paid
+}
+
+// billOf is what the first requests of some pay for whom there are so many writes, and the first one in any case.
+func (q *queue) billOf(requests []*request, first bool, left float64) bill {
 	all := bill{places: map[place]bool{}, documents: map[string]bool{}}
-	if len(f.requests) == 0 {
+	if first {
 		all.kept = -1 // the batch's marker
 	}
-	for n, r := range l.requests {
+	for n, r := range requests {
 		paid, kept := all.paid, all.kept
 		all.add(r, q.units)
 		if n > 0 && float64(all.paid) > left {
 			all.paid, all.kept = paid, kept
 			break
 		}
-		some = n + 1
+		all.requests++
 	}
-	if wait := q.bounds.budget.Take(ceiling.Writes, float64(all.paid)); wait > 0 {
-		q.bounds.budget.Held()
-		q.noWrites = time.AfterFunc(min(max(wait, looksAgainMin), looksAgainMax), q.resume)
-		return 0
-	}
-	f.promised += all.paid - all.kept
-	return some
+	return all
 }
 
 // bill adds up the writes that requests of one batch pay. What is kept of them pays for the roll-up, and is never given
 // back.
 type bill struct {
+	requests   int
 	paid, kept int
 	places     map[place]bool  // counters (without a field), and fields, that have been paid
 	documents  map[string]bool // markers, memberships and entries that have been paid: calls of one key share one

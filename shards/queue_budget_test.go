@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/internal/ceiling"
+	"github.com/firestore-counters/counters/internal/groupcommit"
 )
 
 // While there are few writes, what counts most for each of them goes first: a crowd of one counter is counted whole,
@@ -265,6 +266,46 @@ func TestCallsOfOneKeyGoOnApart(t *testing.T) {
 		all.Wait()
 		if counted.Load() != 2 || replayed.Load() != 1 || batches.Load() != 3 {
 			t.Errorf("%d counted, %d replays, of %d batches", counted.Load(), replayed.Load(), batches.Load())
+		}
+		q.close()
+	})
+}
+
+// What doesn't fit into a batch pays nothing for it, or whoever sends requests of hundreds of counters would have the
+// budget pay for them again and again.
+func TestBudgetOfWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		budget := ceiling.New(ceiling.Rates{Writes: 1000})
+		q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
+			time.Sleep(time.Millisecond)
+			budget.Spend(ceiling.Writes, float64(1+len(f.sums()))) // with a marker
+			f.answer(outcome{})
+		})
+		var all sync.WaitGroup
+		send := func(name string, counters int) {
+			r := &request{done: make(chan outcome, 1)}
+			for c := range counters {
+				r.sums = append(r.sums, sum{fmt.Sprint(name, " ", c), []amount{{"count", 1}}})
+			}
+			all.Go(func() {
+				if out := q.await(t.Context(), r); out.err != nil {
+					t.Error(out.err)
+				}
+			})
+			synctest.Wait()
+		}
+		for n := range groupcommit.FewCommits {
+			send(fmt.Sprint("few-", n), 1)
+		}
+		const requests, counters = 6, 300
+		for n := range requests {
+			send(fmt.Sprint("large-", n), counters)
+		}
+		all.Wait()
+		synctest.Wait()
+		if use, _ := budget.Tell(0); use.Spent[ceiling.Writes] != 2*(groupcommit.FewCommits+requests*counters) {
+			t.Errorf("%v are spent, want 2 for each of %d counters", use.Spent[ceiling.Writes], groupcommit.FewCommits+requests*counters)
 		}
 		q.close()
 	})

@@ -356,7 +356,7 @@ var mutants = []mutant{
 	},
 	{
 		"a batch begins though there are no writes", "shards",
-		"some := q.promiseWrites(f, l); some < before", "some := max(before, q.promiseWrites(f, l)); some < before", test("TestBudgetLetsACrowdThrough"),
+		"\tif some < before {\n\t\tl.requests = append(f.fill", "\tif some = before; some < before {\n\t\tl.requests = append(f.fill", test("TestBudgetLetsACrowdThrough"),
 	},
 	{
 		"who waits for writes waits for ever", "shards",
