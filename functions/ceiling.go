@@ -308,6 +308,18 @@ func (h *incrementHandler) promise(r *request, of ceiling.Amounts, what string) 
 	return nil
 }
 
+// back gives back what a request was promised: what it really took has been spent. Where ctx has ended, its caller has
+// gone away. Looks and sums go on then, which others wait for as well, so their reads stay promised until they must be
+// over. Otherwise a thousand who go away at once would all count on what one of them can have.
+func (h *incrementHandler) back(ctx context.Context, r *request) {
+	if ctx.Err() != nil && r.promised[ceiling.Reads] > 0 {
+		reads := r.promised[ceiling.Reads]
+		r.promised[ceiling.Reads] = 0
+		time.AfterFunc(h.RequestTimeout, func() { h.budget.Spend(ceiling.Reads, -reads) })
+	}
+	h.budget.Back(r.promised)
+}
+
 // mayCreate spends what is left for new counters, while there is enough for all that these take: others would have to
 // wait until it is earned. Errors: a problem with 429, and those of [shards.Client.MayMake]; then nothing is spent.
 func (h *incrementHandler) mayCreate(n int) error {

@@ -464,6 +464,45 @@ func TestLooksAtTheSameTime(t *testing.T) {
 	}
 }
 
+// Whoever goes away has what was promised to their request until that is over, which others wait for as well: a look for
+// many counters, or an exact read, goes on.
+func TestLooksOfThoseWhoGoAway(t *testing.T) {
+	t.Parallel()
+	const reads = 1.5
+	for name, send := range map[string]func(f *flooded, n int) *http.Request{
+		"for unknown counters": func(f *flooded, n int) *http.Request {
+			return f.request("POST", "/", newIDs(fmt.Sprint("nothing-", n), 100), "")
+		},
+		"exact reads": func(f *flooded, n int) *http.Request {
+			return f.request("GET", fmt.Sprintf("/nothing-%d?exact=true", n), "", "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := startFlooded(t, "none", settings.Ceiling{Writes: 3, Reads: reads, Creates: 0.1, Bytes: 1e6, Logs: 500})
+				f.latency = 100 * time.Millisecond
+				time.Sleep(ceiling.Holds)
+				f.server.ResetStats()
+				var sending sync.WaitGroup
+				for n := range 1000 {
+					sending.Go(func() {
+						ctx, cancel := context.WithTimeout(t.Context(), 10*time.Microsecond)
+						defer cancel()
+						f.do(send(f, n).WithContext(ctx))
+					})
+					time.Sleep(20 * time.Microsecond)
+				}
+				sending.Wait()
+				time.Sleep(time.Minute)
+				if got, most := float64(f.server.Stats().Reads), 1.1*reads*ceiling.Holds.Seconds(); got > most || got < most/4 {
+					t.Errorf("%.0f reads at once, want at most %.0f", got, most)
+				}
+			})
+		})
+	}
+}
+
 // Of a crowd that is larger than what fits, as many are counted as fit: those who are refused use up next to nothing.
 func TestRefusalsAreCheap(t *testing.T) {
 	t.Parallel()

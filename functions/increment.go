@@ -99,7 +99,7 @@ func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Re
 			recognize(w)
 		}
 		err = h.within(r)
-		defer func() { h.budget.Back(r.promised) }() // what it really took has been spent
+		defer h.back(httpRequest.Context(), r)
 	}
 	if err != nil {
 		h.fail(w, httpRequest, "", err)
