@@ -39,16 +39,16 @@ type bound struct {
 	events int64            // since then
 	shards int64            // how many there were
 	slow   bool             // dead entries make its questions slow
-	least  map[string]int64 // :: field of the shards → the least that one of them held; nil before the first listing
+	least  map[string]int64 // :: field of the shards → the least that one held, less below; nil before the first listing
 }
 
 // way is how a counter's sums are asked for.
 type way int
 
 const (
-	plain way = iota
-	bounded
-	listed
+	plain   way = iota // queries of all shards
+	bounded            // queries of the shards that hold at least the least known number
+	listed             // no query: a list of the shards
 )
 
 // next says how a flight asks for the sums of some fields.
@@ -115,40 +115,54 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 		return nil, 0, nil
 	}
 	if way := b.next(f, fields); way != listed {
-		var longest time.Duration
-		answers, longest, err = c.atOnce(fields, func(field layout.Field, at time.Time) (book.Answer, error) {
-			if way == bounded {
-				return c.books.SumFrom(ctx, f.counter, field, store.Int(b.least[field.Shard]), at)
-			}
-			return c.books.Sum(ctx, f.counter, field, at)
-		})
-		reads = len(fields)
-		b.took(longest, c.lone(longest, err), answers, err)
-		whole := way == plain
-		if err == nil && (way == bounded || b.slow) { // a plain one is whole in any case: is it the index, or are all queries slow?
-			began, counts := time.Now(), 1+len(c.db.Layout.Apart())
-			all, err := c.whole(ctx, f.counter, fields, answers)
-			if reads += counts; err != nil {
-				return nil, reads, err
-			}
-			whole = whole || all
-			b.took(longest, c.measured(time.Since(began)/time.Duration(counts)), answers, nil)
-		}
-		if err != nil || whole {
+		var whole bool
+		if answers, whole, reads, err = c.sumsByQuery(ctx, f, fields, b, way); err != nil || whole {
 			return answers, reads, err
 		}
 	}
+	answers, listReads, err := c.sumsByList(ctx, f, fields, b)
+	return answers, reads + listReads, err
+}
+
+// sumsByQuery asks for sums by a query for each field, which leaves out shards below the least known number where it is
+// bounded. It reports whether the sums are whole, which means of all shards: plain ones always are.
+func (c *Client) sumsByQuery(ctx context.Context, f flight, fields layout.Fields, b *bound, way way) (answers map[string]book.Answer, whole bool, reads int, err error) {
+	answers, longest, err := c.atOnce(fields, func(field layout.Field, at time.Time) (book.Answer, error) {
+		if way == bounded {
+			return c.books.SumFrom(ctx, f.counter, field, store.Int(b.least[field.Shard]), at)
+		}
+		return c.books.Sum(ctx, f.counter, field, at)
+	})
+	reads = len(fields)
+	b.took(longest, c.lone(longest, err), answers, err)
+	if err != nil || way == plain && !b.slow {
+		return answers, err == nil, reads, err
+	}
+	// The shards are counted. If the sums are bounded, the numbers tell whether they are whole. If they are slow, the
+	// time of the counts, which read no deleted entries, tells whether all queries are slow, and not these alone.
+	began, counts := time.Now(), 1+len(c.db.Layout.Apart())
+	whole, err = c.whole(ctx, f.counter, fields, answers)
+	reads += counts
+	if err != nil {
+		return nil, false, reads, err
+	}
+	b.took(longest, c.measured(time.Since(began)/time.Duration(counts)), answers, nil)
+	return answers, whole || way == plain, reads, nil
+}
+
+// sumsByList reads all shards and adds up what they hold. It also notes their least numbers, for bounded queries.
+func (c *Client) sumsByList(ctx context.Context, f flight, fields layout.Fields, b *bound) (answers map[string]book.Answer, reads int, err error) {
 	all := c.db.Layout.Fields
 	docs, at, err := c.db.DocumentsAsOf(ctx, store.Query{Collection: c.db.Layout.ShardsOf(f.counter), Fields: paths(all)})
 	if err != nil {
-		return nil, reads, fmt.Errorf("list shards: %w", err)
+		return nil, 0, fmt.Errorf("list shards: %w", err)
 	}
 	b.see(f.started, all, docs)
 	answers = map[string]book.Answer{}
 	for _, field := range fields {
 		answers[field.Name] = book.Answer{Value: book.Shards(docs).Add(field), At: at}
 	}
-	return answers, reads + max(1, len(docs)), nil
+	return answers, max(1, len(docs)), nil
 }
 
 // lone is how long a lone query takes, as far as is known: no longer than one that was just answered.
