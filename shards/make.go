@@ -33,7 +33,7 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 	var sent bool
 	err = c.afterEarlier(ctx, func() (err error) {
 		at, sent, err = c.db.TransactOnce(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-			gone, partly, err = c.plan(ctx, tx, b)
+			gone, partly, err = c.writeWithMissing(ctx, tx, b)
 			return err
 		})
 		return err
@@ -123,67 +123,91 @@ func (c *Client) completing() ceiling.Amounts {
 	return ceiling.Amounts{ceiling.Writes: float64(c.cfg.NumShards), ceiling.Reads: float64(c.cfg.NumShards + book.Reads)}
 }
 
-// plan writes a batch, and what is missing for it. If counters don't exist, and aren't to be made, it returns them as
-// gone and writes nothing. Counters in partly get only the shards that the batch counts in.
-func (c *Client) plan(ctx context.Context, tx *store.Tx, b *batch) (gone map[string]bool, partly []string, err error) {
-	sums := b.sums()
-	began := time.Now()
-	books, _, err := c.books.Get(ctx, tx, sums.counters())
-	if err != nil {
-		return nil, nil, err
+// writeWithMissing has a transaction write a batch, and what is missing for it. If counters don't exist, and aren't to
+// be made, it returns them as gone and writes nothing. Counters in partly get only the shards that the batch counts in.
+func (c *Client) writeWithMissing(ctx context.Context, tx *store.Tx, b *batch) (gone map[string]bool, partly []string, err error) {
+	counters, gone, err := c.countersOf(ctx, tx, b)
+	if err != nil || len(gone) > 0 {
+		return gone, nil, err
 	}
-	gone = map[string]bool{}
-	n := make([]int, len(sums)) // of shards
-	makes, born := c.makes(b), 0
-	for i, counter := range books {
-		switch n[i], err = c.sizeOf(counter, makes, began); {
-		case errors.Is(err, ErrNotFound):
-			gone[counter.Counter] = true
-		case err != nil:
-			return nil, nil, err
-		case counter.Doc == nil:
-			born++
-		}
-	}
-	if len(gone) > 0 {
-		return gone, nil, nil
-	}
-	missing := make([][]string, len(sums)) // shards that may be
-	err = each(books, func(i int, counter *book.Book) (err error) {
-		if counter.Doc == nil || c.db.Layout.Hosted { // that may never have been counted
-			missing[i], err = Counter{c, counter.Counter}.giveShards(ctx, tx, counter, n[i], 0)
+	err = each(counters, func(_ int, counter *batchCounter) (err error) {
+		if counter.book.Doc == nil || c.db.Layout.Hosted { // the app's document may never have been counted
+			counter.missing, err = Counter{c, counter.sum.counter}.giveShards(ctx, tx, counter.book, counter.shards, 0)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	whole := born*(c.cfg.NumShards+2) <= maxWrites
-	var shards []string
-	for i, sum := range sums {
-		b.pick(sum.counter, n[i])
-		shards = append(shards, b.pickedShard(c.db.Layout, sum.counter))
-		if err := c.makeApart(ctx, tx, sum, n[i]); err != nil {
+	born := 0
+	for _, counter := range counters {
+		if counter.book.Doc == nil {
+			born++
+		}
+	}
+	fits := born*(c.cfg.NumShards+2) <= maxWrites // all shards of all new counters, in one commit
+	var shards []string                           // those that must be there after it
+	for _, counter := range counters {
+		b.pick(counter.sum.counter, counter.shards)
+		shards = append(shards, c.countedIn(b, counter)...)
+		if err := c.makeApart(ctx, tx, counter.sum, counter.shards); err != nil {
 			return nil, nil, err
 		}
-		if b.planned() && len(b.plain(sums[i:i+1])) > 0 { // whose commit picks another one
-			for shard := range n[i] {
-				shards = append(shards, c.db.Layout.Shard(sum.counter, layout.ShardID(shard)))
-			}
-		}
-		if books[i].Doc == nil && !whole {
-			partly = append(partly, sum.counter)
+		if counter.book.Doc == nil && !fits {
+			partly = append(partly, counter.sum.counter)
 		} else {
-			shards = append(shards, missing[i]...)
+			shards = append(shards, counter.missing...)
 		}
 	}
 	if err := c.createMissing(ctx, tx, shards); err != nil {
 		return nil, nil, err
 	}
 	if !b.planned() {
-		tx.Write(b.writes(c.db.Layout, c.db.Later(), c.cfg.KeyTTL, sums)...)
+		tx.Write(b.writes(c.db.Layout, c.db.Later(), c.cfg.KeyTTL, b.sums())...)
 	}
 	return nil, partly, nil
+}
+
+// batchCounter is a counter of a batch, as the transaction that makes what is missing has read it.
+type batchCounter struct {
+	sum     sum // what the batch adds to it
+	book    *book.Book
+	shards  int      // how many it has, or gets
+	missing []string // names of shards that it gets, and that may be missing
+}
+
+// countersOf reads a batch's counters. Those that don't exist, and aren't to be made, are gone.
+func (c *Client) countersOf(ctx context.Context, tx *store.Tx, b *batch) (counters []*batchCounter, gone map[string]bool, err error) {
+	sums, began := b.sums(), time.Now()
+	books, _, err := c.books.Get(ctx, tx, sums.counters())
+	if err != nil {
+		return nil, nil, err
+	}
+	gone = map[string]bool{}
+	makes := c.makes(b)
+	for i, sum := range sums {
+		shards, err := c.sizeOf(books[i], makes, began)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			gone[sum.counter] = true
+		case err != nil:
+			return nil, nil, err
+		}
+		counters = append(counters, &batchCounter{sum: sum, book: books[i], shards: shards})
+	}
+	return counters, gone, nil
+}
+
+// countedIn are the names of a counter's shards that a batch counts in: the one that was picked. A batch that is planned
+// is committed later and picks again, so it may count in any of them.
+func (c *Client) countedIn(b *batch, counter *batchCounter) []string {
+	shards := []string{b.pickedShard(c.db.Layout, counter.sum.counter)}
+	if b.planned() && len(b.plain(sums{counter.sum})) > 0 {
+		for i := range counter.shards {
+			shards = append(shards, c.db.Layout.Shard(counter.sum.counter, layout.ShardID(i)))
+		}
+	}
+	return shards
 }
 
 // makes reports whether a batch makes counters. Nothing is made for those who leave.
