@@ -32,6 +32,7 @@ func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
 	r := refreshing{client: c, flight: f, memory: c.take(f.counter), answers: map[string]book.Answer{}}
 	maps.Copy(r.answers, f.answers)
 	err := r.run(ctx)
+	c.db.Budget.Spend(ceiling.Writes, -r.beside) // what it took has been spent
 	r.memory.used = true
 	if c.keep(f.counter, r.memory); err != nil {
 		r.outcome, err = failure(err), fmt.Errorf("roll up counter %q: %w", f.counter, err)
@@ -105,6 +106,7 @@ type refreshing struct {
 	began   time.Time              // this attempt, by Firestore's clock
 	asking  time.Duration          // that its questions took
 	next    time.Time              // from when on the document may be refreshed again, by Firestore's clock
+	beside  float64                // writes that were promised for the extension's shards that no event names
 
 	refreshed
 }
@@ -235,6 +237,14 @@ func (r *refreshing) waits() bool {
 func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 	looks := r.flight.all || slices.ContainsFunc(r.client.db.Layout.Fields, func(f layout.Field) bool { return !b.Taken(f) })
 	moved, err := extension.Take(ctx, r.client.db, b, r.flight.shards, looks)
+	if more := float64(len(moved.Writes)-len(r.flight.shards)) - r.beside; err == nil && more > 0 {
+		if r.client.db.Budget.Take(ceiling.Writes, more) == 0 {
+			r.beside += more
+		} else { // the others wait for their own events, or the next look
+			r.reads += moved.Reads
+			moved, err = extension.Take(ctx, r.client.db, b, r.flight.shards, false)
+		}
+	}
 	if r.reads += moved.Reads; err != nil {
 		return err
 	}
