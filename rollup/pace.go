@@ -197,7 +197,7 @@ func (p *pacer[W]) start(now time.Time) (flight, bool) {
 		return p.refresh(now, b), true
 	}
 	if b := p.next(now, &p.recounts); b != nil {
-		f := flight{source: b.source, events: b.events, started: now}
+		f := flight{source: b.source, events: b.events, started: now, reads: b.reads}
 		b.inFlight, b.next, b.events, b.wanted = b.next, nil, 0, false
 		return f, true
 	}
@@ -576,6 +576,7 @@ type flight struct {
 	events  int64     // that it stands for
 	oldest  time.Time // the earliest time of these
 	started time.Time
+	reads   int64 // that the largest query of the last recount took
 	// of the bucket: in which it earns a refresh, and how long it takes to earn all but one
 	interval, ahead time.Duration
 	even            bool // the next one is an interval later, whatever the bucket holds

@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
 )
 
 // recounting drives the recounts of a pacer by a clock of seconds.
@@ -112,6 +115,35 @@ func TestEventsAreCoveredByALaterRecount(t *testing.T) {
 	if len(r.backlogs) != 0 || r.waiting != 0 || r.recounts.running != 0 {
 		t.Errorf("%d backlogs, %d waiting and %d running are left", len(r.backlogs), r.waiting, r.recounts.running)
 	}
+}
+
+// A recount is promised what the last one of its collection took: those that begin at the same time would otherwise owe
+// that many times as much, and no total would be shown until it is earned.
+func TestRecountIsPromisedWhatTheLastOneTook(t *testing.T) {
+	t.Parallel()
+	fields, err := layout.ParseFields("likes,comments=count(comments),score=sum(comments.points)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget := ceiling.New(ceiling.Rates{Reads: 1})
+	_, counted := fields.Split()
+	roller := &Roller{client: &Client{db: &store.DB{Layout: layout.Layout{Counted: counted}, Budget: budget}}}
+	r := newRecounting(t)
+	begins := func(want float64) flight {
+		t.Helper()
+		f, before := r.begins(), budget.Left(ceiling.Reads)
+		roller.promise(&f)
+		if took := before - budget.Left(ceiling.Reads); math.Abs(took-want) > 1 { // what is earned meanwhile
+			t.Errorf("%v reads are promised, want %v: two fields, each of which took as much", took, want)
+		}
+		return f
+	}
+	r.event("a", 1, true)
+	r.ends(begins(2), committed, 4000, "a")
+	r.pass(61)
+	r.event("b", 2, true)
+	r.pass(61)
+	r.ends(begins(8000), committed, 4000, "b")
 }
 
 // A large collection waits for about as many events as its query takes reads, superseded ones
