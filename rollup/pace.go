@@ -52,7 +52,7 @@ const slowCommit = 250 * time.Millisecond
 type backlog[W any] struct {
 	source
 	next, inFlight []*waiting[W]
-	events         int64         // that next stands for, those that need not wait included
+	events         int64         // events that next stands for, those that need not wait included
 	interval       time.Duration // least, or what failures have stretched it to
 	earliest       time.Time     // when the next one may start
 	latest         time.Time     // when a recount starts at the latest; where nothing waits, when the backlog is forgotten
@@ -67,7 +67,7 @@ type backlog[W any] struct {
 	moves           int                    // events that change a number: a counter that is made has one of a 0 for each shard
 
 	// of a recount
-	reads    int64 // that the largest query took last time
+	reads    int64 // the reads that the largest query took last time
 	wanted   bool  // it is to be asked, though no event waits
 	hopeless bool  // nothing is gained by asking again soon
 }
@@ -248,20 +248,20 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 	again, o := p.again(now, b, r.outcome), r.outcome
 	p.pace(now, b, f, r)
 	events := b.inFlight
-	if b.inFlight = nil; again || o == yielded {
+	b.inFlight = nil
+	if again || o == yielded {
 		b.bring(b.flying)
 	}
+	// An event is over if a later one stands for it. It is asked again if its answer was too early. It goes back in line
+	// if the refresh goes again, or is left to another instance that hasn't shown it yet. Otherwise it is released.
 	for _, w := range events {
 		if o == yielded && w.at.IsZero() { // its write was no later than the first look since it came
 			w.at = r.looked
 		}
 		switch {
 		case w.over:
-		case o == committed && slices.ContainsFunc(r.early, func(field string) bool { return slices.Contains(w.fields, field) }):
-			c := p.backlog(now, source{f.counter, w.recounted}) // to be asked again at once
-			c.next, c.events = append(c.next, w), c.events+1
-			c.earliest, c.latest = now, now
-			p.moved(c)
+		case o == committed && w.waitsForOne(r.early):
+			p.askAgain(now, f.counter, w)
 		case again, o == yielded && !w.shown(r.asOf):
 			b.next, b.events = append(b.next, w), b.events+1
 		case o == yielded:
@@ -284,6 +284,15 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 	}
 	p.ended(now, b, s)
 	return s
+}
+
+// askAgain has an event wait for its question to be asked again at once: by a recount of what was counted for it, or by
+// the counter's next refresh.
+func (p *pacer[W]) askAgain(now time.Time, counter string, w *waiting[W]) {
+	b := p.backlog(now, source{counter, w.recounted})
+	b.next, b.events = append(b.next, w), b.events+1
+	b.earliest, b.latest = now, now
+	p.moved(b)
 }
 
 // bring has the next refresh show answers, but for those to which it has newer ones.
@@ -353,12 +362,14 @@ func (s *released[W]) add(o outcome, list ...*waiting[W]) {
 func (p *pacer[W]) pace(now time.Time, b *backlog[W], f flight, r refreshed) {
 	switch {
 	case r.outcome == committed && r.wrote:
-		if b.interval, b.earliest = max(p.least, b.interval/2), now.Add(r.wait); r.waited > slowCommit {
+		b.interval, b.earliest = max(p.least, b.interval/2), now.Add(r.wait)
+		if r.waited > slowCommit {
 			// counted from the end, those who are in each other's way move apart
 			b.earliest = now.Add(max(r.wait, b.interval))
 		}
 	case r.outcome == committed || r.outcome == yielded:
-		if b.interval = p.least; r.wait > 0 {
+		b.interval = p.least
+		if r.wait > 0 {
 			// a little after the other's next one, and apart from those who look, too
 			b.earliest = now.Add(r.wait + time.Duration((1+p.spread())*float64(p.least)/10))
 		}
@@ -372,7 +383,8 @@ func (p *pacer[W]) pace(now time.Time, b *backlog[W], f flight, r refreshed) {
 		// At random, or two instances that meet once meet each time.
 		b.earliest = now.Add(pause/2 + time.Duration(p.spread()*float64(pause)))
 	}
-	if b.spent = b.earliest; !b.earliest.After(now) {
+	b.spent = b.earliest
+	if !b.earliest.After(now) {
 		b.spent = f.started.Add(b.interval)
 	}
 }
@@ -542,9 +554,9 @@ type refreshed struct {
 	looked  time.Time            // when the document was read last; zero if it never was
 	wait    time.Duration        // until the document may be refreshed again, since this one ended; below 0 where it may already
 	wrote   bool                 // it was committed
-	waited  time.Duration        // that the commit took
+	waited  time.Duration        // how long the commit took
 	early   []string             // fields whose answers must be asked again
-	unknown layout.Fields        // that count documents, and of which nobody knows as of when they are shown
+	unknown layout.Fields        // fields that count documents, and of which nobody knows as of when they are shown
 	changes []book.Change
 	reads   int // documents, and answers of queries
 }
@@ -554,8 +566,8 @@ type asked struct {
 	outcome  outcome
 	answers  map[string]book.Answer // by the names of their fields
 	at       time.Time              // as of when they are
-	reads    int64                  // that the queries took
-	largest  int64                  // that one of them took
+	reads    int64                  // the reads of all queries
+	largest  int64                  // the reads of the query that took most
 	problems []string               // why fields stay as they are
 	// unanswered: the time was over, and Firestore had said nothing over two connections.
 	unanswered bool
@@ -573,7 +585,7 @@ type flight struct {
 	hurries bool                   // nothing is left to others
 	crowd   bool                   // so many events have come that others get some, too
 
-	events  int64     // that it stands for
+	events  int64     // the events that it stands for
 	oldest  time.Time // the earliest time of these
 	started time.Time
 	reads   int64 // that the largest query of the last recount took
@@ -581,7 +593,7 @@ type flight struct {
 	interval, ahead time.Duration
 	even            bool // the next one is an interval later, whatever the bucket holds
 
-	promised ceiling.Amounts // of the budget, until it ends
+	promised ceiling.Amounts // what the budget keeps for it until it ends
 }
 
 // addShards adds the extension's shards among the fields that an event names, up to [extension.AtOnce] a refresh. It
@@ -616,6 +628,11 @@ func (f *flight) after(earliest, now time.Time) time.Time {
 type wait struct {
 	fields []string // sorted
 	at     time.Time
+}
+
+// waitsForOne reports whether the event waits for one of these fields.
+func (w wait) waitsForOne(fields []string) bool {
+	return slices.ContainsFunc(fields, func(field string) bool { return slices.Contains(w.fields, field) })
 }
 
 // shown reports whether its fields are shown as of its write or later.

@@ -40,6 +40,7 @@ func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
 	return r.refreshed, err
 }
 
+// run carries out the refresh, and notes what it did and saw. With an error of doubt its changes may be shown.
 func (r *refreshing) run(ctx context.Context) error {
 	c := r.client
 	if r.known, r.memory.book = r.memory.book, nil; r.flight.all { // now and then, because others may have deleted the base
@@ -88,6 +89,7 @@ func (c *Client) take(counter string) *memory {
 	return m
 }
 
+// keep puts a memory back for the counter's next refresh: see [Client.take].
 func (c *Client) keep(counter string, m *memory) {
 	c.owner.Lock()
 	defer c.owner.Unlock()

@@ -43,11 +43,11 @@ const (
 // is done before that is fenced: the commit's marker is made alone. If that succeeds, the commit can't
 // be applied any more. If the marker is there already, it tells what was.
 type batch struct {
-	id       string // and that of the marker which its commits make
+	id       string // the id of the batch, and of the marker which its commits make
 	requests []*request
 	exact    bool           // without it, only batches with a key or a member make markers
-	doubt    error          // of the commit that was sent last: its outcome is not known
-	conflict error          // of that commit: a document is missing, or in the way
+	doubt    error          // the error of the commit that was sent last, if its outcome is not known
+	conflict error          // the error of that commit, if a document is missing, or in the way
 	failures int            // attempts that came to nothing
 	picked   map[string]int // :: counter → number of its shard that was written to last
 
@@ -56,7 +56,7 @@ type batch struct {
 
 	plan      limitedPlan
 	misses    int        // commits that found a limited field's shard otherwise than it was known
-	unplanned []*request // for which the last plan had no room together with the others: they come after these
+	unplanned []*request // requests for which the last plan had no room beside the others: they come after these
 }
 
 // due is when the batch must have ended: at until. If its requests have left another batch, it is when that one had to:

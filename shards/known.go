@@ -25,6 +25,7 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
+// unread are those of the counters that the client hasn't read within Config.CacheTTL.
 func (c *Client) unread(counters []string) (unread []string) {
 	for _, id := range counters {
 		if _, known := c.known.within(c.cfg.CacheTTL, id); !known {

@@ -64,6 +64,7 @@ func noRoom(names layout.Layout, r *request, p limitedPlan) error {
 	return nil
 }
 
+// some are the requests that have these indexes.
 func some(requests []*request, indexes []int) []*request {
 	list := make([]*request, len(indexes))
 	for i, at := range indexes {
