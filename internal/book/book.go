@@ -30,15 +30,15 @@ func Of(db *store.DB) Books { return Books{db} }
 // Book is a counter's document and its base, as they were at one time.
 type Book struct {
 	Counter  string
-	Doc      *firestorepb.Document // nil where it is missing; only our own fields of it, where [Books.Read] read it
-	Base     Base                  // as it is to be; empty where there is none, or none that can be used
+	Doc      *firestorepb.Document // the document, nil if it is missing; [Books.Read] reads only our own fields of it
+	Base     Base                  // the base as it is to be; empty if there is none, or none that can be used
 	Unusable error                 // why the base can't be used: an [ErrDamaged], and if there is none, an [ErrOthers]
 	At       time.Time             // when both were read, or written by this process
 
 	books       Books
-	wasBase     Base      // as it was read
-	baseVersion time.Time // zero where there is none
-	baseMade    time.Time // zero where there is none, or this process has made it
+	wasBase     Base      // the base as it was read
+	baseVersion time.Time // the base's update time; zero if there is none
+	baseMade    time.Time // the base's create time; zero if there is none, or this process has made it
 }
 
 // Reader reads documents: a [store.DB], or a transaction's [store.Tx].

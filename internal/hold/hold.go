@@ -107,7 +107,7 @@ func (s State) Confirms() Action {
 // Holds are those of the counters in a database.
 type Holds struct {
 	db  *store.DB
-	but string // resource name of a record that is left alone
+	but string // the resource name of a record that is left alone
 }
 
 // In are the holds of a database's counters.
@@ -318,7 +318,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 	began := h.db.Now()
 	tried := map[counted]bool{} // fields whose holds were ended; false where some are left
 	busy := map[counted]bool{}  // fields that others held up: the next look tries them again
-	var mu sync.Mutex           // of both
+	var mu sync.Mutex           // guards both
 	end := func(of counted, field layout.Field) error {
 		_, left, err := h.end(ctx, of.counter, field)
 		mu.Lock()
@@ -381,7 +381,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 // membership may be no document at all. The next look ends holds of busy fields. It returns how many entries are
 // handled.
 func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time, busy map[counted]bool) (cleared int, err error) {
-	var names []string // of the memberships of our own entries
+	var names []string // the memberships of our own entries
 	for _, entry := range entries {
 		if IsRecord(entry) {
 			continue
