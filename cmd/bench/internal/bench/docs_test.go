@@ -58,6 +58,11 @@ func TestDocsAreOfTheResults(t *testing.T) {
 	if _, err := r.WriteDocs(copied); err != nil {
 		t.Fatal(err)
 	}
+	for _, s := range Scenarios() {
+		if r.result(s.Name) == nil {
+			t.Errorf("%s lacks %s, so that docs have dashes", resultsFile, s.Name)
+		}
+	}
 	for _, b := range blocks() {
 		if diff := cmp.Diff(read(t, copied, b.page), read(t, root, b.page)); diff != "" {
 			t.Errorf("%s isn't what %s says; make it again: go run -C cmd/bench . --docs --from %s\n%s", b.page, resultsFile, resultsFile, diff)
@@ -185,8 +190,8 @@ func TestKeep(t *testing.T) {
 	}
 	elsewhere := whole()
 	elsewhere.Machine, elsewhere.Results = "another", elsewhere.Results[:1]
-	if elsewhere.Keep(again); len(elsewhere.Results) != 1 {
-		t.Errorf("%d results, some of another machine", len(elsewhere.Results))
+	if elsewhere.Keep(again); len(elsewhere.Results) != 2 || elsewhere.Results[1].Scenario != "flood" {
+		t.Errorf("%d results; of another machine the floods alone are kept", len(elsewhere.Results))
 	}
 	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)

@@ -66,20 +66,23 @@ func LoadReportIfAny(file string) (*Report, error) {
 	return r, err
 }
 
-// Keep adds to the report what an earlier run on the same machine has of scenarios that this one
-// hasn't measured to the end. Goals are worked out again. An earlier run elsewhere, or of another
-// kind, has nothing to add.
+// Keep adds to the report what an earlier run has of scenarios that this one hasn't measured to the end. Goals are worked
+// out again. A run on another machine has only those to add that nobody measures unless asked: the floods say what is
+// billed, which no machine changes much. A run of another kind has nothing to add.
 func (r *Report) Keep(earlier *Report) {
-	if earlier == nil || earlier.Machine != r.Machine || earlier.Quick != r.Quick || earlier.Against != r.Against {
+	if earlier == nil || earlier.Quick != r.Quick || earlier.Against != r.Against {
 		return
 	}
+	elsewhere := earlier.Machine != r.Machine
 	var all []Result
 	for _, s := range Scenarios() {
 		result, before := r.result(s.Name), earlier.result(s.Name)
 		switch {
 		case result != nil && (result.Error == "" || before == nil || before.Error != ""):
 			all = append(all, *result)
-		case before != nil:
+		case before != nil && s.asked:
+			all = append(all, *before)
+		case before != nil && !elsewhere:
 			all = append(all, *before)
 			r.LoadAverage = max(r.LoadAverage, earlier.LoadAverage)
 		}
