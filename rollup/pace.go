@@ -211,7 +211,7 @@ func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 		interval: b.interval, ahead: p.ahead(), crowd: b.moves > crowd, hurries: p.draining,
 	}
 	f.even = f.crowd || p.refreshes.running > busyRefreshes
-	b.earliest = f.after(b.earliest, now)
+	b.earliest = f.nextStart(b.earliest, now)
 	if f.all = now.Sub(b.all) >= allEvery; f.all {
 		b.all = now
 	}
@@ -612,8 +612,9 @@ func (f *flight) addShards(fields []string) bool {
 	return true
 }
 
-// after is when the next refresh may start, after one that starts now, where that might have started from a time on.
-func (f *flight) after(earliest, now time.Time) time.Time {
+// nextStart is when the next refresh may start after one that starts now, and might have started earlier. It is a token
+// bucket, kept as one time: no bucket is fuller than full, however long nobody came.
+func (f *flight) nextStart(earliest, now time.Time) time.Time {
 	full := now
 	if !f.even {
 		full = now.Add(-f.ahead)

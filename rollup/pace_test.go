@@ -105,7 +105,7 @@ func TestPacerKeepsTheBucket(t *testing.T) {
 		if !ok {
 			t.Fatalf("refresh %d doesn't start", i)
 		}
-		next := f.after(start.Add(time.Duration(i-4)*time.Second), earliest)
+		next := f.nextStart(start.Add(time.Duration(i-4)*time.Second), earliest)
 		s := p.done(earliest, f, refreshed{outcome: committed, wrote: true, wait: next.Sub(earliest), asOf: shownAsOf(i, "a")})
 		if !slices.Equal(s.done, []int{i}) {
 			t.Fatalf("%v are done", s.done)
@@ -146,7 +146,7 @@ func TestPacerKeepsACrowdToTheInterval(t *testing.T) {
 			if !ok {
 				t.Fatal("the first refresh doesn't start at once")
 			}
-			next := f.after(start.Add(-time.Hour), start)
+			next := f.nextStart(start.Add(-time.Hour), start)
 			p.done(start, f, refreshed{outcome: committed, wrote: true, wait: next.Sub(start), asOf: shownAsOf(tt.first-1, "a")})
 			for i := range tt.then {
 				p.add(start, changed(100+i, tt.by), time.Hour, 100+i)

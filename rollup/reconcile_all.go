@@ -279,9 +279,10 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 	whole := w.at.Page == "" && w.at.Done == ""
 	half, cancel := halfOf(ctx)
 	defer cancel()
-	for sought := !resume; ; {
-		if !sought && (!whole || half.Err() != nil) {
-			sought = true
+	// What has changed is looked for once, by a walk that goes on where another stopped, or whose time is half over.
+	for changesDone := !resume; ; {
+		if !changesDone && (!whole || half.Err() != nil) {
+			changesDone = true
 			if err := w.reconcileChanged(ctx); err != nil && ctx.Err() == nil {
 				return sum, fmt.Errorf("reconcile: list counters: %w", err)
 			}

@@ -180,7 +180,7 @@ func (r *refreshing) show(ctx context.Context, b *book.Book, looked bool) (book.
 	if err := r.ask(ctx, b); err != nil {
 		return book.Shown{}, err
 	}
-	r.next = r.flight.after(b.NextRefresh(), r.began) // not as of now: however long questions take, commits are an interval apart
+	r.next = r.flight.nextStart(b.NextRefresh(), r.began) // not as of now: however long questions take, commits are an interval apart
 	r.shown = r.moved.Show(r.answers, r.next)
 	r.early = r.shown.Early
 	r.name(ctx, b)

@@ -122,7 +122,7 @@ func (r *Roller) addOne(ctx context.Context, change Change) error {
 	}
 }
 
-// answer tells those who wait for events what became of them.
+// tell says to those who wait for events what became of them.
 func tell(events []chan<- error, err error) {
 	for _, event := range events {
 		event <- err

@@ -69,8 +69,9 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 	return c.client.afterEarlier(ctx, func() error { return c.client.once(ctx, creates) })
 }
 
-// movesAtOnce is how many shards a resize moves in one transaction.
-const movesAtOnce = 16
+// shardsMovedAtOnce is how many shards a resize moves in one transaction, which locks them against increments while it
+// reads and commits.
+const shardsMovedAtOnce = 16
 
 // ResizeOptions are the choices in resizing a counter.
 type ResizeOptions struct {
@@ -108,8 +109,8 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 		}
 	}
 	moved := 0
-	for page := range slices.Chunk(beyond, movesAtOnce) {
-		to := c.shardName(layout.ShardID(moved / movesAtOnce % n))
+	for page := range slices.Chunk(beyond, shardsMovedAtOnce) {
+		to := c.shardName(layout.ShardID(moved / shardsMovedAtOnce % n))
 		err := c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error { return c.move(ctx, tx, page, to, opts.KeepShards) })
 		if err != nil {
 			return fmt.Errorf("move shard %s: %w", store.IDOf(page[0]), err)

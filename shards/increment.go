@@ -223,8 +223,8 @@ func (r *request) earlier(there map[string]marker) (o outcome, ok bool) {
 	return outcome{}, false
 }
 
-// apart are a request and those that share its outcome, each by itself again.
-func (r *request) apart() []*request {
+// each is a request, and those that share its outcome, by itself again.
+func (r *request) each() []*request {
 	all := append([]*request{r}, r.same...)
 	r.same = nil
 	for _, one := range all {
@@ -238,7 +238,7 @@ func (r *request) answered(there map[string]marker) bool {
 	if _, ok := r.earlier(there); !ok {
 		return false
 	}
-	for _, one := range r.apart() {
+	for _, one := range r.each() {
 		o, _ := one.earlier(there)
 		one.done <- o
 	}
@@ -248,7 +248,7 @@ func (r *request) answered(there map[string]marker) bool {
 // answer gives a request its outcome. If it was counted, those of its key are replays, or have used it for another
 // amount. If it wasn't, nobody has looked what would have become of another amount.
 func (r *request) answer(o outcome) {
-	for _, one := range r.apart()[1:] {
+	for _, one := range r.each()[1:] {
 		shared := o
 		switch {
 		case one.asked != r.asked && o.err == nil:
@@ -302,8 +302,8 @@ func (r *request) stands() string {
 	return several
 }
 
-// asks is what a request asks of fields with limits.
-func (r *request) asks() escrow.Request[place] {
+// takes is what a request takes of fields with limits.
+func (r *request) takes() escrow.Request[place] {
 	asked := escrow.Request[place]{}
 	for _, sum := range r.sums {
 		for _, a := range sum.amounts {

@@ -112,7 +112,7 @@ func (c *Client) lookOnce(ctx context.Context, places []place, requests []*reque
 	err := each(places, func(i int, at place) (err error) {
 		least := int64(math.MaxInt64)
 		for _, r := range requests {
-			least = min(least, r.asks()[at].Count)
+			least = min(least, r.takes()[at].Count)
 		}
 		if whole || least <= 0 { // sums don't say how much members and holds have
 			found[i], err = c.shardsOf(ctx, at)
@@ -192,7 +192,7 @@ var errEnded = errors.New("holds have ended")
 func (c *Client) endHolds(ctx context.Context, holds hold.Holds, requests []*request, p limitedPlan) (ended bool, err error) {
 	places := map[place]bool{}
 	for _, i := range p.Refused {
-		for at, ask := range requests[i].asks() {
+		for at, ask := range requests[i].takes() {
 			if ask.Count > 0 {
 				places[at] = true
 			}

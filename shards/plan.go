@@ -44,14 +44,14 @@ func decide(shards map[place][]seats.Shard, all map[place]escrow.Held, requests 
 	}
 	asked := make([]escrow.Request[place], len(requests))
 	for i, r := range requests {
-		asked[i] = r.asks()
+		asked[i] = r.takes()
 	}
 	return limitedPlan{Decision: escrow.Decide(known, all, asked, rand.IntN), shards: shards, all: all}
 }
 
 // noRoom says why a plan refuses a request.
 func noRoom(names layout.Layout, r *request, p limitedPlan) error {
-	for at, ask := range r.asks() {
+	for at, ask := range r.takes() {
 		if all := p.all[at]; !all.Fits(ask) {
 			field, _ := names.Fields.ByShard(at.field)
 			full := &LimitError{Counter: at.counter, Field: field.Name, By: ask.Count, Limit: all.Share, Left: all.Room(), Taken: all.Count}

@@ -497,7 +497,7 @@ func (q *queue) ended(f *flight) {
 	}
 	var left []*request
 	for _, r := range f.requests {
-		left = append(left, r.apart()...)
+		left = append(left, r.each()...)
 	}
 	for _, r := range slices.Backward(left) {
 		r.alone = true

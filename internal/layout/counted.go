@@ -149,9 +149,9 @@ func (l Layout) Refer(counter string, wildcard Wildcard, references []Filter) (i
 	return id, strings.Join(parts[:2*i+2], "/")
 }
 
-// AllowedFields says what a counted field must be instead, with counters at that path; "" if all fields
+// WrongFields says what a counted field must be instead, with counters at that path; "" if all fields
 // are allowed.
-func AllowedFields(path Path, fields Fields) string {
+func WrongFields(path Path, fields Fields) string {
 	for _, field := range fields {
 		if a := field.Counted; a != nil {
 			if want := a.mustHave(path); want != "" {

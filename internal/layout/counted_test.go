@@ -100,7 +100,7 @@ func TestCounterOf(t *testing.T) {
 	}
 }
 
-func TestAllowedFields(t *testing.T) {
+func TestWrongFields(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ path, field, want string }{
 		{"posts/{post}", "count(/comments)", "want a condition by which a document names its counter, such as where post=={post}, in n=count(/comments)"},

@@ -55,10 +55,10 @@ func (p Place) Layout() (Layout, error) {
 	if l.Extension && !l.Hosted {
 		return Layout{}, errors.New("the extension's documents are the app's own: set Hosted")
 	}
-	if allowed := AllowedShards(l.Shards, fields); allowed != "" {
+	if allowed := WrongShards(l.Shards, fields); allowed != "" {
 		return Layout{}, fmt.Errorf("collection of the shards: %s: want %s", l.Shards, allowed)
 	}
-	if allowed := AllowedFields(path, fields); allowed != "" {
+	if allowed := WrongFields(path, fields); allowed != "" {
 		return Layout{}, fmt.Errorf("fields that are counted: %s: want %s", fields, allowed)
 	}
 	l.Fields, l.Counted = fields.Split()
@@ -315,9 +315,9 @@ func (l Layout) below(name, collection string) (counter, id string, ok bool) {
 	return counter, path[at+1:], ok
 }
 
-// AllowedShards says what the id of the shards' collection must be instead, where FIELDS has these fields; "" if it is
+// WrongShards says what the id of the shards' collection must be instead, where FIELDS has these fields; "" if it is
 // allowed.
-func AllowedShards(id string, fields Fields) string {
+func WrongShards(id string, fields Fields) string {
 	if ValidateID(id) != nil || id == ExtensionShards || strings.HasPrefix(id, ownPrefix) || strings.ContainsAny(id, "{}*") {
 		// triggers' patterns have them
 		return "the name of a collection, without /{}*, not beginning with " + ownPrefix + ", and not " + ExtensionShards
@@ -489,7 +489,8 @@ func (p *Path) UnmarshalText(text []byte) (err error) {
 // String is the path as it was written.
 func (p Path) String() string { return p.pattern }
 
-// Canonical is the path without its wildcards' names: they don't say where counters are.
+// Canonical is the path without its wildcards' names: they don't say where counters are. Names of documents are hashed
+// from it, so it never changes.
 func (p Path) Canonical() string {
 	if p.Whole() {
 		return p.pattern

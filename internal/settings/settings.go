@@ -198,10 +198,10 @@ func (s Settings) validate() error {
 	if s.Database == "" || strings.Contains(s.Database, "/") {
 		bad("DATABASE", s.Database, "the id of a database, such as (default)")
 	}
-	if allowed := layout.AllowedShards(s.Shards, s.Fields); allowed != "" {
+	if allowed := layout.WrongShards(s.Shards, s.Fields); allowed != "" {
 		bad("SHARDS", s.Shards, allowed)
 	}
-	if allowed := layout.AllowedFields(s.Counters, s.Fields); allowed != "" {
+	if allowed := layout.WrongFields(s.Counters, s.Fields); allowed != "" {
 		bad("FIELDS", s.Fields, allowed)
 	}
 	if s.Extension && !s.Hosted {

@@ -319,7 +319,7 @@ func (db *DB) Watch(ctx context.Context, name string) iter.Seq2[*firestorepb.Doc
 					return
 				}
 			case !yield(&firestorepb.Document{
-				Name: snap.Ref.Path, Fields: simple(snap.Data()),
+				Name: snap.Ref.Path, Fields: watched(snap.Data()),
 				CreateTime: timestamppb.New(snap.CreateTime), UpdateTime: timestamppb.New(snap.UpdateTime),
 			}, nil):
 				return
@@ -328,8 +328,8 @@ func (db *DB) Watch(ctx context.Context, name string) iter.Seq2[*firestorepb.Doc
 	}
 }
 
-// simple are the fields of the types that [DB.Watch] yields.
-func simple(data map[string]any) map[string]*firestorepb.Value {
+// watched are the fields of the types that [DB.Watch] yields.
+func watched(data map[string]any) map[string]*firestorepb.Value {
 	fields := plain(data)
 	for name, value := range data {
 		if within, is := value.(map[string]any); is {

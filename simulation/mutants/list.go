@@ -106,7 +106,7 @@ var mutants = []mutant{
 	},
 	{
 		"the next refresh is an interval after an answer", "rollup",
-		"r.flight.after(b.NextRefresh(), r.began)", "r.flight.after(b.NextRefresh(), r.client.db.Now())", test("TestACrowdBesideSlowQueries"),
+		"r.flight.nextStart(b.NextRefresh(), r.began)", "r.flight.nextStart(b.NextRefresh(), r.client.db.Now())", test("TestACrowdBesideSlowQueries"),
 	},
 	{
 		"a counter is asked plainly however slow that is", "rollup",
@@ -364,7 +364,7 @@ var mutants = []mutant{
 	},
 	{
 		"who gives up takes others of its key along", "shards",
-		"left = append(left, r.apart()...)", "left = append(left, r)", test("TestCallsOfOneKeyGoOnApart"),
+		"left = append(left, r.each()...)", "left = append(left, r)", test("TestCallsOfOneKeyGoOnApart"),
 	},
 	{
 		"a queue that closes waits for writes", "shards",
