@@ -237,7 +237,8 @@ func (c *Client) contended(ctx context.Context, sums sums, err error, grows bool
 	}
 }
 
-// grow doubles a counter's shards, unless another client has just changed or made them, or the budget has no room for it.
+// grow doubles a counter's shards, unless another client has just changed or made them, or the budget has no room for
+// it.
 func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	ctx, cancel := context.WithTimeout(ctx, growthTimeout)
 	defer cancel()

@@ -96,7 +96,7 @@ type Client struct {
 	books book.Books
 	known cache
 	queue *queue
-	turns turns // of members, and of sums
+	turns turns // of members, of commands of a counter, and of its sums
 	log   *slog.Logger
 
 	places *knownShards
@@ -238,3 +238,14 @@ const (
 	// a commit met another's and is tried again, on another shard
 	LogContention = "contention"
 )
+
+// edit is [book.Books.Edit] of the counter. Those of one client take turns: each reads again what others have changed
+// meanwhile, all shards among it.
+func (c Counter) edit(ctx context.Context, decide func(context.Context, *book.Edit) (bool, error)) error {
+	over, err := c.client.turns.wait(ctx, c.client.db.Layout.BaseOf(c.id))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	defer over()
+	return c.client.books.Edit(ctx, c.id, decide)
+}

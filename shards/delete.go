@@ -154,8 +154,8 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 	return true, err
 }
 
-// atZero reports whether all that the shards and the base hold comes to what it is without them: to 0, or the limit that
-// FIELDS declares. It looks at fields, too, that are not shown here.
+// atZero reports whether all that the shards and the base hold comes to what it is without them: to 0, or the limit
+// that FIELDS declares. It looks at fields, too, that are not shown here.
 func (c *Client) atZero(b *book.Book, shards book.Shards) bool {
 	terms := map[string][]int64{} // :: field of the shards → what comes to its total
 	for _, shard := range shards {

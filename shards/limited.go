@@ -304,17 +304,6 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 	}
 }
 
-// edit is [book.Books.Edit] of the counter. Those of one client take turns: each reads again what others have changed
-// meanwhile, all shards among it.
-func (c Counter) edit(ctx context.Context, decide func(context.Context, *book.Edit) (bool, error)) error {
-	over, err := c.client.turns.wait(ctx, c.client.db.Layout.BaseOf(c.id))
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrBusy, err)
-	}
-	defer over()
-	return c.client.books.Edit(ctx, c.id, decide)
-}
-
 // share adds to an edit what shards get or lose of a new limit. Shares grow on no condition. They lose only free room,
 // on condition of the shard's version.
 func (c Counter) share(e *book.Edit, docs book.Shards, field layout.Field, limit int64) error {

@@ -76,8 +76,8 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 	return b.failed(err)
 }
 
-// promise keeps of the budget what it takes to make those of a batch's counters that have no shards, as far as is known.
-// Errors: [ErrBusy], and those of [Client.MayMake].
+// promise keeps of the budget what it takes to make those of a batch's counters that have no shards, as far as is
+// known. Errors: [ErrBusy], and those of [Client.MayMake].
 func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
 	n := 0
 	for _, counter := range b.sums().counters() {
@@ -94,8 +94,8 @@ func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
 	return c.afford(c.Making(), n, "new counters")
 }
 
-// MayMake refuses more new counters, or counters without shards, than the budget can ever have room for at once. It never
-// refuses a single one. Its error is an [ErrInvalidIncrement].
+// MayMake refuses more new counters, or counters without shards, than the budget can ever have room for at once. It
+// never refuses a single one. Its error is an [ErrInvalidIncrement].
 func (c *Client) MayMake(n int) error {
 	most := math.Inf(1)
 	if c.cfg.AutoCreate {
@@ -198,8 +198,8 @@ func (c *Client) countersOf(ctx context.Context, tx *store.Tx, b *batch) (counte
 	return counters, gone, nil
 }
 
-// countedIn are the names of a counter's shards that a batch counts in: the one that was picked. A batch that is planned
-// is committed later and picks again, so it may count in any of them.
+// countedIn are the names of a counter's shards that a batch counts in: the one that was picked. A batch that is
+// planned is committed later and picks again, so it may count in any of them.
 func (c *Client) countedIn(b *batch, counter *batchCounter) []string {
 	shards := []string{b.pickedShard(c.db.Layout, counter.sum.counter)}
 	if b.planned() && len(b.plain(sums{counter.sum})) > 0 {

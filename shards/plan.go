@@ -1,8 +1,6 @@
 package shards
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -186,59 +184,4 @@ func (k *knownShards) left(where place) (left int64, ok bool) {
 		left += max(0, shard.Held.Room())
 	}
 	return left, true
-}
-
-var (
-	// ErrLimit says that there was no room for an increment below its limit, or less to give back than it
-	// asks. Nothing was counted. A [LimitError] says how much there was.
-	ErrLimit = errors.New("limit reached")
-	// ErrInvalidLimit says that a field can't have that limit, and why.
-	ErrInvalidLimit = errors.New("invalid limit")
-	// ErrHoldEnded says that a hold which is to be confirmed or settled has ended, or that there was none.
-	// Nothing was changed.
-	ErrHoldEnded = errors.New("the hold is over, or there was none")
-	// ErrSettled says that a hold is settled, for another amount than is asked, or that it can't be given back any
-	// more. The [Hold] says for which amount. Nothing was changed.
-	ErrSettled = errors.New("the hold is settled")
-	// ErrNoHold says that there is no hold of that key, or none any more.
-	ErrNoHold = errors.New("there is no such hold")
-	// ErrInvalidHold says that nothing can be held for so long.
-	ErrInvalidHold = errors.New("invalid hold")
-)
-
-// LimitError is an [ErrLimit] that says how much there was, at one time between call and return.
-type LimitError struct {
-	Counter string
-	Field   string
-	By      int64 // what was asked, or 0 where the limit was to be lowered
-	Limit   int64
-	Left    int64 // below the limit
-	Taken   int64 // of the limit
-	Members int64 // of Taken, which only they give back; 0 if By is more than 0
-	Held    int64 // of Taken, by holds of an amount; 0 if By is more than 0
-}
-
-func (e *LimitError) Error() string {
-	switch {
-	case e.By == 0:
-		return fmt.Sprintf("limit reached: %d of %s are taken, so the limit can't be %d", e.Taken, e.Field, e.Limit)
-	case e.By < 0 && e.Held > 0:
-		return fmt.Sprintf("limit reached: %d of %s can be given back, beside %d that are held and those of %d members; asked for %d", e.Taken-e.Members-e.Held, e.Field, e.Held, e.Members, -e.By)
-	case e.By < 0 && e.Members > 0:
-		return fmt.Sprintf("limit reached: %d of %s can be given back, beside those of %d members; asked for %d", e.Taken-e.Members, e.Field, e.Members, -e.By)
-	case e.By < 0:
-		return fmt.Sprintf("limit reached: %d of %s can be given back; asked for %d", e.Taken, e.Field, -e.By)
-	}
-	return fmt.Sprintf("limit reached: %d of %d %s are left; asked for %d", e.Left, e.Limit, e.Field, e.By)
-}
-
-// Is has the error be an [ErrLimit].
-func (e *LimitError) Is(target error) bool { return target == ErrLimit }
-
-func newLRU[K comparable, V any](most int) *lru.Cache[K, V] {
-	values, err := lru.New[K, V](most)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
-	return values
 }

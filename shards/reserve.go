@@ -219,10 +219,10 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 	return h, full
 }
 
-// planMore plans from which shards a settle takes more than a hold has, by what is known of them or by a look. Full says
-// why there is no room: then nothing changes. It never ends the hold itself, since what that has is no room for more of
-// it. A commit that was sent before there was no room, and hasn't landed, never will, because its shards have changed. So
-// the record, read after that, has the last word: somebody may have settled it.
+// planMore plans from which shards a settle takes more than a hold has, by what is known of them or by a look. Full
+// says why there is no room: then nothing changes. It never ends the hold itself, since what that has is no room for
+// more of it. A commit that was sent before there was no room, and hasn't landed, never will, because its shards have
+// changed. So the record, read after that, has the last word: somebody may have settled it.
 func (c Counter) planMore(ctx context.Context, field layout.Field, r *hold.Record, used *int64, known bool) (p limitedPlan, full, err error) {
 	holds, asked := hold.In(c.client.db).But(r.Name), *r
 	for r.More(used) > 0 {

@@ -1,0 +1,115 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// turns lets calls that want the same thing take turns, in the order in which they came. Otherwise a member's later
+// call might be carried out before an earlier one.
+type turns struct {
+	mu   sync.Mutex
+	last map[string]chan struct{} // :: what is wanted → closed when the last of those turns is over
+	open map[string]int           // :: what is wanted → turns that aren't over
+}
+
+// maxTurns is how many calls want the same thing at most, the one included whose turn it is. Each waits for all before
+// it, and whoever sends hundreds would fill an instance.
+const maxTurns = 20
+
+// wait waits for a turn, or until ctx ends. The caller calls over when its turn ends.
+func (t *turns) wait(ctx context.Context, what string) (over func(), err error) {
+	mine := make(chan struct{})
+	t.mu.Lock()
+	if t.open[what] == maxTurns {
+		t.mu.Unlock()
+		return nil, fmt.Errorf("%d calls of the same wait", maxTurns)
+	}
+	before, waits := t.last[what]
+	t.last[what] = mine
+	t.open[what]++
+	t.mu.Unlock()
+	end := func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.open[what]--; t.last[what] == mine {
+			delete(t.last, what)
+			delete(t.open, what)
+		}
+		close(mine)
+	}
+	if !waits {
+		return end, nil
+	}
+	select {
+	case <-before:
+		return end, nil
+	case <-ctx.Done():
+		go func() { <-before; end() }() // whoever comes later waits for both
+		return nil, ctx.Err()
+	}
+}
+
+// patience is how long calls wait if their contexts have no deadline: see Config.Wait. With 0 they wait for their
+// outcomes.
+type patience struct {
+	lasts time.Duration
+
+	mu    sync.Mutex
+	made  time.Time
+	ended chan struct{} // closed when those are to end that begin soon after it was made
+}
+
+// end is closed when a call that begins now has waited for long enough, or up to a hundredth before. It
+// is nil if nothing ends it so.
+func (p *patience) end(ctx context.Context) <-chan struct{} {
+	if _, has := ctx.Deadline(); has || p.lasts == 0 {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); p.ended == nil || now.Sub(p.made) > p.lasts/100 {
+		ended := make(chan struct{})
+		time.AfterFunc(p.lasts, func() { close(ended) })
+		p.made, p.ended = now, ended
+	}
+	return p.ended
+}
+
+// lately remembers for a while what happened to counters.
+type lately struct {
+	mu    sync.Mutex
+	until map[string]time.Time // :: counter → when it is forgotten
+}
+
+// remember marks a counter for a while, and drops marks that are over.
+func (l *lately) remember(counter string, lasts time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(l.until, func(_ string, until time.Time) bool { return now.After(until) })
+	if l.until == nil {
+		l.until = map[string]time.Time{}
+	}
+	l.until[counter] = now.Add(lasts)
+}
+
+func (l *lately) is(counter string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.until[counter])
+}
+
+// newLRU remembers so many values, those that were used last.
+func newLRU[K comparable, V any](most int) *lru.Cache[K, V] {
+	values, err := lru.New[K, V](most)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	return values
+}
