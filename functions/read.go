@@ -28,7 +28,7 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *request) (any, error) 
 	case r.exact:
 		snapshot, err = counter.Sum(r.Context())
 		h.limit.owe(r.payer, int(snapshot.Reads)-1) // the request is counted already
-		if snapshot.Reads > h.leastSum() {
+		if err == nil {
 			h.sums.Add(r.counter, snapshot.Reads)
 		}
 		w.Header().Set("Cache-Control", "no-store")
