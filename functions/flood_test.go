@@ -464,8 +464,8 @@ func TestLooksAtTheSameTime(t *testing.T) {
 	}
 }
 
-// Whoever goes away has what was promised to their request until that is over, which others wait for as well: a look for
-// many counters, or an exact read, goes on.
+// Whoever goes away has what was promised to their request until that is over, which others wait for as well: a look
+// for many counters, or an exact read, goes on.
 func TestLooksOfThoseWhoGoAway(t *testing.T) {
 	t.Parallel()
 	const reads = 1.5

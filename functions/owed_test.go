@@ -17,8 +17,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// Many requests at the same time owe next to nothing, of whatever kind they are, where little is left: others would have
-// to wait until it is earned, and an instance that is new owes nothing.
+// Many requests at the same time owe next to nothing, of whatever kind they are, where little is left: others would
+// have to wait until it is earned, and an instance that is new owes nothing.
 func TestRequestsAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	const n, fields = 60, "f0,f1,f2,f3,f4,f5,f6,f7,f8,seats=limit(3)"
@@ -156,8 +156,8 @@ func TestRequestsBesideManyDocuments(t *testing.T) {
 	}
 }
 
-// Exact reads of large collections go as the reads are there that they took before: they would owe those of minutes each
-// time, and whoever adds with a key, or where something has to be looked for, would be refused meanwhile.
+// Exact reads of large collections go as the reads are there that they took before: they would owe those of minutes
+// each time, and whoever adds with a key, or where something has to be looked for, would be refused meanwhile.
 func TestExactReadsOfLargeCollections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// Many requests at the same time for the same thing are in each other's way, and read it again: together they owe little.
+// Many requests at the same time for the same thing are in each other's way, and read it again: together they owe
+// little.
 func TestRequestsForTheSame(t *testing.T) {
 	t.Parallel()
 	const n = 60

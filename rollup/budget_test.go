@@ -187,8 +187,8 @@ func boundsTheEndsOfHolds(w *world, holds int, hold func(w *world, n int) (bool,
 	}
 }
 
-// What is left of a counter goes as the budget allows, a commit at a time: whoever joins and leaves documents behind for
-// months would otherwise have the owner pay for all of these ends on one day.
+// What is left of a counter goes as the budget allows, a commit at a time: whoever joins and leaves documents behind
+// for months would otherwise have the owner pay for all of these ends on one day.
 func TestBudgetStretchesARemoval(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(w *world) {
@@ -254,8 +254,8 @@ func (w *world) rolledUp(place rollup.Place, ids ...string) {
 }
 
 // Who is behind asks for what events are about, and for no other fields: these are twenty times as many reads, and
-// events would come again, which is billed, for as long as somebody keeps it busy. Nor is a document read twice, however
-// long its sum took.
+// events would come again, which is billed, for as long as somebody keeps it busy. Nor is a document read twice,
+// however long its sum took.
 func TestBudgetOfWhoIsBehind(t *testing.T) {
 	t.Parallel()
 	for _, latency := range []time.Duration{0, 60 * time.Millisecond} {

@@ -32,7 +32,7 @@ func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
 	r := refreshing{client: c, flight: f, memory: c.take(f.counter), answers: map[string]book.Answer{}}
 	maps.Copy(r.answers, f.answers)
 	err := r.run(ctx)
-	c.db.Budget.Spend(ceiling.Writes, -r.beside) // what it took has been spent
+	c.db.Budget.Spend(ceiling.Writes, -r.unnamed) // what it took has been spent
 	r.memory.used = true
 	if c.keep(f.counter, r.memory); err != nil {
 		r.outcome, err = failure(err), fmt.Errorf("roll up counter %q: %w", f.counter, err)
@@ -108,7 +108,7 @@ type refreshing struct {
 	began   time.Time              // this attempt, by Firestore's clock
 	asking  time.Duration          // that its questions took
 	next    time.Time              // from when on the document may be refreshed again, by Firestore's clock
-	beside  float64                // writes that were promised for the extension's shards that no event names
+	unnamed float64                // writes that were promised for the extension's shards that no event names
 
 	refreshed
 }
@@ -133,8 +133,8 @@ func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
 }
 
 // longAnswer is how long a question takes after which the document is looked at again before the commit, because others
-// may have written it meanwhile; in a crowd it always is, and while the budget has few reads it never is. A commit in vain
-// is a write that the document takes from the next one.
+// may have written it meanwhile; in a crowd it always is, and while the budget has few reads it never is. A commit in
+// vain is a write that the document takes from the next one.
 const longAnswer = 50 * time.Millisecond
 
 // look plans with the document as it is now. If it is as before, so is the plan.
@@ -239,9 +239,9 @@ func (r *refreshing) waits() bool {
 func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 	looks := r.flight.all || slices.ContainsFunc(r.client.db.Layout.Fields, func(f layout.Field) bool { return !b.Taken(f) })
 	moved, err := extension.Take(ctx, r.client.db, b, r.flight.shards, looks)
-	if more := float64(len(moved.Writes)-len(r.flight.shards)) - r.beside; err == nil && more > 0 {
+	if more := float64(len(moved.Writes)-len(r.flight.shards)) - r.unnamed; err == nil && more > 0 {
 		if r.client.db.Budget.Take(ceiling.Writes, more) == 0 {
-			r.beside += more
+			r.unnamed += more
 		} else { // the others wait for their own events, or the next look
 			r.reads += moved.Reads
 			moved, err = extension.Take(ctx, r.client.db, b, r.flight.shards, false)

@@ -175,7 +175,8 @@ func (r *Roller) short() time.Duration {
 }
 
 // promise spends of the budget about what a refresh or recount takes, until it ends: document and base, each field that
-// an event waits for, and what it writes; or what the last recount took. So those that begin together don't all count on what one of them can have.
+// an event waits for, and what it writes; or what the last recount took. So those that begin together don't all count
+// on what one of them can have.
 func (r *Roller) promise(f *flight) {
 	db := r.client.db
 	if f.documents != "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// progress shows that long work goes on: on a terminal in place, once it has taken a second, and elsewhere, as in a log,
-// by a line a minute.
+// progress shows that long work goes on: on a terminal in place, once it has taken a second, and elsewhere, as in a
+// log, by a line a minute.
 type progress struct {
 	w       io.Writer
 	erase   string // what takes back the line that is shown; empty where that stays

@@ -105,8 +105,8 @@ func (books Books) Read(ctx context.Context, counter string) (*Book, error) {
 // Reads is how many reads a book takes: its document, and its base.
 const Reads = 2
 
-// ShownSize is about how many bytes a write of a counter's document has that shows so many fields: 72 for a number and as
-// of when it is, and 384 for the rest of our map, the masks and names. The id is in it twice.
+// ShownSize is about how many bytes a write of a counter's document has that shows so many fields: 72 for a number and
+// as of when it is, and 384 for the rest of our map, the masks and names. The id is in it twice.
 func ShownSize(counter string, fields int) int { return 384 + 2*len(counter) + 72*fields }
 
 // Get reads the books of several counters, and other documents after them, all as of one time.
@@ -512,8 +512,8 @@ func (d *decoder) integers(v *firestorepb.Value) map[string]int64 {
 	return integers
 }
 
-// changes are the fields that a base's document must have set and removed, so that it holds is instead of was. No entry of
-// its maps is ever taken out. Gone is only cleared here: [Book.NoteGone] and a deletion set it, and Ending.
+// changes are the fields that a base's document must have set and removed, so that it holds is instead of was. No entry
+// of its maps is ever taken out. Gone is only cleared here: [Book.NoteGone] sets it, and a deletion sets Ending.
 func (was Base) changes(is Base) (set map[string]*firestorepb.Value, removed []string) {
 	for _, m := range []struct {
 		name    string

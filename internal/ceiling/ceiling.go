@@ -242,8 +242,8 @@ func (a Amounts) Times(n int) Amounts {
 }
 
 // Promise is [Budget.Take] of several units: all of them, or nothing. It is for what is under way: whoever was promised
-// something gives it back with [Budget.Back], once what it really took has been spent. So two that come at the same time
-// don't both count on what only one can have.
+// something gives it back with [Budget.Back], once what it really took has been spent. So two that come at the same
+// time don't both count on what only one can have.
 func (b *Budget) Promise(of Amounts) (wait time.Duration) {
 	if b == nil {
 		return 0

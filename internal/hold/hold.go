@@ -168,8 +168,8 @@ func (h Holds) page() int {
 	return int(max(fewAtOnce, min(atOnce, h.db.Budget.Left(ceiling.Writes)/2)))
 }
 
-// short reports whether the budget has too little left for more than what has to be ended. Refreshes and walks wait until
-// nothing is left: what is left by then is theirs, or no total would be shown while many holds end.
+// short reports whether the budget has too little left for more than what has to be ended. Refreshes and walks wait
+// until nothing is left: what is left by then is theirs, or no total would be shown while many holds end.
 func (h Holds) short() bool { return h.db.Budget.Short(ceiling.Writes, ceiling.Reads) > 0 }
 
 // AnyOver reports whether holds of a field were over at a time, and nobody had ended them by then.

@@ -129,7 +129,8 @@ func (r *Record) Finish(names layout.Layout, used *int64, now time.Time) (writes
 		r.Progress = Ended
 	case Open:
 		writes = append(writes, r.end(used, now))
-		if r.Progress = Ended; used != nil {
+		r.Progress = Ended
+		if used != nil {
 			r.Progress, r.Used = Settled, *used
 		}
 		freed.Free(names, *r, r.Used)

@@ -31,7 +31,8 @@ func answers(ctx context.Context, addr string) (bool, error) {
 	return false, fmt.Errorf("no Firestore answers at FIRESTORE_EMULATOR_HOST=%s: start it, or unset the variable to use the embedded one: %w", addr, err)
 }
 
-// embeddedElsewhere is a Firestore that takes triggers, as tools register them, but posts no events: nobody waits for one.
+// embeddedElsewhere is a Firestore that takes triggers, as tools register them, but posts no events: nobody waits for
+// one.
 const embeddedElsewhere = "FIRESTORE_EMULATOR_HOST names it: the embedded one of another counters"
 
 // embeddedServer is what the embedded Firestore calls itself in HTTP's header Server.

@@ -66,9 +66,9 @@ func LoadReportIfAny(file string) (*Report, error) {
 	return r, err
 }
 
-// Keep adds to the report what an earlier run has of scenarios that this one hasn't measured to the end. Goals are worked
-// out again. A run on another machine has only those to add that nobody measures unless asked: the floods say what is
-// billed, which no machine changes much. A run of another kind has nothing to add.
+// Keep adds to the report what an earlier run has of scenarios that this one hasn't measured to the end. Goals are
+// worked out again. A run on another machine has only those to add that nobody measures unless asked: the floods say
+// what is billed, which no machine changes much. A run of another kind has nothing to add.
 func (r *Report) Keep(earlier *Report) {
 	if earlier == nil || earlier.Quick != r.Quick || earlier.Against != r.Against {
 		return

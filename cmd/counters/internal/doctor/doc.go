@@ -10,9 +10,11 @@
 // commands: differences.go has the kinds. The rest is what the list has not: how a function does, what waits, what
 // documents hold, and what is right in other ways than deploy's, such as a wider role.
 //
-//	finding.go      what is found, in the order in which it is looked for, and how it is said; catalogue.go has what it means
+//	finding.go      what is found, in the order in which it is looked for, and how it is said
+//	catalogue.go    what each finding means
 //	deployment.go   what was read
-//	reader.go       reads it: read_functions.go, read_project.go and read_counters.go its parts; unread.go says what can't be read, and why
+//	reader.go       reads it: read_functions.go, read_project.go and read_counters.go its parts
+//	unread.go       says what can't be read, and why
 //	command.go      the commands that mend it
 //	access.go, functions.go, settings.go, trigger.go, project.go, billing.go, scheduler.go, differences.go, rules.go,
 //	monitoring.go, counters.go: what is looked for

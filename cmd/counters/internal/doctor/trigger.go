@@ -41,8 +41,8 @@ func (f *findings) trigger(d *Deployment) {
 // ofEvents are what is found where a trigger has another filter than it would be made with.
 var ofEvents = map[string]string{"type": "trigger-event-type", "database": "trigger-database", "document": "trigger-document"}
 
-// events looks at whether a trigger brings the events that it would be made for. One command mends it, and another makes
-// it anew, which a trigger that is older than its database takes.
+// events looks at whether a trigger brings the events that it would be made for. One command mends it, and another
+// makes it anew, which a trigger that is older than its database takes.
 func (f *findings) events(d *Deployment, t *Trigger, name, documents, mend, anew string) {
 	if d.Database != nil && !t.Created.IsZero() {
 		if since := moment(d.Database.Object, "createTime"); t.Created.Before(since) {
@@ -70,8 +70,8 @@ var (
 	anyIDs = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*=\*\*\}`)
 )
 
-// plain is a filter's value without what makes no difference: what its wildcards are called, and authentication context,
-// with which the same writes arrive, and Rollup takes them.
+// plain is a filter's value without what makes no difference: what its wildcards are called, and authentication
+// context, with which the same writes arrive, and Rollup takes them.
 func plain(value string) string {
 	return strings.TrimSuffix(anyID.ReplaceAllString(anyIDs.ReplaceAllString(value, "**"), "*"), ".withAuthContext")
 }
