@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -127,6 +128,9 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *request) (any, erro
 	increments, err := decodeIncrements(body, h.MaxIncrement, h.first)
 	if err == nil {
 		err = h.mayName(increments)
+	}
+	if err == nil { // the answer repeats them
+		err = h.promise(r, ceiling.Amounts{ceiling.Bytes: float64(repeats * len(body))}, "answers")
 	}
 	if err != nil {
 		return nil, err

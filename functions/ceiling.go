@@ -36,8 +36,9 @@ const (
 	leavesReads   = 5 * time.Second / 2
 )
 
-// answerBytes is about how many bytes an answer has, which are kept for requests under way.
-const answerBytes = 370
+// answerBytes is about how many bytes an answer has besides what it repeats, and repeats how much longer that is in JSON
+// than it was sent, at most: %01 becomes \u0001. Both are kept for requests under way.
+const answerBytes, repeats = 370, 2
 
 // spender has a function keep to its ceiling: what its requests are answered, and how many are begun. It also logs how
 // much was used.
@@ -217,7 +218,8 @@ func (h *incrementHandler) within(r *request) error {
 			}
 		}
 	}
-	of := ceiling.Amounts{ceiling.Bytes: answerBytes} // what it takes besides what mayLook promises, about
+	// what it takes besides what mayLook promises, about
+	of := ceiling.Amounts{ceiling.Bytes: float64(answerBytes + repeats*len(r.RequestURI))}
 	switch {
 	case !h.budget.Has(ceiling.Bytes, h.leaves(r)):
 		wait, what = time.Second, "answers"

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -141,6 +142,9 @@ type crowd struct {
 // hundred is the crowd of docs/cost.md.
 var hundred = crowd{100, false}
 
+// longID is an id that is six times as long in JSON.
+var longID = strings.Repeat("\x01", 1400)
+
 // floods are the rows of the table in docs/cost.md.
 var floods = map[string]flood{
 	"one token, 20 counters a request": {50, func(f *flooded, n int) *http.Request {
@@ -206,6 +210,12 @@ var floods = map[string]flood{
 	"nobody, methods and queries that there are none of": {300, func(f *flooded, n int) *http.Request {
 		return f.request([]string{"HEAD", "PATCH", "TRACE", "GET"}[n%4], "/hot?"+strings.Repeat("a", 8000), "", "")
 	}},
+	"a thousand users, a counter whose id is long": {200, func(f *flooded, n int) *http.Request {
+		return f.request("POST", "/?counter="+url.QueryEscape(longID), "", fmt.Sprint("mallory-", n%1000))
+	}},
+	"a thousand users, such a counter twenty times a request": {20, func(f *flooded, n int) *http.Request {
+		return f.request("POST", "/", `{"increments":[`+strings.Repeat(`{"counter":"`+strings.Repeat(`\u0001`, len(longID))+`"},`, 19)+`{"counter":"spread-0-0"}]}`, fmt.Sprint("mallory-", n%1000))
+	}},
 	"nobody, preflights": {500, func(f *flooded, n int) *http.Request {
 		return f.request("OPTIONS", "/hot", "", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST",
 			"Access-Control-Request-Headers", strings.Repeat("x-a-rather-long-header-name,", 30))
@@ -268,7 +278,7 @@ func startFlooded(t *testing.T, auth string, rates settings.Ceiling, environ ...
 func underFlood(t *testing.T, auth string, honest crowd, fl flood, seconds int) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFlooded(t, auth, settings.Ceiling{Writes: 60, Reads: 60, Creates: 1, Bytes: 150_000, Logs: 1000})
-		for _, id := range append([]string{"hot"}, spread()...) {
+		for _, id := range append([]string{"hot", longID}, spread()...) {
 			batch := f.fs.Doc("counters/" + id)
 			if _, err := batch.Set(t.Context(), map[string]any{"num_shards": 1}); err != nil {
 				t.Fatal(err)
