@@ -95,6 +95,36 @@ func TestBudgetStretchesTheInterval(t *testing.T) {
 	})
 }
 
+// While Firestore takes no commit, refreshes of many counters ask and commit again and again. They owe next to nothing
+// afterwards, or else no total would be shown until that is earned.
+func TestBudgetWhileFirestoreIsAway(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		const n = 200
+		ids, budget := w.many(n), ceiling.New(ceiling.Rates{Writes: 1.5, Reads: 4.6}) // $5 a day
+		client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}, Budget: budget}, option.WithGRPCConn(w.connect()))
+		w.must(client, err)
+		r := rollup.NewRoller(client, rollup.RollerOptions{})
+		time.Sleep(ceiling.Holds)
+		w.server.SetFaults(emulator.Faults{Unavailable: 1})
+		var all sync.WaitGroup
+		for i := range 20 * 60 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+				defer cancel()
+				_ = r.Add(ctx, rollup.Change{Counter: ids[i%n], Fields: []string{"total"}, At: time.Now()}) // it comes again
+			})
+			time.Sleep(time.Second / 20)
+		}
+		w.server.SetFaults(emulator.Faults{})
+		all.Wait()
+		if writes, reads := budget.Left(ceiling.Writes), budget.Left(ceiling.Reads); writes < -10 || reads < -20 {
+			w.t.Errorf("%.0f writes and %.0f reads are left", writes, reads)
+		}
+		w.must(nil, r.Close(w.ctx))
+	})
+}
+
 // A walk for which there are no reads goes on where it stopped, and ends some day.
 func TestBudgetStretchesAWalk(t *testing.T) {
 	t.Parallel()

@@ -116,6 +116,9 @@ type refreshing struct {
 // plan is the commit that shows what the flight asks for. It is empty if all of that is shown already, or if another
 // instance will show it. If the remembered document can show nothing, it is read: somebody may have set it right.
 func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
+	if !r.began.IsZero() && !r.flight.hurries { // all that are in flight while Firestore is away would owe the reads of minutes
+		r.client.db.Budget.Wait(ctx, ceiling.Reads)
+	}
 	r.began, r.asking = r.client.db.Now(), 0
 	r.forgetTaken()
 	if b := r.known; b != nil {

@@ -192,7 +192,7 @@ func (c *Client) fence(ctx context.Context, b *batch) step {
 	defer cancel()
 	id := b.deciding()
 	m := marker{batch: b.id, fenced: true, at: b.markers()[id].at}
-	resp, err := c.db.Commit(ctx, m.write(c.db.Layout, c.db.Later(), c.cfg.KeyTTL, id))
+	resp, err := c.db.CommitInstead(ctx, m.write(c.db.Layout, c.db.Later(), c.cfg.KeyTTL, id))
 	if err != nil {
 		return b.unfenced(err)
 	}

@@ -227,3 +227,32 @@ func TestBudgetOfLooks(t *testing.T) {
 		}
 	})
 }
+
+// While Firestore is away nothing is billed, and next to nothing is owed afterwards, though each commit in doubt is
+// fenced again and again: whoever comes then would be refused until that is earned.
+func TestBudgetWhileFirestoreIsAway(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		const n = 100
+		w, budget := newWorld(t), ceiling.New(ceiling.Rates{Writes: 3})
+		client := w.open(t, shards.Config{Budget: budget, Timeout: 18 * time.Second})
+		for i := range n {
+			w.counter(t, client, fmt.Sprint("c", i), 1)
+		}
+		time.Sleep(ceiling.Holds) // what that took is earned, and as much as there can be
+		w.SetFaults(emulator.Faults{Unavailable: 1})
+		var all sync.WaitGroup
+		for i := range 20 * 60 {
+			all.Go(func() { _ = handle(t, client, fmt.Sprint("c", i%n)).Add(t.Context(), 1) })
+			time.Sleep(time.Second / 20)
+		}
+		w.SetFaults(emulator.Faults{})
+		all.Wait()
+		if left := budget.Left(ceiling.Writes); left < -10 {
+			t.Errorf("%.0f writes are owed", -left)
+		}
+		time.Sleep(10 * time.Second)
+		if err := handle(t, client, "c0").Add(t.Context(), 1); err != nil {
+			t.Errorf("an increment soon after that: %v", err)
+		}
+	})
+}

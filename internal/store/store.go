@@ -191,15 +191,22 @@ func (c *clock) now() time.Time {
 // Commit applies all writes or none. It is sent once: no layer below resends it. [KindOf] says of its
 // error whether the commit may have been applied.
 func (db *DB) Commit(ctx context.Context, writes ...*firestorepb.Write) (*firestorepb.CommitResponse, error) {
-	return db.commit(ctx, &firestorepb.CommitRequest{Database: db.Layout.Database, Writes: writes})
+	return db.commit(ctx, &firestorepb.CommitRequest{Database: db.Layout.Database, Writes: writes}, false)
 }
 
-func (db *DB) commit(ctx context.Context, req *firestorepb.CommitRequest) (resp *firestorepb.CommitResponse, err error) {
+// CommitInstead is [DB.Commit] while another one is in doubt, where at most one of the two can be applied. That one has
+// been paid. So this one is only once it was applied: it may be sent for as long as Firestore is away.
+func (db *DB) CommitInstead(ctx context.Context, writes ...*firestorepb.Write) (*firestorepb.CommitResponse, error) {
+	return db.commit(ctx, &firestorepb.CommitRequest{Database: db.Layout.Database, Writes: writes}, true)
+}
+
+// commit sends a commit, which pays if it was applied; if that isn't known, it pays unless another one has paid instead.
+func (db *DB) commit(ctx context.Context, req *firestorepb.CommitRequest, instead bool) (resp *firestorepb.CommitResponse, err error) {
 	err = db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
 		resp, err = api.Commit(db.outgoing(ctx), req)
 		return err
 	})
-	if err == nil || KindOf(err) == Doubtful { // which may have been applied
+	if err == nil || KindOf(err) == Doubtful && !instead { // which may have been applied
 		db.Budget.Spend(ceiling.Writes, writeUnits(db.Budget, req.GetWrites()))
 	}
 	if err == nil {
@@ -352,7 +359,7 @@ func (db *DB) TransactOnce(ctx context.Context, body func(context.Context, *Tx) 
 	var resp *firestorepb.CommitResponse
 	if err == nil {
 		sent = len(req.Writes) > 0
-		resp, err = db.commit(ctx, req)
+		resp, err = db.commit(ctx, req, false)
 	}
 	if err != nil {
 		db.rollback(ctx, req)
@@ -427,6 +434,7 @@ func (db *DB) commitIf(ctx context.Context, p Patience, plan func(context.Contex
 	pause := Pauses()
 	s := attempts{Patience: p}
 	var req *firestorepb.CommitRequest
+	var paid []*firestorepb.Write // of the last commit in doubt
 	for planned := false; ; {
 		var err error
 		if !planned {
@@ -441,8 +449,11 @@ func (db *DB) commitIf(ctx context.Context, p Patience, plan func(context.Contex
 				req.Writes = p.Smaller(req.Writes)
 			}
 			var resp *firestorepb.CommitResponse
-			if resp, a.err = db.commit(ctx, req); a.err == nil {
+			if resp, a.err = db.commit(ctx, req, excludes(paid, req.Writes)); a.err == nil {
 				return resp, nil
+			}
+			if KindOf(a.err) == Doubtful {
+				paid = req.Writes
 			}
 		}
 		db.rollback(ctx, req)
@@ -465,6 +476,18 @@ func (db *DB) commitIf(ctx context.Context, p Patience, plan func(context.Contex
 		}
 		return nil, fmt.Errorf("%w: %w", ErrDoubt, s.doubt)
 	}
+}
+
+// excludes reports whether at most one of two commits can be applied: both change a document on condition that it is of
+// a version, or make one that isn't there.
+func excludes(a, b []*firestorepb.Write) bool {
+	return slices.ContainsFunc(a, func(w *firestorepb.Write) bool {
+		condition, makes := w.GetCurrentDocument(), w.GetUpdate() != nil
+		final := condition.GetUpdateTime() != nil || makes && condition != nil && !condition.GetExists() // once it is met
+		return final && slices.ContainsFunc(b, func(v *firestorepb.Write) bool {
+			return proto.Equal(v.GetCurrentDocument(), condition) && v.GetUpdate().GetName() == w.GetUpdate().GetName() && v.GetDelete() == w.GetDelete()
+		})
+	})
 }
 
 // attempts is what is known of a commit after some attempts. It says what follows from one more, and
