@@ -3,6 +3,7 @@ package functions
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -396,15 +397,29 @@ type boundedLog struct {
 	bytes *rate.Limiter
 }
 
-// boundLog bounds a log; 0 bytes a second are no bound.
-func boundLog(log slog.Handler, second float64) slog.Handler {
+// newBoundLog is [newLogHandler] with a bound; 0 bytes a second are none.
+func newBoundLog(w io.Writer, level slog.Level, second float64) slog.Handler {
 	if second == 0 {
-		return log
+		return newLogHandler(w, level)
 	}
-	return boundedLog{log, rate.NewLimiter(rate.Limit(second), int(math.Max(longestLine, second*ceiling.Begins.Seconds())))}
+	bytes := rate.NewLimiter(rate.Limit(second), int(math.Max(longestLine, second*ceiling.Begins.Seconds())))
+	return boundedLog{newLogHandler(boundedLines{w, bytes}, level), bytes}
 }
 
-// longestLine is how many bytes a line has at most, about.
+// boundedLines counts lines as they are written: an id of control characters is six times as long in JSON.
+type boundedLines struct {
+	io.Writer
+	bytes *rate.Limiter
+}
+
+func (b boundedLines) Write(line []byte) (int, error) {
+	for n := len(line); n > 0; n -= b.bytes.Burst() {
+		b.bytes.ReserveN(time.Now(), min(n, b.bytes.Burst()))
+	}
+	return b.Writer.Write(line)
+}
+
+// longestLine is how many bytes most lines have at most.
 const longestLine = 4 << 10
 
 func (b boundedLog) Enabled(ctx context.Context, level slog.Level) bool {
@@ -413,16 +428,6 @@ func (b boundedLog) Enabled(ctx context.Context, level slog.Level) bool {
 	}
 	left := b.bytes.Tokens()
 	return left >= float64(b.bytes.Burst())/2 || level >= slog.LevelError && left >= 0
-}
-
-func (b boundedLog) Handle(ctx context.Context, r slog.Record) error {
-	n := len(`{"time":"2026-01-02T15:04:05.123456789Z","severity":"WARNING","message":""}`) + len(r.Message)
-	r.Attrs(func(a slog.Attr) bool {
-		n += len(a.Key) + len(a.Value.String()) + len(`"":"",`)
-		return true
-	})
-	b.bytes.ReserveN(time.Now(), min(n, b.bytes.Burst()))
-	return b.Handler.Handle(ctx, r)
 }
 
 func (b boundedLog) WithAttrs(attrs []slog.Attr) slog.Handler {

@@ -260,7 +260,7 @@ func startFlooded(t *testing.T, auth string, rates settings.Ceiling, environ ...
 		t.Fatal(err)
 	}
 	var logging sync.Mutex
-	log := slog.New(boundLog(newLogHandler(lockedWriter{&logging, &f.log}, slog.LevelInfo), s.Ceiling.Logs))
+	log := slog.New(newBoundLog(lockedWriter{&logging, &f.log}, slog.LevelInfo, s.Ceiling.Logs))
 	client, err := openShards(s, log, option.WithGRPCConn(conn))
 	if err != nil {
 		t.Fatal(err)

@@ -107,7 +107,7 @@ func (f *function) ready() (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStart, err)
 	}
-	log := slog.New(boundLog(newLogHandler(os.Stdout, set.LogLevel), set.Ceiling.Logs))
+	log := slog.New(newBoundLog(os.Stdout, set.LogLevel, set.Ceiling.Logs))
 	handler, drain, err := f.build(context.Background(), set, log)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStart, err)
