@@ -117,6 +117,48 @@ func TestBodiesHaveABudget(t *testing.T) {
 	}
 }
 
+// A user whose bodies never come fills no instance: while many are waited for, others are for a moment alone.
+func TestSlowBodiesLeaveSlots(t *testing.T) {
+	t.Parallel()
+	const slots = 2 * maxAwaited
+	p := startProcess(t, "Increment", "REQUEST_TIMEOUT=60s", "AUTO_CREATE=true")
+	began, ended := time.Now(), make(chan int, slots)
+	for range slots {
+		conn := p.dial(t)
+		fmt.Fprint(conn, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n{")
+		go func() {
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil { // the test is over
+				return
+			}
+			resp.Body.Close()
+			ended <- resp.StatusCode
+		}()
+	}
+	for n := range slots - maxAwaited {
+		select {
+		case status := <-ended:
+			if status != http.StatusRequestTimeout {
+				t.Fatalf("a body that doesn't come is answered %d, want 408", status)
+			}
+		case <-time.After(30 * time.Second): // half of REQUEST_TIMEOUT
+			t.Fatalf("%d of %d slow bodies have ended after %v", n, slots, time.Since(began))
+		}
+	}
+	conn := p.dial(t)
+	fmt.Fprint(conn, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n{")
+	time.Sleep(50 * time.Millisecond)
+	fmt.Fprint(conn, `"by":2}`)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 || len(ended) > 0 {
+		t.Errorf("a body that comes a little late is answered %d, and %d more have ended", resp.StatusCode, len(ended))
+	}
+}
+
 // Behind the functions framework, too, what has no token isn't answered while bytes are short.
 func TestShortBytesCloseConnections(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -26,6 +27,13 @@ const (
 	// maxBodies is what all requests under way may have sent together. A body takes about four times its size while it
 	// is decoded: that is 192 of an instance's 512 MiB.
 	maxBodies = 48 << 20
+)
+
+// While so many bodies are waited for, which is half of the fewest slots that an instance may have, another must come
+// within a moment. Otherwise a user who sends 25 slow ones a second would fill 500 slots.
+const (
+	maxAwaited = 50
+	awaitedFor = time.Second
 )
 
 // What is read of a body that nobody wants: so many bytes, and for so long.
@@ -63,6 +71,8 @@ type boundedBody struct {
 	expects    bool                // the client sends it once it is asked for
 	room       *semaphore.Weighted // for all bodies, in bytes
 	holds      int64               // of the room, until the request is answered
+	awaited    *atomic.Int64       // how many bodies are waited for; nil once it has come, and for an event's
+	awaits     bool                // it is one of these
 
 	mu   sync.Mutex
 	read bool // to its end
@@ -70,7 +80,11 @@ type boundedBody struct {
 
 // Read reads. Its errors include errSlowBody, errEnding and errBodies.
 func (b *boundedBody) Read(p []byte) (int, error) {
+	b.await()
 	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.came()
+	}
 	if !b.room.TryAcquire(int64(n)) {
 		return 0, errBodies
 	}
@@ -95,8 +109,32 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// await has the body be waited for, from its first read on.
+func (b *boundedBody) await() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.awaits || b.awaited == nil {
+		return
+	}
+	b.awaits = true
+	if b.awaited.Add(1) > maxAwaited && b.ending.Err() == nil {
+		_ = b.connection.SetReadDeadline(time.Now().Add(awaitedFor))
+	}
+}
+
+// came says that nobody waits for the body any more.
+func (b *boundedBody) came() {
+	if b.awaits {
+		b.awaited.Add(-1)
+		b.awaited, b.awaits = nil, false
+	}
+}
+
 // release gives the body's room to others.
-func (b *boundedBody) release() { b.room.Release(b.holds) }
+func (b *boundedBody) release() {
+	b.room.Release(b.holds)
+	b.came()
+}
 
 // skip passes over what is left of a body that nobody wants. It waits for it for a moment alone: a caller could occupy
 // an instance with bodies that never come. One that is being sent is read, as far as it isn't long: a client may look

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -81,6 +82,7 @@ type incrementHandler struct {
 	creations *limiter // how many counters each caller may make; nil if there is no bound, or if none are made
 	budget    *ceiling.Budget
 	share     *limiter      // what each user may have of it while it is short; nil if there are no users, or no ceiling
+	awaited   atomic.Int64  // bodies
 	finishes  *rate.Limiter // holds that end while writes are short; nil without a ceiling
 	failures  *failures
 	sums      *lru.Cache[string, int64] // :: counter → what its last exact read took
@@ -109,6 +111,9 @@ func (h *incrementHandler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Re
 		ctx, cancel := context.WithTimeout(r.Context(), h.RequestTimeout)
 		defer cancel()
 		r.Request = r.WithContext(ctx)
+	}
+	if b, is := r.Body.(*boundedBody); is {
+		b.awaited = &h.awaited
 	}
 	under, do := h.does(r.kind)
 	answer, err := do(w, r)
