@@ -134,6 +134,7 @@ func (s sample) ok() bool { return s.status/100 == 2 }
 // load is what a number of requests came to.
 type load struct {
 	began   time.Time
+	window  time.Duration // of a closed loop: how long its clients sent
 	elapsed time.Duration // until the last answer
 	samples []sample
 	unsent  int   // requests that were due and found no client
@@ -151,9 +152,19 @@ func (l *load) answered() int {
 	return n
 }
 
-// rate is successful answers a second.
+// rate is successful answers a second. Those of a closed loop are counted while its clients send: an event that comes
+// last may wait for an interval, in which nobody else asks for anything.
 func (l *load) rate() float64 {
-	if l.elapsed <= 0 {
+	within, until := 0, min(l.window, l.elapsed)
+	for _, s := range l.samples {
+		if s.ok() && s.ended <= until {
+			within++
+		}
+	}
+	switch {
+	case within > 0:
+		return float64(within) / until.Seconds()
+	case l.elapsed <= 0:
 		return 0
 	}
 	return float64(l.answered()) / l.elapsed.Seconds()
@@ -219,10 +230,12 @@ const patience = 5 * time.Second
 func closedLoop(ctx context.Context, clients []client, window time.Duration, next requests) *load {
 	var n atomic.Int64
 	began := time.Now()
-	return drive(ctx, clients, window, func(r *fasthttp.Request) (sample, bool) {
+	l := drive(ctx, clients, window, func(r *fasthttp.Request) (sample, bool) {
 		turn := int(n.Add(1) - 1)
 		return sample{}, (turn == 0 || time.Since(began) < window) && next(turn, r)
 	})
+	l.window = window
+	return l
 }
 
 // openLoop sends rate requests a second, evenly spaced, each as soon as it is due and a client is

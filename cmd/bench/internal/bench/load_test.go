@@ -44,6 +44,28 @@ func TestClosedLoopCountsErrors(t *testing.T) {
 	}
 }
 
+// A rate is of the time in which clients send: what waits longer at the end is no less fast.
+func TestRateIsOfTheTimeInWhichClientsSend(t *testing.T) {
+	t.Parallel()
+	answers := func(ended ...time.Duration) *load {
+		l := &load{window: 2 * time.Second}
+		for _, at := range ended {
+			l.samples = append(l.samples, sample{status: http.StatusOK, ended: at})
+			l.elapsed = max(l.elapsed, at)
+		}
+		return l
+	}
+	for want, l := range map[float64]*load{
+		0: answers(), 1: answers(time.Second, 2*time.Second, 3*time.Second), // one came late
+		4:  answers(time.Second/4, time.Second/2), // there was no more to send
+		.5: answers(4*time.Second, 4*time.Second), // all came late
+	} {
+		if got := l.rate(); got != want {
+			t.Errorf("%v ended: %v a second; want %v", l.samples, got, want)
+		}
+	}
+}
+
 // A time that is over before anything has begun leaves one figure, and not none.
 func TestClosedLoopSendsOneAtLeast(t *testing.T) {
 	t.Parallel()
