@@ -35,6 +35,7 @@ type crowd struct {
 	replaced                    time.Duration // how often an instance ends and another comes, on average; 0 is never
 	window                      int           // of pushes, to begin with; 5 when 0
 	commit, query               time.Duration // what these take; 10 and 20 ms when 0
+	travels                     time.Duration // how long a commit of a total is on its way
 	dead                        time.Duration // what a query scans 10,000 dead entries in
 	aged                        int           // how many of those each shard has left in the index by then
 }
@@ -152,6 +153,7 @@ func (c crowd) comes(t *testing.T, seed uint64) (got came) {
 		w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
 			if len(req.GetWrites()) > 0 && !strings.Contains(req.GetWrites()[0].GetUpdate().GetName(), "/shards/") {
 				sent.Add(1)
+				time.Sleep(c.travels)
 			}
 			return emulator.Verdict{}
 		})
@@ -332,21 +334,23 @@ func TestACrowdIsCountedSoon(t *testing.T) {
 		within time.Duration // p99
 		reads  float64       // an event, at most
 	}{
-		{crowd{instances: 1, counters: 1, shards: 100, rate: 92, lasts: 3 * time.Second}, 1100 * time.Millisecond, 0.1},
-		{crowd{instances: 3, counters: 1, shards: 100, rate: 92, lasts: 3 * time.Second}, 1100 * time.Millisecond, 0.2},
-		{crowd{instances: 8, counters: 1, shards: 100, rate: 92, lasts: 3 * time.Second}, 1100 * time.Millisecond, 0.3},
-		{crowd{instances: 8, counters: 1, shards: 1000, rate: 500, lasts: 3 * time.Second}, 1100 * time.Millisecond, 0.1},
-		{crowd{instances: 8, counters: 300, shards: 10, rate: 270, lasts: 3 * time.Second}, 1300 * time.Millisecond, 3.6},
-		{crowd{instances: 1, counters: 1, shards: 100, rate: 92, lasts: 20 * time.Second, replaced: 5 * time.Second}, 2200 * time.Millisecond, 0.1},
-		{crowd{instances: 3, counters: 1, shards: 100, rate: 92, lasts: 20 * time.Second, replaced: 5 * time.Second}, 2200 * time.Millisecond, 0.1},
-		{crowd{instances: 8, counters: 1, shards: 100, rate: 92, lasts: 20 * time.Second, replaced: 5 * time.Second}, 2200 * time.Millisecond, 0.2},
+		{crowd{instances: 1, counters: 1, shards: 100, rate: 92, lasts: 3 * time.Second}, 1300 * time.Millisecond, 0.1},
+		{crowd{instances: 3, counters: 1, shards: 100, rate: 92, lasts: 3 * time.Second}, 1300 * time.Millisecond, 0.2},
+		{crowd{instances: 8, counters: 1, shards: 100, rate: 92, lasts: 3 * time.Second}, 1300 * time.Millisecond, 0.4},
+		// All have events in the same moment: had each committed at once, the document would be busy with that.
+		{crowd{instances: 8, counters: 1, shards: 1000, rate: 800, lasts: 3 * time.Second, window: 1000, travels: 40 * time.Millisecond, query: 40 * time.Millisecond}, 1300 * time.Millisecond, 0.1},
+		{crowd{instances: 8, counters: 1, shards: 1000, rate: 500, lasts: 3 * time.Second}, 1300 * time.Millisecond, 0.1},
+		{crowd{instances: 8, counters: 300, shards: 10, rate: 270, lasts: 3 * time.Second}, 1300 * time.Millisecond, 3.9},
+		{crowd{instances: 1, counters: 1, shards: 100, rate: 92, lasts: 20 * time.Second, replaced: 5 * time.Second}, 2000 * time.Millisecond, 0.1},
+		{crowd{instances: 3, counters: 1, shards: 100, rate: 92, lasts: 20 * time.Second, replaced: 5 * time.Second}, 2000 * time.Millisecond, 0.1},
+		{crowd{instances: 8, counters: 1, shards: 100, rate: 92, lasts: 20 * time.Second, replaced: 5 * time.Second}, 2000 * time.Millisecond, 0.3},
 	} {
 		t.Run(fmt.Sprintf("%d instances, replaced every %v, %d counters", tt.instances, tt.replaced, tt.counters), func(t *testing.T) {
 			t.Parallel()
 			got := tt.comes(t, 1)
 			t.Log(got)
-			if got.p99 > tt.within || got.reads > tt.reads {
-				t.Errorf("%v; want a p99 of %v and %.1f reads an event", got, tt.within, tt.reads)
+			if got.p99 > tt.within || got.reads > tt.reads || tt.counters == 1 && got.vain > 7 {
+				t.Errorf("%v; want a p99 of %v, %.1f reads an event and 7 commits in vain at most", got, tt.within, tt.reads)
 			}
 		})
 	}

@@ -65,6 +65,7 @@ type backlog[W any] struct {
 	all             time.Time              // when all fields were last asked for
 	spent           time.Time              // when the next one may start if the bucket is empty
 	moves           int                    // events that change a number: a counter that is made has one of a 0 for each shard
+	delta           map[string]int64       // by how much the events say that fields have changed
 
 	// of a recount
 	reads    int64 // the reads that the largest query took last time
@@ -128,6 +129,7 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 		for _, h := range b.next { // one in flight may have found no document, and there is one by now
 			if h.covers(e) {
 				b.tally(e)
+				b.brings(change)
 				p.moved(b)
 				return []W{event}, true
 			}
@@ -149,7 +151,7 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 		return done, false
 	}
 	b := p.backlog(now, src)
-	if change.moves() {
+	if b.brings(change); change.moves() {
 		b.moves++
 	}
 	if limit := now.Add(min(p.recountMax, patience)); !waited || limit.Before(b.latest) {
@@ -184,6 +186,16 @@ func (b *backlog[W]) tally(e *waiting[W]) {
 	}
 }
 
+// brings adds up what events say that their fields have changed by.
+func (b *backlog[W]) brings(change Change) {
+	for field, by := range change.Delta {
+		if b.delta == nil {
+			b.delta = map[string]int64{}
+		}
+		b.delta[field] = store.Add(b.delta[field], by)
+	}
+}
+
 // covers reports whether whatever covers an event covers the other, too: it is later, and of all its fields. An event
 // without a time of its own covers nothing: a copy of it may have been acknowledged elsewhere for an older answer.
 func (w *waiting[W]) covers(other *waiting[W]) bool {
@@ -207,7 +219,7 @@ func (p *pacer[W]) start(now time.Time) (flight, bool) {
 // refresh is a refresh that starts now.
 func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 	f := flight{
-		source: b.source, events: b.events, oldest: b.oldest, started: now,
+		source: b.source, events: b.events, delta: b.delta, oldest: b.oldest, started: now,
 		interval: b.interval, ahead: p.ahead(), crowd: b.moves > crowd, hurries: p.draining,
 	}
 	f.even = f.crowd || p.refreshes.running > busyRefreshes
@@ -227,7 +239,7 @@ func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 		f.makes = f.makes || !w.gone
 	}
 	f.answers, b.flying, b.answers = b.answers, b.answers, nil
-	b.inFlight, b.next, b.events, b.moves, b.oldest = flying, later, 0, 0, time.Time{}
+	b.inFlight, b.next, b.events, b.moves, b.delta, b.oldest = flying, later, 0, 0, nil, time.Time{}
 	for _, w := range later {
 		b.tally(w)
 	}
@@ -585,8 +597,9 @@ type flight struct {
 	hurries bool                   // nothing is left to others
 	crowd   bool                   // so many events have come that others get some, too
 
-	events  int64     // the events that it stands for
-	oldest  time.Time // the earliest time of these
+	events  int64            // the events that it stands for
+	delta   map[string]int64 // by how much they say that fields have changed
+	oldest  time.Time        // the earliest time of these
 	started time.Time
 	reads   int64 // that the largest query of the last recount took
 	// of the bucket: in which it earns a refresh, and how long it takes to earn all but one

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -128,17 +130,37 @@ func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
 		}
 	}
 	b, shown, err := r.look(ctx, nil)
-	if err != nil || len(shown.Writes) == 0 || r.asking < longAnswer && !(r.flight.crowd && r.asking > 0) || r.client.db.Budget.Short(ceiling.Reads) > 0 {
+	shared := r.asking > 0 && (r.flight.crowd || r.others())
+	if err != nil || len(shown.Writes) == 0 || r.asking < longAnswer && !shared || r.client.db.Budget.Short(ceiling.Reads) > 0 {
 		return shown, err
+	}
+	if shared && !r.flight.hurries {
+		if err := gax.Sleep(ctx, rand.N(stepsAside)); err != nil {
+			return shown, err
+		}
 	}
 	_, shown, err = r.look(ctx, b)
 	return shown, err
 }
 
-// longAnswer is how long a question takes after which the document is looked at again before the commit, because others
-// may have written it meanwhile; in a crowd it always is, and while the budget has few reads it never is. A commit in
-// vain is a write that the document takes from the next one.
-const longAnswer = 50 * time.Millisecond
+const (
+	// longAnswer is how long a question takes after which the document is looked at again before the commit, because
+	// others may have written it meanwhile; where others have events it always is, and while the budget has few reads it
+	// never is. A commit in vain is a write that the document takes from the next one.
+	longAnswer = 50 * time.Millisecond
+	// stepsAside is how long one waits at most before that, where others have events. Instances to which a crowd comes ask in
+	// the same moment. Without it all commit at once, and the document is busy with that for seconds.
+	stepsAside = 200 * time.Millisecond
+)
+
+// others reports whether other instances have events of a crowd: what is about to be shown is more, or less, than the
+// flight's own events say. A click waits for nobody.
+func (r *refreshing) others() bool {
+	return slices.ContainsFunc(r.shown.Changes, func(c book.Change) bool {
+		more := store.Sub(c.Delta, r.flight.delta[c.Field.Name])
+		return c.Field.Counted == nil && (more > crowd || more < -crowd)
+	})
+}
 
 // look plans with the document as it is now. If it is as before, so is the plan.
 func (r *refreshing) look(ctx context.Context, before *book.Book) (*book.Book, book.Shown, error) {

@@ -90,7 +90,7 @@ var mutants = []mutant{
 	},
 	{
 		"what a counter is made with is a crowd", "rollup",
-		"	if change.moves() {\n", "	if true {\n", test("TestPacerKeepsACrowdToTheInterval"),
+		"if b.brings(change); change.moves() {", "if b.brings(change); true {", test("TestPacerKeepsACrowdToTheInterval"),
 	},
 	{
 		"what nobody has shown is left to others", "rollup",
@@ -102,7 +102,15 @@ var mutants = []mutant{
 	},
 	{
 		"a document is not looked at again after a long answer", "rollup",
-		"r.asking < longAnswer && !(r.flight.crowd && r.asking > 0)", "true", test("TestACrowdBesideSlowQueries"),
+		"r.asking < longAnswer && !shared", "true", test("TestACrowdBesideSlowQueries"),
+	},
+	{
+		"instances to which a crowd comes don't step aside", "rollup",
+		"	if shared && !r.flight.hurries {\n", "	if false {\n", test("TestACrowdIsCountedSoon"),
+	},
+	{
+		"only events of this instance are a crowd", "rollup",
+		"(r.flight.crowd || r.others())", "r.flight.crowd", test("TestACrowdIsCountedSoon"),
 	},
 	{
 		"the next refresh is an interval after an answer", "rollup",
