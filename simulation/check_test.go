@@ -259,6 +259,20 @@ func storiesOfCommits() []story {
 			s.add(Noted{named, true})
 			s.add(Settled{})
 		}},
+		{"what a walk deletes relies on a note that it has begun with", "", func(s *script) {
+			at := s.markedAndNoted()
+			s.add(Calm{})
+			s.ack("0", at)
+			s.commit(map[Doc]*Document{baseDoc(): nil})
+			s.add(Settled{})
+		}},
+		{"what was deleted before a calm relied on a note that outlasts a reconcile of all", "is noted yet", func(s *script) {
+			at := s.markedAndNoted()
+			s.ack("0", at)
+			s.add(Calm{})
+			s.commit(map[Doc]*Document{baseDoc(): nil})
+			s.add(Settled{})
+		}},
 		{"a counter loses a shard of its number", "no command resized it", func(s *script) {
 			s.make()
 			s.commit(map[Doc]*Document{counterDoc(): {NumShards: 2}})
@@ -708,4 +722,14 @@ func TestBounds(t *testing.T) {
 	if v := Bounds(gone.history, 3*time.Second, 1); len(v) > 0 {
 		t.Errorf("a counter that is gone: %v", v)
 	}
+}
+
+// markedAndNoted is a noted counter whose deletion has begun. It returns when a shard was deleted.
+func (s *script) markedAndNoted() (at int64) {
+	s.make()
+	s.add(Noted{named, true})
+	s.add(Begin{Call: 1, Kind: Delete, Counter: named})
+	at = s.commit(map[Doc]*Document{counterDoc(): nil, baseDoc(): {Deleting: true, Since: 1}, shardDoc("0"): nil, shardDoc("1"): nil})
+	s.end(1, OK)
+	return at
 }
