@@ -16,6 +16,8 @@ import (
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
+	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/rollup"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -120,6 +122,34 @@ func TestBudgetWhileFirestoreIsAway(t *testing.T) {
 		all.Wait()
 		if writes, reads := budget.Left(ceiling.Writes), budget.Left(ceiling.Reads); writes < -10 || reads < -20 {
 			w.t.Errorf("%.0f writes and %.0f reads are left", writes, reads)
+		}
+		w.must(nil, r.Close(w.ctx))
+	})
+}
+
+// Many notes at a time, as after Firestore was away, are looked for as the budget allows. The looks alone would owe all
+// that is earned, and neither notes nor totals would come to their turn.
+func TestBudgetOfManyNotes(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		client, err := rollup.Open(w.ctx, rollup.Config{Place: rollup.Place{Project: "p"}, Budget: ceiling.New(ceiling.Rates{Writes: 1.5, Reads: 4.6})}, option.WithGRPCConn(w.connect())) // $5 a day
+		w.must(client, err)
+		db, err := store.Open(w.ctx, layout.Place{Project: "p"}, option.WithGRPCConn(w.connect()))
+		w.must(db, err)
+		defer db.Close()
+		for _, id := range w.many(1000)[1:] {
+			w.must(db.EnsureNote(w.ctx, id, "Firestore was away"))
+		}
+		r := rollup.NewRoller(client, rollup.RollerOptions{})
+		var slowest time.Duration
+		for range 600 {
+			time.Sleep(5 * time.Second)
+			began := time.Now()
+			w.must(nil, r.Add(w.ctx, rollup.Change{Counter: "many-0", Fields: []string{"total"}, At: began}))
+			slowest = max(slowest, time.Since(began))
+		}
+		if left := len(w.notes()); left > 0 || slowest > 40*time.Second {
+			w.t.Errorf("%d notes are left after 50 minutes, and a total came after %v", left, slowest)
 		}
 		w.must(nil, r.Close(w.ctx))
 	})

@@ -135,7 +135,7 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 	return len(notes), total.Load(), nil
 }
 
-// Noted is how many counters must be reconciled, of up to 1,000, and since when the first.
+// Noted is how many counters must be reconciled, of up to 1,000 or as the budget allows, and since when the first.
 func (c *Client) Noted(ctx context.Context) (n int, since time.Time, err error) {
 	notes, err := c.db.Notes(ctx, 1000)
 	for _, note := range notes {

@@ -44,6 +44,7 @@ type Roller struct {
 	pending pacer[chan<- error]
 	closed  bool
 	looked  time.Time // when notes were last looked for, or the roller was made
+	looks   bool      // they are now: several looks at a time would wait for what refreshes wait for
 
 	kick    chan struct{} // something may be due
 	idle    chan struct{} // closed with run's end
@@ -261,9 +262,9 @@ func (r *Roller) end(f flight, err error, take func(now time.Time) released[chan
 	r.mu.Lock()
 	now := time.Now()
 	s := take(now)
-	if f.documents == "" && !r.closed && now.Sub(r.looked) >= store.NoteDue {
-		r.looked = now
-		r.all.Go(func() { r.client.tidy(r.running) })
+	if f.documents == "" && !r.closed && !r.looks && now.Sub(r.looked) >= store.NoteDue {
+		r.looks, r.looked = true, now
+		r.all.Go(r.tidy)
 	}
 	r.mu.Unlock()
 	tell(s.done, nil)
@@ -272,4 +273,11 @@ func (r *Roller) end(f flight, err error, take func(now time.Time) released[chan
 		tell(s.noted, r.client.note(r.running, f.counter, err))
 	}
 	r.poke()
+}
+
+func (r *Roller) tidy() {
+	r.client.tidy(r.running)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.looks = false
 }

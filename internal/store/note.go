@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+
+	"github.com/firestore-counters/counters/internal/ceiling"
 )
 
 // Note says that a counter must be reconciled. Something about the counter kept its events from being counted, and they
@@ -63,8 +65,9 @@ const (
 	// besideFor is how long a note waits for a revision that knows all its fields: as long as events
 	// are delivered again. After that they are fields of a revision that was rolled back.
 	besideFor = 24 * time.Hour
-	// notesAtOnce is how many notes are looked at in one go.
-	notesAtOnce = 1000
+	// notesAtOnce is how many notes are looked at in one go: fewer, and fewNotes at least, if the budget has no more
+	// reads left.
+	notesAtOnce, fewNotes = 1000, 20
 )
 
 // NoteOf is the note of a counter, at the time that it returns; nil if there is none.
@@ -78,13 +81,13 @@ func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, err
 	return &n, now, nil
 }
 
-// Notes are at most limit notes, the first due first, without those left to other revisions.
+// Notes are at most limit notes, and fewer where the budget has few reads, the first due first, without those left to other revisions.
 func (db *DB) Notes(ctx context.Context, limit int) ([]Note, error) {
 	notes, err := db.notesBy(ctx, noteDue, time.Time{}, limit)
 	return slices.DeleteFunc(notes, func(n Note) bool { return n.Left }), err
 }
 
-// NotesDue are up to 1,000 notes that are due by a time, or all if that is zero, and those left to revisions that have
+// NotesDue are up to 1,000 notes that are due by a time, or any if that is zero, and those left to revisions that have
 // their fields, such as this one. For other revisions these are due later, so that they don't hide what is due. The
 // oldest trouble comes first.
 func (db *DB) NotesDue(ctx context.Context, until time.Time) ([]Note, error) {
@@ -103,7 +106,8 @@ func (db *DB) NotesDue(ctx context.Context, until time.Time) ([]Note, error) {
 }
 
 func (db *DB) notesBy(ctx context.Context, field string, until time.Time, limit int) ([]Note, error) {
-	q := Query{Collection: db.Layout.Notes(), By: field, Limit: limit}
+	most := int(max(fewNotes, min(notesAtOnce, db.Budget.Left(ceiling.Reads)/2)))
+	q := Query{Collection: db.Layout.Notes(), By: field, Limit: min(limit, most)}
 	if !until.IsZero() {
 		q.Most = Time(until)
 	}
