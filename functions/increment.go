@@ -85,7 +85,7 @@ type incrementHandler struct {
 	awaited   atomic.Int64  // bodies
 	finishes  *rate.Limiter // holds that end while writes are short; nil without a ceiling
 	failures  *failures
-	sums      *lru.Cache[string, int64] // :: counter → what its last exact read took
+	sums      *lru.Cache[string, int64] // :: counter → what its last exact read took, if that was more than the least
 	limits    bool                      // fields have limits
 	first     string                    // field that is counted when none is named; "" if there is nothing to increment
 	log       *slog.Logger

@@ -205,3 +205,50 @@ func TestExactReadsOfLargeCollections(t *testing.T) {
 		}
 	})
 }
+
+// What a large exact read takes is remembered, however many small ones come after it, and also where it ends with an
+// error.
+func TestLargeReadsAreRemembered(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		field  string
+		status int
+	}{"many small ones": {"sum(comments.n)", 200}, "an error": {"sum(comments.half)", 500}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				fields := "likes,comments=" + c.field
+				f := startFlooded(t, "none", settings.Ceiling{Writes: 100, Reads: 1, Creates: 1, Bytes: 1e7, Logs: 500}, "FIELDS="+fields)
+				other, budget := f.other(fields), f.client.Budget()
+				for _, id := range append(spread(), "big") {
+					if _, err := other.AddAll(t.Context(), []shards.Increment{{Counter: id, By: 1}}, shards.Key{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				many := f.fs.BulkWriter(t.Context())
+				for n := range 30_001 {
+					if _, err := many.Create(f.fs.Doc(fmt.Sprint("counters/big/comments/", n)), map[string]any{"n": 1, "half": 0.5}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				many.End()
+				time.Sleep(ceiling.Holds)
+				if status, m := f.do(f.request("GET", "/big?exact=true", "", "")); status != c.status {
+					t.Fatalf("answered %d %s, want %d", status, m.body, c.status)
+				}
+				if c.status == 200 {
+					for _, id := range spread() {
+						budget.Spend(ceiling.Reads, -10)
+						if status, m := f.do(f.request("GET", "/"+id+"?exact=true", "", "")); status != 200 {
+							t.Fatal(status, m.body)
+						}
+					}
+				}
+				budget.Spend(ceiling.Reads, budget.Left(ceiling.Reads)-10)
+				if status, m := f.do(f.request("GET", "/big?exact=true", "", "")); status != 429 {
+					t.Errorf("answered %d %s, want 429", status, m.body)
+				}
+			})
+		})
+	}
+}

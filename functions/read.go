@@ -28,8 +28,10 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *request) (any, error) 
 	case r.exact:
 		snapshot, err = counter.Sum(r.Context())
 		h.limit.owe(r.payer, int(snapshot.Reads)-1) // the request is counted already
-		if err == nil {
+		if snapshot.Reads > h.leastSum() {          // or else many small ones would have a large one forgotten
 			h.sums.Add(r.counter, snapshot.Reads)
+		} else if err == nil {
+			h.sums.Remove(r.counter)
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		return snapshot, err
