@@ -121,7 +121,11 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *request) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	body, err := readBody(w, r.Request, maxBodyMany)
+	most := int64(maxBodyMany)
+	if h.tokens != nil {
+		most = maxBody
+	}
+	body, err := readBody(w, r.Request, most)
 	if err != nil {
 		return nil, err
 	}

@@ -9,12 +9,12 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"golang.org/x/sync/semaphore"
@@ -23,7 +23,7 @@ import (
 // Bounds of bodies, in bytes.
 const (
 	maxBody     = 64 << 10
-	maxBodyMany = 1 << 20 // of POST /
+	maxBodyMany = 1 << 20 // of POST / without tokens: who has one names few counters
 	// maxBodies is what all requests under way may have sent together. A body takes about four times its size while it
 	// is decoded: that is 192 of an instance's 512 MiB.
 	maxBodies = 48 << 20
@@ -206,6 +206,9 @@ func noBody(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
+// maxNames is how many names an object has at most. No counter has as many fields.
+const maxNames = 100
+
 // decoder reads JSON token by token. With structs, encoding/json would ignore the case of names, accept
 // names that come twice, and accept null.
 type decoder struct{ json *json.Decoder }
@@ -227,25 +230,37 @@ func decodeObject(body []byte, want string, field func(d decoder, name string) e
 	return nil
 }
 
-// surrogates matches escapes of half a surrogate pair in its first group. It also matches whole pairs and
-// escaped backslashes, to skip them.
-var surrogates = regexp.MustCompile(`(?i)\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(\\ud[89a-f][0-9a-f]{2})`)
-
-// notUnicode refuses text that encoding/json would replace: it would count for another counter.
+// notUnicode refuses text that encoding/json would replace: it would count for another counter. It passes over a body
+// once: what a user sends must not take long.
 func notUnicode(body []byte) error {
 	if !utf8.Valid(body) {
 		return bad("the body is not UTF-8")
 	}
-	if !bytes.Contains(body, []byte(`\u`)) { // hardly any body has one
-		return nil
-	}
-	for found := surrogates.FindSubmatchIndex(body); found != nil; found = surrogates.FindSubmatchIndex(body) {
-		if found[2] >= 0 {
-			return bad("the body is not Unicode: %s is half a surrogate pair", body[found[2]:found[3]])
+	for at := bytes.IndexByte(body, '\\'); at >= 0; at = bytes.IndexByte(body, '\\') {
+		body = body[at:]
+		first := escaped(body)
+		switch {
+		case !utf16.IsSurrogate(first): // what is escaped may be a backslash
+			body = body[min(2, len(body)):]
+		case utf16.DecodeRune(first, escaped(body[6:])) == utf8.RuneError:
+			return bad("the body is not Unicode: %s is half a surrogate pair", body[:6])
+		default:
+			body = body[12:]
 		}
-		body = body[found[1]:]
 	}
 	return nil
+}
+
+// escaped is the half of a pair that text begins with, as JSON escapes it; 0 if it begins with something else.
+func escaped(text []byte) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(n)
 }
 
 func (d decoder) token() (json.Token, error) {
@@ -278,11 +293,13 @@ func (d decoder) members(field func(name string) error) error {
 	seen := map[string]bool{}
 	for d.json.More() {
 		name, err := d.text()
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if seen[name] {
+		case seen[name]:
 			return bad("the field %q comes twice", name)
+		case len(seen) == maxNames:
+			return bad("an object has more than %d names", maxNames)
 		}
 		seen[name] = true
 		if err := field(name); err != nil {

@@ -2,6 +2,7 @@ package functions
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/big"
 	"net/http"
@@ -9,11 +10,63 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/firestore-counters/counters/shards"
 )
+
+// Of texts that are JSON, notUnicode refuses just those in which encoding/json replaces something.
+func TestNotUnicode(t *testing.T) {
+	t.Parallel()
+	pieces := []string{"", `\\`, `\u`, `d83d`, `DE00`, `dc00`, `0041`, `a`, `\"`, `\n`}
+	texts := []string{""}
+	for range 5 {
+		var longer []string
+		for _, text := range texts {
+			for _, piece := range pieces {
+				longer = append(longer, text+piece)
+			}
+		}
+		texts = longer
+	}
+	refused := 0
+	for _, text := range texts {
+		body := []byte(`"` + text + `"`)
+		err := notUnicode(body) // which may be no JSON
+		var read string
+		if json.Unmarshal(body, &read) != nil {
+			continue
+		}
+		if replaced := strings.ContainsRune(read, utf8.RuneError); replaced != (err != nil) {
+			t.Fatalf("%s: %v, and it is read as %q", body, err, read)
+		} else if replaced {
+			refused++
+		}
+	}
+	if refused < 1000 {
+		t.Errorf("%d of %d texts are refused", refused, len(texts))
+	}
+	for _, text := range []string{`\`, `\u`, `\ud83`, `\ud83d`, `\ud83d\`, `\ud83d\ude0`} { // to their ends
+		_ = notUnicode([]byte(text))
+	}
+}
+
+// An object that names more than any counter has fields is read no further: each name takes memory and time.
+func TestObjectsHaveABound(t *testing.T) {
+	t.Parallel()
+	var fields []string
+	for n := range maxNames + 1 {
+		fields = append(fields, fmt.Sprintf(`"f%d":1`, n))
+	}
+	if _, err := decodeBy([]byte(`{"by":{`+strings.Join(fields[1:], ",")+`}}`), 10); err != nil {
+		t.Errorf("%d names: %v", maxNames, err)
+	}
+	if _, err := decodeBy([]byte(`{"by":{`+strings.Join(fields, ",")+`}}`), 10); !hasStatus(err, http.StatusBadRequest) {
+		t.Errorf("one name more: %v", err)
+	}
+}
 
 // What decodeBy takes, encoding/json reads the same way.
 func FuzzDecodeBy(f *testing.F) {

@@ -213,8 +213,8 @@ var floods = map[string]flood{
 	"a thousand users, a counter whose id is long": {200, func(f *flooded, n int) *http.Request {
 		return f.request("POST", "/?counter="+url.QueryEscape(longID), "", fmt.Sprint("mallory-", n%1000))
 	}},
-	"a thousand users, such a counter twenty times a request": {20, func(f *flooded, n int) *http.Request {
-		return f.request("POST", "/", `{"increments":[`+strings.Repeat(`{"counter":"`+strings.Repeat(`\u0001`, len(longID))+`"},`, 19)+`{"counter":"spread-0-0"}]}`, fmt.Sprint("mallory-", n%1000))
+	"a thousand users, such a counter seven times a request": {50, func(f *flooded, n int) *http.Request {
+		return f.request("POST", "/", `{"increments":[`+strings.Repeat(`{"counter":"`+strings.Repeat(`\u0001`, len(longID))+`"},`, 7)+`{"counter":"spread-0-0"}]}`, fmt.Sprint("mallory-", n%1000))
 	}},
 	"nobody, preflights": {500, func(f *flooded, n int) *http.Request {
 		return f.request("OPTIONS", "/hot", "", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST",

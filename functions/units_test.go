@@ -80,6 +80,7 @@ func usersNameFewCounters(t *testing.T) {
 	}{
 		{newIDs("a", maxNamed+1), 400, "the request names 21 counters; with a token at most 20 are allowed"},
 		{newIDs("a", maxNamed), 200, "committed_at"},
+		{`{"increments":[` + strings.Repeat(" ", maxBody) + `{"counter":"a"}]}`, 413, "the body has more than 65536 bytes"},
 		{same, 200, "committed_at"}, // one counter, however often
 	} {
 		if status, body := users.post(t, "/", c.body, "1.1.1.1", bearer...); status != c.status || !strings.Contains(body, c.want) {
