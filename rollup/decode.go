@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -78,7 +79,11 @@ func (c *Client) Named(path string) ([]Change, error) {
 // lookFor reads the document of such a change, for the counter that it names now. The one that it named
 // before learns of it from a reconcile by name.
 func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
+	if err := c.mayLook(ctx); err != nil {
+		return change, err
+	}
 	docs, _, err := c.db.Get(ctx, c.db.Layout.Document(change.Document))
+	c.db.Budget.Back(oneRead)
 	if err != nil {
 		return change, fmt.Errorf("read %q: %w", change.Document, err)
 	}
@@ -88,6 +93,27 @@ func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
 			"problem", "its event came without its data, and it names no counter now: if it did, reconcile that one by name")
 	}
 	return change, nil
+}
+
+// oneRead is what a look at a document takes.
+var oneRead = ceiling.Amounts{ceiling.Reads: 1}
+
+// mayLook promises a look its read. While there is none, one look waits, in turns with refreshes, and others are refused:
+// those who wait would take the requests that an instance has at once. Errors: [ErrBusy], and ctx's.
+func (c *Client) mayLook(ctx context.Context) error {
+	if c.db.Budget.Promise(oneRead) == 0 {
+		return nil
+	}
+	select {
+	case c.look <- struct{}{}:
+		defer func() { <-c.look }()
+	default:
+		return ErrBusy
+	}
+	if !c.db.Budget.Await(ctx, oneRead) {
+		return ctx.Err()
+	}
+	return nil
 }
 
 // referencesIn are the fields in which documents of a collection name their counter.

@@ -154,13 +154,20 @@ func (b *Budget) Until(u Unit, n float64) time.Duration {
 
 // Wait waits until there is one of some units each, or until ctx ends.
 func (b *Budget) Wait(ctx context.Context, of ...Unit) {
-	for b != nil && ctx.Err() == nil {
-		wait := time.Duration(0)
+	b.await(ctx, func() (wait time.Duration) {
 		for _, u := range of {
 			wait = max(wait, b.Until(u, 1))
 		}
+		return wait
+	})
+}
+
+// await waits as long as until says, and asks again. It reports false if ctx ends first.
+func (b *Budget) await(ctx context.Context, until func() time.Duration) bool {
+	for ctx.Err() == nil {
+		wait := until()
 		if wait == 0 {
-			return
+			return true
 		}
 		b.Held()
 		select {
@@ -168,6 +175,7 @@ func (b *Budget) Wait(ctx context.Context, of ...Unit) {
 		case <-ctx.Done():
 		}
 	}
+	return false
 }
 
 // Left is how much of a unit is there; less than 0 is owed.
@@ -261,6 +269,11 @@ func (b *Budget) Promise(of Amounts) (wait time.Duration) {
 		}
 	}
 	return wait
+}
+
+// Await waits until it can promise several units. It reports false if ctx ends first.
+func (b *Budget) Await(ctx context.Context, of Amounts) bool {
+	return b.await(ctx, func() time.Duration { return b.Promise(of) })
 }
 
 // Back gives back what was promised.
