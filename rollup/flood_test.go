@@ -3,14 +3,18 @@ package rollup_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/api/option"
 
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/rollup"
+	"github.com/firestore-counters/counters/shards"
 )
 
 // Whoever writes documents so large that their events come without them has each looked up, which is a read. These are
@@ -66,4 +70,34 @@ func TestBudgetOfEventsWithoutTheirData(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// A read of a ceiling is priced as four units of Enterprise edition, where a sum scans all shards. So many are spent as
+// that takes, however long the counter's id is, and of however many fields.
+func TestScansOfLongShardsAreSpent(t *testing.T) {
+	t.Parallel()
+	const scannedUnits = 4
+	for _, c := range []struct{ fields, id, shards int }{{1, 5, 10}, {1, 5, 100}, {1, 5, 1000}, {20, 5, 100}, {1, 1400, 10}, {1, 1400, 100}, {20, 1400, 100}} {
+		t.Run(fmt.Sprintf("%d fields, %d shards, ids of %d bytes", c.fields, c.shards, c.id), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorldWith(t, emulator.Options{Enterprise: true})
+				place, id := rollup.Place{Project: "p", Fields: fieldsOf(c.fields)}, strings.Repeat("x", c.id)
+				budget := ceiling.New(ceiling.Rates{Reads: 1e6})
+				counting, err := shards.Open(w.ctx, shards.Config{Place: shards.Place(place), Budget: budget, AutoCreate: true, NumShards: c.shards}, option.WithGRPCConn(w.connect()))
+				w.must(counting, err)
+				defer counting.Close()
+				counter, err := counting.Counter(id)
+				w.must(nil, err)
+				w.must(nil, counter.Create(w.ctx, shards.CreateOptions{}))
+				budget.Tell(0)
+				before := w.server.Stats().ReadUnits
+				w.must(counter.Sum(w.ctx))
+				spent, _ := budget.Tell(0)
+				if units := w.server.Stats().ReadUnits - before; float64(units) > scannedUnits*spent.Spent[ceiling.Reads] {
+					t.Errorf("%v reads are spent on %d units", spent.Spent[ceiling.Reads], units)
+				}
+			})
+		})
+	}
 }

@@ -445,14 +445,18 @@ type aggregation struct {
 	errs bool
 }
 
-// scannedAtOnce is how many shards a read of a ceiling scans at most. It is priced so: Enterprise edition scans all of
-// a counter's, of which there may be 1,000.
-const scannedAtOnce = 100
+// A read of a ceiling scans at most so many shards, and bytes of them. It is priced so: Enterprise edition scans all of
+// a counter's, of which there may be 1,000, with long ids and many fields.
+const scannedAtOnce, scannedBytes = 100, 16 << 10
 
 // units are the reads of a ceiling that the query takes, of so many documents.
 func (q aggregation) units(db *DB, documents int64) float64 {
 	if _, id := split(q.collection); id == db.Layout.Shards && !q.group {
-		return math.Ceil(max(1, float64(documents)/scannedAtOnce))
+		shard := 32 + len(q.collection) // a name, and numbers
+		for _, field := range db.Layout.Fields {
+			shard += len(field.Shard) + 9
+		}
+		return math.Ceil(max(1, float64(documents)/scannedAtOnce, float64(documents)*float64(shard)/scannedBytes))
 	}
 	return float64(Aggregated{Documents: documents}.Reads())
 }
