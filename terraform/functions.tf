@@ -74,9 +74,10 @@ locals {
     { source = "**/${name}_members", collection = "${name}_members", pattern = "", group = true, ranges = [], fields = ["member"], sums = false }
     if var.members == "" ? var.auth == "firebase" : var.members != "off"
   ]
-  # Seats and amounts that are held are looked for when they are over.
+  # Seats and amounts that are held are looked for when they are over, and shards of Firebase's extension that hold
+  # something.
   held = [
-    for h in local.enterprise ? concat([for m in local.members : [m.collection, "until"]], length(local.sums) > 0 ? [["counter_requests", "until"], ["counter_requests", "due"]] : []) : [] :
+    for h in local.enterprise ? concat([for m in local.members : [m.collection, "until"]], [for name in local.sums : ["_counter_shards_", name] if var.extension], length(local.sums) > 0 ? [["counter_requests", "until"], ["counter_requests", "due"]] : []) : [] :
     { source = h[0], collection = h[0], pattern = "", group = false, ranges = [], fields = [h[1]], sums = false }
   ]
 }

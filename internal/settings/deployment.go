@@ -121,6 +121,11 @@ func ForDeployment(given []string) (Deployment, error) {
 			d.Indexes, d.Scanned = append(d.Indexes, member), append(d.Scanned, member, layout.MembersID(field.Name)+held)
 		}
 	}
+	if there.Extension { // whose shards that hold something are looked for, among those of all visitors of a page
+		for _, field := range slices.Concat(there.Plain(), there.Limited()) {
+			d.Scanned = append(d.Scanned, layout.ExtensionShards+" COLLECTION "+layout.FieldPath(field.Name))
+		}
+	}
 	if len(sums) > 0 { // of which amounts may be held, too
 		d.Scanned = append(d.Scanned, layout.Requests+held, layout.Requests+" COLLECTION "+layout.Due)
 	}

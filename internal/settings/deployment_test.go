@@ -46,6 +46,16 @@ func TestDeploymentOfQueries(t *testing.T) {
 	}
 }
 
+// Which of the extension's shards hold something is looked up: without an index each look would scan those of all visitors
+// of a page.
+func TestDeploymentOfTheExtension(t *testing.T) {
+	t.Parallel()
+	d, err := settings.ForDeployment([]string{"COUNTERS=pages/{page}", "FIELDS=visits,likes=n", "HOSTED=true", "EXTENSION=true", "MEMBERS=off"})
+	if want := []string{"_counter_shards_ COLLECTION visits", "_counter_shards_ COLLECTION likes", "counter_requests COLLECTION until", "counter_requests COLLECTION due"}; err != nil || !slices.Equal(d.Scanned, want) {
+		t.Errorf("in Enterprise edition %q, want %q, %v", d.Scanned, want, err)
+	}
+}
+
 // Members are found in all counters by an index of each field that has some.
 func TestDeploymentOfMembers(t *testing.T) {
 	t.Parallel()
