@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/extension"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -73,7 +74,9 @@ func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 	c, counter := r.client, r.report.Counter
 	for more, early := true, 0; more && err == nil && ctx.Err() == nil; {
 		var s book.Shown
-		s, more, err = r.show(ctx)
+		if s, more, err = r.show(ctx); more {
+			c.db.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes)
+		}
 		if len(s.Early) == 0 || err != nil {
 			continue
 		}

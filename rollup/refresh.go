@@ -110,7 +110,7 @@ type refreshing struct {
 	began   time.Time              // this attempt, by Firestore's clock
 	asking  time.Duration          // that its questions took
 	next    time.Time              // from when on the document may be refreshed again, by Firestore's clock
-	unnamed float64                // writes that were promised for the extension's shards that no event names
+	unnamed float64                // writes that were promised for the extension's shards, beside one for each that events name
 
 	refreshed
 }
@@ -262,14 +262,20 @@ func (r *refreshing) waits() bool {
 
 // takeOver takes over what the extension's clients counted: in the shards that events name, and now and then in others.
 func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
-	looks := r.flight.all || slices.ContainsFunc(r.client.db.Layout.Fields, func(f layout.Field) bool { return !b.Taken(f) })
-	moved, err := extension.Take(ctx, r.client.db, b, r.flight.shards, looks)
-	if more := float64(len(moved.Writes)-len(r.flight.shards)) - r.unnamed; err == nil && more > 0 {
-		if r.client.db.Budget.Take(ceiling.Writes, more) == 0 {
-			r.unnamed += more
-		} else { // the others wait for their own events, or the next look
+	db := r.client.db
+	looks := r.flight.all || slices.ContainsFunc(db.Layout.Fields, func(f layout.Field) bool { return !b.Taken(f) })
+	if looks { // it may find as many as one commit takes, and more that it leaves there
+		look := ceiling.Amounts{ceiling.Reads: extension.AtOnce}
+		if looks = db.Budget.Promise(look) == 0; looks {
+			defer db.Budget.Back(look)
+		}
+	}
+	moved, err := extension.Take(ctx, db, b, r.flight.shards, looks)
+	if err == nil && !r.mayWrite(len(moved.Writes)+len(moved.Idle)) {
+		if moved.Idle = nil; !r.mayWrite(len(moved.Writes)) { // the others wait for their own events, or the next look
 			r.reads += moved.Reads
-			moved, err = extension.Take(ctx, r.client.db, b, r.flight.shards, false)
+			moved, err = extension.Take(ctx, db, b, r.flight.shards, false)
+			moved.Idle = nil
 		}
 	}
 	if r.reads += moved.Reads; err != nil {
@@ -280,6 +286,17 @@ func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 		r.asOf[ofExtension(shard)] = moved.At
 	}
 	return nil
+}
+
+// mayWrite promises writes of so many of the extension's shards, beyond those for which events were promised them. It
+// reports false if there are too few.
+func (r *refreshing) mayWrite(shards int) bool {
+	more := max(0, float64(shards-len(r.flight.shards))-r.unnamed)
+	if r.client.db.Budget.Take(ceiling.Writes, more) > 0 {
+		return false
+	}
+	r.unnamed += more
+	return true
 }
 
 // forgetTaken has no shard of the extension's count as taken over: the commit that was to do that has failed.

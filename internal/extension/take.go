@@ -18,6 +18,9 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
+// few is how many numbers that stay in shards a problem names.
+const few = 5
+
 // AtOnce is how many shards of the extension's one commit takes counts from at most.
 const AtOnce = 400
 
@@ -93,6 +96,7 @@ func take(names layout.Layout, b *book.Book, shards book.Shards, kept []string) 
 			fields = append(fields, field)
 		}
 	}
+	var stays []string                                         // what stays in shards, and why
 	room := b.WithExtensionNumbers(fields.Names()).Base.Counts // with the numbers that their totals go on from
 	for _, shard := range shards {
 		off := map[string]int64{} // :: field → what is taken
@@ -107,13 +111,17 @@ func take(names layout.Layout, b *book.Book, shards book.Shards, kept []string) 
 				off[field.Name], t.Amounts[field.Name] = n, sum
 			}
 			if problem != "" {
-				t.Problems = append(t.Problems, fmt.Sprintf("%q of %s %s, and stays there: set it right", field.Name, nameOf(shard), problem))
+				stays = append(stays, fmt.Sprintf("%q of %s %s, and stays there: set it right", field.Name, nameOf(shard), problem))
 			}
 		}
 		if len(off) > 0 {
 			t.Writes = append(t.Writes, takeOff(shard, off))
 		}
 	}
+	if more := len(stays) - few; more > 0 { // hundreds, with long ids, would be a line of a megabyte in the log
+		stays = append(stays[:few], fmt.Sprintf("so does what %d more numbers hold", more))
+	}
+	t.Problems = append(t.Problems, stays...)
 	if len(t.Writes) > 0 {
 		t.Book = b.Holding(t.Amounts)
 	}
@@ -143,7 +151,7 @@ func (t *Moved) Show(answers map[string]book.Answer, next time.Time) book.Shown 
 
 // nameOf is how a problem names a shard.
 func nameOf(shard *firestorepb.Document) string {
-	return fmt.Sprintf("%s %q", layout.ExtensionShards, store.IDOf(shard.GetName()))
+	return fmt.Sprintf("%s %.40q", layout.ExtensionShards, store.IDOf(shard.GetName()))
 }
 
 // Holds reports whether one of the extension's shards holds something that [Take] takes, or names a problem of.
