@@ -298,26 +298,28 @@ type Lookout struct {
 // lookEvery is how often the extension is looked for.
 const lookEvery = time.Minute
 
-// Check is an [ErrRuns] if it runs: it would write the same fields. It costs a read a minute, and one more of each who
-// looks at the same moment: nobody waits for another's.
+// Check is an [ErrRuns] if it runs: it would write the same fields. It costs a read a minute, and at first one of each
+// who looks at the same moment. Nobody waits for another's look: they go by the last one.
 func (l *Lookout) Check(ctx context.Context, db *store.DB) error {
 	if !db.Layout.Extension {
 		return nil
 	}
 	l.mu.Lock()
-	looked, runs := l.looked, l.runs
-	l.mu.Unlock()
-	now := time.Now()
-	if !looked.IsZero() && now.Sub(looked) < lookEvery {
+	runs, now := l.runs, time.Now()
+	if known := !l.looked.IsZero(); known && now.Sub(l.looked) < lookEvery {
+		l.mu.Unlock()
 		return runs
+	} else if known {
+		l.looked = now
 	}
+	l.mu.Unlock()
 	runs = Stopped(ctx, db)
 	if runs != nil && !errors.Is(runs, ErrRuns) {
 		return runs
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now.After(l.looked) {
+	if !now.Before(l.looked) {
 		l.looked, l.runs = now, runs
 	}
 	return runs

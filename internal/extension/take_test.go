@@ -2,17 +2,20 @@ package extension
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 )
 
 // What an answer is too early for stays in the shards, and in no base.
@@ -47,4 +50,41 @@ func TestEarlyAnswerTakesNothing(t *testing.T) {
 			t.Errorf("an answer of %v before: something is taken off %d shards, and the base holds %d; want %d", early, len(s.Beside), base, taken)
 		}
 	}
+}
+
+// While somebody looks whether the extension still runs, others go by the last look: of many pages that are clicked at the
+// same moment one takes a read.
+func TestOneLooksForTheExtension(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		server := virtual.Start(t)
+		db, err := store.Open(t.Context(), layout.Place{Project: "p", Counters: "pages/{page}", Fields: "visits", Hosted: true, Extension: true}, option.WithGRPCConn(server.Conn(grpc.WithChainStreamInterceptor(
+			func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				time.Sleep(time.Second)
+				return stream(ctx, desc, conn, method, opts...)
+			}))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		var l Lookout
+		if err := l.Check(t.Context(), db); err != nil {
+			t.Fatal(err)
+		}
+		for minute := range 5 {
+			time.Sleep(lookEvery)
+			before := server.Stats().Reads
+			var all sync.WaitGroup
+			for range 64 {
+				all.Go(func() {
+					if err := l.Check(t.Context(), db); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if reads := server.Stats().Reads - before; reads != 1 {
+				t.Errorf("minute %d: %d reads", minute, reads)
+			}
+		}
+	})
 }
