@@ -739,7 +739,7 @@ var committedAt = regexp.MustCompile(`,"committed_at":"[^"]*"`)
 func TestAChangeOfAuthChangesWhoseKeyItIs(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
-	before := startGuarded(t, nil, func(s *settings.Settings) { s.Members = membersAny })
+	before := startGuarded(t, nil, func(s *settings.Settings) { s.Members = settingAny })
 	s, err := settings.Parse([]string{"GOOGLE_CLOUD_PROJECT=p", "AUTH=firebase"})
 	if err != nil {
 		t.Fatal(err)
@@ -831,7 +831,7 @@ func TestWhyTokensAreRefused(t *testing.T) {
 func TestAuthEmulator(t *testing.T) {
 	t.Parallel()
 	s := settings.Settings{Auth: "firebase", AuthEmulator: "127.0.0.1:9099"}
-	g := startGuarded(t, tokensFor(t.Context(), s, "p"), func(s *settings.Settings) { s.Members = membersOwn })
+	g := startGuarded(t, tokensFor(t.Context(), s, "p"), func(s *settings.Settings) { s.Members = settingOwn })
 	alice, now := emulated("p", "alice"), time.Now()
 	for _, c := range []struct {
 		name, token string

@@ -74,16 +74,20 @@ func TestReadsAreCached(t *testing.T) {
 // The settings in seconds that a test can't wait for.
 func TestCacheControl(t *testing.T) {
 	t.Parallel()
-	for c, want := range map[caching]string{
-		{0, false}:                       "no-cache",
-		{500 * time.Millisecond, false}:  "no-cache",
-		{time.Second, false}:             "public, max-age=1",
-		{2500 * time.Millisecond, false}: "public, max-age=2",
-		{time.Minute, true}:              "private, max-age=60",
+	for kept, want := range map[time.Duration]string{
+		0:                       "no-cache",
+		500 * time.Millisecond:  "no-cache",
+		time.Second:             "public, max-age=1",
+		2500 * time.Millisecond: "public, max-age=2",
 	} {
-		if got := c.control(); got != want {
-			t.Errorf("%+v: %q, want %q", c, got, want)
+		h := incrementHandler{Settings: settings.Settings{ReadCache: kept}}
+		if got := h.caching(); got != want {
+			t.Errorf("%v: %q, want %q", kept, got, want)
 		}
+	}
+	h := incrementHandler{Settings: settings.Settings{ReadCache: time.Minute}, tokens: &tokens{}}
+	if got := h.caching(); got != "private, max-age=60" {
+		t.Errorf("with tokens: %q", got)
 	}
 }
 
@@ -145,7 +149,7 @@ func TestETagIsOfAllThatAnAnswerSays(t *testing.T) {
 func TestAnswersSayWhen(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, nil, func(s *settings.Settings) {
-		s.ReadCache, s.Members, s.Fields = 0, membersAny, layout.Fields{{Name: "likes", Shard: "likes"}, {Name: "views", Shard: "views"}}
+		s.ReadCache, s.Members, s.Fields = 0, settingAny, layout.Fields{{Name: "likes", Shard: "likes"}, {Name: "views", Shard: "views"}}
 	})
 	answer := func(method, path string) (times struct {
 		CommittedAt time.Time `json:"committed_at"`

@@ -50,7 +50,7 @@ func (g *guarded) leave(u ceiling.Unit, left float64) {
 func TestAtTheCeiling(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, nil, func(s *settings.Settings) {
-		s.Members, s.Reset, s.ReadCache, s.NumShards = membersAny, commandsAny, time.Nanosecond, 2
+		s.Members, s.Reset, s.ReadCache, s.NumShards = settingAny, settingAny, time.Nanosecond, 2
 		s.Ceiling = settings.Ceiling{Writes: 1, Reads: 1, Creates: 0.001} // next to nothing is earned in a test's time
 	})
 	g.leave(ceiling.Writes, 300)

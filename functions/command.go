@@ -2,30 +2,22 @@ package functions
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
+	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/shards"
 )
 
-// Over which counters a caller may give a command: the settings RESET and LIMIT.
-const (
-	commandsOwn = "own" // those of the user whom their path names
-	commandsAny = "any" // all
-)
-
 // commanded is the counter of a command that its setting allows. Errors include notOwned and off.
 func (h *incrementHandler) commanded(r *request, setting string, notOwned, off error) (shards.Counter, error) {
 	counter, err := h.client.Counter(r.counter)
 	switch {
-	case err != nil, setting == commandsAny:
+	case err != nil, setting == settingAny:
 		return counter, err
-	case setting != commandsOwn:
+	case setting != settingOwn:
 		return counter, off
 	}
 	at := slices.Index(h.Counters.Wildcards(), layout.UserWildcard)
@@ -91,7 +83,7 @@ func decodeLimit(body []byte) (field string, limit int64, err error) {
 			}
 		case "limit":
 			given = true
-			limit, err = d.limit()
+			limit, err = d.amount("limit", 0, math.MaxInt64)
 		default:
 			err = bad("unknown field %q; %s", name, want)
 		}
@@ -101,25 +93,4 @@ func decodeLimit(body []byte) (field string, limit int64, err error) {
 		err = bad("the body has no limit; %s", want)
 	}
 	return field, limit, err
-}
-
-// limit reads an integer of 0 or more.
-func (d decoder) limit() (int64, error) {
-	const want = "want an integer of 0 or more"
-	t, err := d.token()
-	if err != nil {
-		return 0, err
-	}
-	number, ok := t.(json.Number)
-	if !ok {
-		return 0, bad("limit is %s; %s", describe(t), want)
-	}
-	n, err := whole(number.String())
-	switch {
-	case errors.Is(err, strconv.ErrRange) && number.String()[0] != '-':
-		return 0, bad("limit is beyond 64 bits; %s", want)
-	case err != nil, n < 0:
-		return 0, bad("limit is no such number; %s", want)
-	}
-	return n, nil
 }

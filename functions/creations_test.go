@@ -92,7 +92,7 @@ func TestCallersMakeFewCounters(t *testing.T) {
 		}
 	})
 	virtually("users", func(t *testing.T) {
-		g := startVirtually(t, emulatorTokens("p"), func(s *settings.Settings) { s.Auth, s.Members, s.NumShards = "firebase", membersOwn, 1 })
+		g := startVirtually(t, emulatorTokens("p"), func(s *settings.Settings) { s.Auth, s.Members, s.NumShards = "firebase", settingOwn, 1 })
 		for _, c := range []struct {
 			user, path, body string
 			status, made     int
@@ -125,7 +125,7 @@ func TestCallersMakeFewCounters(t *testing.T) {
 	})
 	virtually("who joins makes one, too", func(t *testing.T) {
 		g := startVirtually(t, emulatorTokens("p"), func(s *settings.Settings) {
-			s.Auth, s.Members, s.NumShards, s.AutoCreate = "firebase", membersOwn, 1, settings.AutoCreate{On: true, PerMinute: 1}
+			s.Auth, s.Members, s.NumShards, s.AutoCreate = "firebase", settingOwn, 1, settings.AutoCreate{On: true, PerMinute: 1}
 		})
 		for n, want := range []int{200, 429, 200} {
 			path := []string{"/a/total/me", "/b/total/me", "/a/total/me"}[n]

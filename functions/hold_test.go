@@ -80,7 +80,7 @@ func TestWhoConfirms(t *testing.T) {
 	bearer := func(user string) []string {
 		return []string{"Authorization", "Bearer " + good.sign(t, valid("https://securetoken.google.com/p", "p", user))}
 	}
-	g := startGuarded(t, firebaseTokens("p", good.keys()), func(s *settings.Settings) { s.Members, s.NumShards = membersOwn, 1 })
+	g := startGuarded(t, firebaseTokens("p", good.keys()), func(s *settings.Settings) { s.Members, s.NumShards = settingOwn, 1 })
 	for _, c := range []struct {
 		method, path string
 		header       []string

@@ -48,11 +48,7 @@ func newCreations(s settings.Settings) *limiter {
 }
 
 func newBuckets(perSecond float64, burst int) *limiter {
-	callers, err := lru.New[string, *rate.Limiter](limitedCallers)
-	if err != nil {
-		panic(err) // not possible: only for a size below one
-	}
-	return &limiter{perSecond: perSecond, burst: burst, callers: callers}
+	return &limiter{perSecond: perSecond, burst: burst, callers: newLRU[*rate.Limiter](limitedCallers)}
 }
 
 // of is a caller's bucket, which begins full.

@@ -8,10 +8,10 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// Whom a caller may name as a member: the setting MEMBERS.
+// Whose members or counters a caller may change: the settings MEMBERS, RESET and LIMIT.
 const (
-	membersOwn = "own" // only the user of its token
-	membersAny = "any" // anybody
+	settingOwn = "own" // those of the user of its token
+	settingAny = "any" // all
 )
 
 // me names the caller as a member.
@@ -28,10 +28,10 @@ type membership struct {
 func (h *incrementHandler) memberOf(w http.ResponseWriter, r *request) (counter shards.Counter, at membership, err error) {
 	at = membership{r.counter, r.field, r.member}
 	switch user, isUser := strings.CutPrefix(r.caller, userPrefix); {
-	case h.Members == membersAny && r.member == me:
+	case h.Members == settingAny && r.member == me:
 		err = bad("%q is the user that a token names, and no token is asked for here: name the member", me)
-	case h.Members == membersAny:
-	case h.Members != membersOwn:
+	case h.Members == settingAny:
+	case h.Members != settingOwn:
 		err = errNoMembers
 	case !isUser || r.member != me && r.member != user:
 		err = errNotOwn

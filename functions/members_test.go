@@ -183,7 +183,7 @@ func TestMembersUnderFaults(t *testing.T) {
 }
 
 func membersUnderFaults(t *testing.T) {
-	p := startInBubble(t, func(s *settings.Settings) { s.Members, s.RequestTimeout = membersAny, 2*time.Second })
+	p := startInBubble(t, func(s *settings.Settings) { s.Members, s.RequestTimeout = settingAny, 2*time.Second })
 	p.create(t, "a")
 	for _, c := range []struct {
 		name    string

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/status"
-
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
@@ -262,19 +260,10 @@ func problemOf(err error) problem {
 		}
 		return p
 	}
-	if at == reading && passes(err) {
+	if at == reading && store.MayPass(err) {
 		return problem{Status: http.StatusServiceUnavailable, Detail: "Firestore does not answer; " + at.nothing, retryAfter: time.Second}
 	}
 	return problem{Status: http.StatusInternalServerError}
-}
-
-// passes reports whether an error of Firestore may be gone at the next attempt.
-func passes(err error) bool {
-	if _, ok := status.FromError(err); !ok && !errors.Is(err, context.DeadlineExceeded) {
-		return false // not from Firestore
-	}
-	kind := store.KindOf(err)
-	return kind == store.Doubtful || kind == store.Contention
 }
 
 // write answers with the problem.

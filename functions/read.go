@@ -48,7 +48,7 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *request) (any, error) 
 	if r.field != "" {
 		snapshot = snapshot.Of(r.field)
 	}
-	w.Header().Set("Cache-Control", caching{kept: h.ReadCache, private: h.tokens != nil && !h.PublicReads}.control())
+	w.Header().Set("Cache-Control", h.caching())
 	// Rollup has writes for what Increment has, and waits as well.
 	late := h.budget.Short(ceiling.Writes) > 0 && time.Since(snapshot.AsOf) > h.ReadCache+usuallyLate
 	return heldUp{snapshot, late}, nil
@@ -88,23 +88,17 @@ func (h *incrementHandler) remembered(w http.ResponseWriter, r *request, counter
 	if r.field != "" {
 		snapshot = snapshot.Of(r.field)
 	}
-	w.Header().Set("Cache-Control", caching{kept: h.ReadCache, private: h.tokens != nil && !h.PublicReads}.control())
+	w.Header().Set("Cache-Control", h.caching())
 	return heldUp{snapshot, age > h.ReadCache}, nil
 }
 
-// caching says how long a total may be kept, here and on its way.
-type caching struct {
-	kept    time.Duration // 0: every read asks again
-	private bool          // reading takes a token, so shared caches must not keep it
-}
-
-// control is the header Cache-Control of an answer.
-func (c caching) control() string {
-	seconds := int64(c.kept / time.Second)
+// caching is the header Cache-Control of a total that may be kept, here and on its way.
+func (h *incrementHandler) caching() string {
+	seconds := int64(h.ReadCache / time.Second)
 	switch {
 	case seconds == 0:
 		return "no-cache" // a cache may keep it, and must ask with its ETag
-	case c.private:
+	case h.tokens != nil && !h.PublicReads: // reading takes a token, so shared caches must not keep it
 		return fmt.Sprintf("private, max-age=%d", seconds)
 	}
 	return fmt.Sprintf("public, max-age=%d", seconds)

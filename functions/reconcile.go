@@ -17,9 +17,6 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
-// maxReconcileBody bounds the body of a call to Reconcile.
-const maxReconcileBody = 64 << 10
-
 func buildReconcile(ctx context.Context, s settings.Settings, log *slog.Logger) (http.Handler, drain, error) {
 	client, err := rollup.Open(ctx, rollupConfig(s, log))
 	if err != nil {
@@ -35,17 +32,15 @@ func buildReconcile(ctx context.Context, s settings.Settings, log *slog.Logger) 
 }
 
 // ReconcileHandler is the function Reconcile over a client. It uses counters to remove what is left of
-// deleted counters; with nil it removes nothing.
+// deleted counters.
 func ReconcileHandler(client *rollup.Client, counters *shards.Client, s settings.Settings, log *slog.Logger) http.Handler {
 	opts := reconcileOptions(s)
-	if counters != nil {
-		opts.Remove = counters.Remove
-		if s.Cleanup == "zero" || s.Cleanup == "idle" {
-			opts.RemoveIdle = func(ctx context.Context, counter string, since time.Time) (bool, error) {
-				return counters.RemoveIdle(ctx, counter, since, s.Cleanup == "zero")
-			}
-			opts.IdleAtZero = s.Cleanup == "zero"
+	opts.Remove = counters.Remove
+	if s.Cleanup == "zero" || s.Cleanup == "idle" {
+		opts.RemoveIdle = func(ctx context.Context, counter string, since time.Time) (bool, error) {
+			return counters.RemoveIdle(ctx, counter, since, s.Cleanup == "zero")
 		}
+		opts.IdleAtZero = s.Cleanup == "zero"
 	}
 	return newReconcileHandler(client, s.Counters, s.ReconcileDeadline, opts, log)
 }
@@ -137,7 +132,7 @@ func decodeReconcile(w http.ResponseWriter, r *http.Request, path layout.Path) (
 	if err := checkQuery(query); err != nil { // dry_run=true, left out, would write
 		return req, err
 	}
-	body, err := readBody(w, r, maxReconcileBody)
+	body, err := readBody(w, r, maxBody)
 	if err != nil || len(body) == 0 {
 		return req, err
 	}

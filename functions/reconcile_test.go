@@ -35,7 +35,7 @@ func TestReconcileRequests(t *testing.T) {
 		{"twice", "POST", `{"counters":["a"],"counters":[]}`, 400},
 		{"one that isn't there", "POST", `{"counters":["a","nobody"],"dry_run":true}`, 404},
 		{"bad id", "POST", `{"counters":["a","__x__"]}`, 400},
-		{"large body", "POST", `{"counters":["` + strings.Repeat("x", maxReconcileBody) + `"]}`, 413},
+		{"large body", "POST", `{"counters":["` + strings.Repeat("x", maxBody) + `"]}`, 413},
 		{"dry run", "POST", `{"counters":["a"],"dry_run":true}`, 200},
 	} {
 		before := p.dump(t)

@@ -27,7 +27,7 @@ func TestResetIsTheUsersOwn(t *testing.T) {
 		return []string{"Authorization", "Bearer " + good.sign(t, valid("https://securetoken.google.com/p", "p", user))}
 	}
 	for pattern, id := range map[string]string{"users/{uid}": "alice", "teams/{team}/unread/{uid}": "red/alice", "users/{uid}/boxes/{box}": "alice/in"} {
-		g := startGuarded(t, firebaseTokens("p", good.keys()), at(t, pattern, commandsOwn))
+		g := startGuarded(t, firebaseTokens("p", good.keys()), at(t, pattern, settingOwn))
 		expect := func(method, path string, header []string, status int, answered string) {
 			t.Helper()
 			resp, body := g.send(t, method, path, header...)
@@ -61,9 +61,9 @@ func TestResetIsOff(t *testing.T) {
 	app := good.sign(t, valid("https://firebaseappcheck.googleapis.com/123", "p", "app").with("aud", []string{"projects/123"}))
 	for name, g := range map[string]*guarded{
 		"off":           startGuarded(t, nil, at(t, "users/{uid}", "off")),
-		"none, own":     startGuarded(t, nil, at(t, "users/{uid}", commandsOwn)),
-		"appcheck, own": startGuarded(t, appCheckTokens("123", good.keys()), at(t, "users/{uid}", commandsOwn)),
-		"no user":       startGuarded(t, firebaseTokens("p", good.keys()), at(t, "users/{user}", commandsOwn)),
+		"none, own":     startGuarded(t, nil, at(t, "users/{uid}", settingOwn)),
+		"appcheck, own": startGuarded(t, appCheckTokens("123", good.keys()), at(t, "users/{uid}", settingOwn)),
+		"no user":       startGuarded(t, firebaseTokens("p", good.keys()), at(t, "users/{user}", settingOwn)),
 	} {
 		header := []string{"X-Firebase-AppCheck", app}
 		if name == "no user" {
@@ -83,7 +83,7 @@ func TestResetIsOff(t *testing.T) {
 // reset, and a reset of what has members is refused.
 func TestResetBesideIncrements(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, nil, func(s *settings.Settings) { s.Reset, s.Members = commandsAny, membersAny })
+	g := startGuarded(t, nil, func(s *settings.Settings) { s.Reset, s.Members = settingAny, settingAny })
 	var all sync.WaitGroup
 	for n := range 40 {
 		all.Go(func() {

@@ -39,7 +39,7 @@ func TestSetLimit(t *testing.T) {
 		{"no field", "PUT", "/tickets/limit", `{"field": "", "limit": 3}`, 400, "field is empty"},
 		{"below 0", "PUT", "/tickets/limit", `{"limit": -1}`, 400, "0 or more"},
 		{"a fraction", "PUT", "/tickets/limit", `{"limit": 1.5}`, 400, "0 or more"},
-		{"beyond 64 bits", "PUT", "/tickets/limit", `{"limit": 9223372036854775808}`, 400, "beyond 64 bits"},
+		{"beyond 64 bits", "PUT", "/tickets/limit", `{"limit": 9223372036854775808}`, 400, "at most"},
 		{"below 64 bits", "PUT", "/tickets/limit", `{"limit": -9223372036854775809}`, 400, "0 or more"},
 		{"a text", "PUT", "/tickets/limit", `{"limit": "3"}`, 400, "a string"},
 		{"another name", "PUT", "/tickets/limit", `{"by": 3}`, 400, "unknown field"},
@@ -65,8 +65,8 @@ func TestWhoSetsLimits(t *testing.T) {
 	}
 	tokens := firebaseTokens("p", good.keys())
 	for setting, want := range map[string]map[string]int{
-		commandsOwn: {"alice": 400, "bob": 403, "": 401}, // 400: it may, and says nothing
-		"off":       {"alice": 403, "bob": 403, "": 401},
+		settingOwn: {"alice": 400, "bob": 403, "": 401}, // 400: it may, and says nothing
+		"off":      {"alice": 403, "bob": 403, "": 401},
 	} {
 		change := at(t, "users/{uid}", "off")
 		g := startGuarded(t, tokens, func(s *settings.Settings) { change(s); s.Limit = setting })

@@ -36,7 +36,7 @@ func TestRateLimitCountsUnits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := startGuarded(t, nil, func(s *settings.Settings) {
-				s.Fields, s.RateLimit, s.Members, s.Reset = fieldsOf(t, "x,y,z"), 1, membersAny, commandsAny
+				s.Fields, s.RateLimit, s.Members, s.Reset = fieldsOf(t, "x,y,z"), 1, settingAny, settingAny
 			})
 			for _, id := range []string{"a", "b"} {
 				if status, body := g.post(t, "/"+id, "", "9.9.9."+id); status != 200 {

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/googleapis/gax-go/v2"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
@@ -487,7 +485,7 @@ func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) 
 // notice first.
 func timeIsOver(ctx context.Context, err error) bool {
 	end, ok := ctx.Deadline()
-	return ok && time.Until(end) < time.Second && (errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded)
+	return ok && time.Until(end) < time.Second && store.IsDeadline(err)
 }
 
 // logRecount writes the one log line per recount.

@@ -252,7 +252,7 @@ func decodeMarker(doc *firestorepb.Document) marker {
 		asked:  doc.GetFields()[markerAsked].GetStringValue(),
 		fenced: doc.GetFields()[markerFenced].GetBooleanValue(),
 		at:     doc.GetUpdateTime().AsTime(),
-		held:   doc.GetFields()[hold.Until] != nil,
+		held:   doc.GetFields()[layout.Until] != nil,
 		record: &record,
 	}
 }
@@ -275,7 +275,7 @@ func (m *membership) writes(names layout.Layout, batch, shard string) []*firesto
 	}
 	var entry []*firestorepb.Write
 	if !m.until.IsZero() {
-		fields[hold.Until] = store.Time(m.until)
+		fields[layout.Until] = store.Time(m.until)
 		entry = append(entry, m.seat.Hold(names, m.until, m.after))
 	}
 	return append(entry, store.Create(m.name, fields, store.ServerTime(memberAt)))
@@ -355,7 +355,7 @@ func (b *batch) missed(err error) step {
 // notLooked says that the plan could not be made: a read failed, or the end of holds that was to make room.
 func (b *batch) notLooked(err error) step {
 	switch {
-	case !mayPass(err):
+	case !store.MayPass(err):
 		return b.giveUp(nil, err)
 	case errors.Is(err, ErrUnknown): // whether holds have ended, say; the batch's own commit was not sent
 		err = errors.New(err.Error())

@@ -1,7 +1,6 @@
 package shards
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,9 +156,12 @@ func (c *Client) checkPlain() error {
 	return nil
 }
 
-// numShards is how many shards a counter has, or is to have.
-func (c *Client) numShards(b *book.Book) int {
-	return cmp.Or(book.NumShards(c.db.Layout, b.Doc), c.cfg.NumShards)
+// checkField says why nothing can be added to a field, as [ErrInvalidField].
+func (c Counter) checkField(field string) error {
+	if err := c.client.db.Layout.CheckField(field); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidField, err)
+	}
+	return nil
 }
 
 // mayHave says why a counter can't be given n shards.
@@ -213,7 +215,7 @@ func (c *Client) plainly(err error) error {
 
 // uncertain is [Client.plainly] for an error of a read, or of a commit on a condition.
 func (c *Client) uncertain(err error) error {
-	if err != nil && !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrBusy) && mayPass(err) {
+	if err != nil && !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrBusy) && store.MayPass(err) {
 		err = fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return c.plainly(err)

@@ -110,10 +110,3 @@ func (e *LimitError) Error() string {
 
 // Is has the error be an [ErrLimit].
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
-
-// mayPass reports whether a read that failed may succeed later. A read has no preconditions: a Conflict
-// says that the database isn't there, or is of another mode.
-func mayPass(err error) bool {
-	kind := store.KindOf(err)
-	return store.FromFirestore(err) && (kind == store.Doubtful || kind == store.Contention)
-}

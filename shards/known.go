@@ -329,7 +329,6 @@ func (s Snapshot) Of(field string) Snapshot {
 // earliest sets AsOf to the earliest of the fields, if it is known of each. Limits, which seldom change, are none of
 // them.
 func (s *Snapshot) earliest(fields layout.Fields) {
-	s.AsOf = time.Time{}
 	for i, field := range fields {
 		at, known := s.asOf[field.Name]
 		if !known {

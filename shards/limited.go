@@ -259,8 +259,8 @@ func (c Counter) SetLimit(ctx context.Context, field string, limit int64) error 
 		if limit < 0 {
 			return fmt.Errorf("%w: %d is below 0", ErrInvalidLimit, limit)
 		}
-		if err := c.client.db.Layout.CheckField(field); err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalidField, err)
+		if err := c.checkField(field); err != nil {
+			return err
 		}
 		if err := c.client.db.Layout.CheckLimited(field); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalidLimit, err)
@@ -288,7 +288,7 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 				return false, fmt.Errorf("read shards: %w", err)
 			}
 			if len(docs) == 0 {
-				made, err := hold.In(c.client.db).Begin(ctx, c.client.db, c.id, field, c.client.numShards(e.Book), limit, e.At)
+				made, err := hold.In(c.client.db).Begin(ctx, c.client.db, c.id, field, cmp.Or(book.NumShards(c.client.db.Layout, e.Doc), c.client.cfg.NumShards), limit, e.At)
 				e.Beside(made...)
 				return true, err
 			}

@@ -263,13 +263,6 @@ func (c Counter) seat(field, member string) (hold.Seat, error) {
 	return hold.Seat{Counter: c.id, Field: field, Member: member}, nil
 }
 
-func (c Counter) checkField(field string) error {
-	if err := c.client.db.Layout.CheckField(field); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalidField, err)
-	}
-	return nil
-}
-
 // Joined reports whether a member is counted in a field of the counter, and since when. It costs one
 // read, and another if this client has not read the counter lately. A counter that isn't there counts
 // nobody. If an app has deleted the document, but the member is still below it, the error is

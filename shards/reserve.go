@@ -276,7 +276,7 @@ func (c Counter) inUse(ctx context.Context, since time.Time) (bool, error) {
 		}
 		members := store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), At: books[0].At, Names: true}
 		seats := members
-		seats.By, seats.Limit = hold.Until, 1
+		seats.By, seats.Limit = layout.Until, 1
 		docs, err := c.client.db.Documents(ctx, seats)
 		if err != nil || len(docs) > 0 {
 			return true, err

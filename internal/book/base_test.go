@@ -106,9 +106,6 @@ func TestDecodeBase(t *testing.T) {
 			t.Errorf("%s: %v, decoded %+v", name, err, got)
 		}
 	}
-	if got, err := decodeBase("shards", nil); err != nil || !cmp.Equal(got, Base{}) {
-		t.Errorf("a missing base: %+v, %v", got, err)
-	}
 	// An entry that changes is set by itself, and what is removed goes.
 	b := booksOf(t, layout.Place{}).open("a", nil, &firestorepb.Document{Fields: whole(), UpdateTime: store.Time(at(9)).GetTimestampValue()}, at(9))
 	after := b.copy()

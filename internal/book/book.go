@@ -451,9 +451,6 @@ func (e *SettingError) Unwrap() error { return ErrOthers }
 // decodeBase reads a base of shards in a collection of that id; nil is a base of nothing. Its error is an
 // [ErrDamaged].
 func decodeBase(shards string, doc *firestorepb.Document) (base Base, err error) {
-	if doc == nil {
-		return base, nil
-	}
 	fields := doc.GetFields()
 	if format := fields[baseFormat]; format.GetIntegerValue() != formatNow {
 		return base, fmt.Errorf("%w: %s: %v, and this version writes %d", ErrFormat, doc.GetName(), format.GetIntegerValue(), formatNow)

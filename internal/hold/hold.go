@@ -49,7 +49,7 @@ func (s Seat) Membership(names layout.Layout) string {
 // is the update time of an earlier entry; the zero time says that there must be none.
 func (s Seat) Hold(names layout.Layout, until, version time.Time) *firestorepb.Write {
 	return store.CreateOver(names.Hold(s.Membership(names)), version, map[string]*firestorepb.Value{
-		Until: store.Time(until), entryCounter: store.String(s.Counter), entryField: store.String(s.Field), entryMember: store.String(s.Member),
+		layout.Until: store.Time(until), entryCounter: store.String(s.Counter), entryField: store.String(s.Field), entryMember: store.String(s.Member),
 	})
 }
 
@@ -66,7 +66,7 @@ const (
 
 // Of is the state of a seat by its membership, which may be nil, as it was at a time of Firestore's.
 func Of(membership *firestorepb.Document, at time.Time) State {
-	until, held := membership.GetFields()[Until]
+	until, held := membership.GetFields()[layout.Until]
 	switch {
 	case membership == nil:
 		return Free
@@ -138,7 +138,7 @@ func (h Holds) Confirm(ctx context.Context, s Seat) (kept bool, err error) {
 		switch state.Confirms() {
 		case Confirm:
 			return []*firestorepb.Write{
-				store.Update(name, store.UpdatedAtTime(m.GetUpdateTime().AsTime()), nil, []string{Until}), h.leave(name),
+				store.Update(name, store.UpdatedAtTime(m.GetUpdateTime().AsTime()), nil, []string{layout.Until}), h.leave(name),
 			}, nil
 		case End: // or a commit of this call that is on its way could still keep it
 			field, ok := h.db.Layout.Field(s.Field)
@@ -178,7 +178,7 @@ func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		collection := h.db.Layout.MembersOf(counter, field.Name)
-		seats, err = h.db.Documents(ctx, store.Query{Collection: collection, By: Until, Most: store.Time(at), At: at, Limit: 1})
+		seats, err = h.db.Documents(ctx, store.Query{Collection: collection, By: layout.Until, Most: store.Time(at), At: at, Limit: 1})
 		return err
 	})
 	group.Go(func() (err error) {
@@ -234,7 +234,7 @@ func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field)
 
 // over are documents of a collection whose time until is over, at most that many.
 func (h Holds) over(ctx context.Context, collection string, most int) ([]*firestorepb.Document, error) {
-	docs, err := h.db.Documents(ctx, store.Query{Collection: collection, By: Until, Most: store.Time(h.db.Now()), Limit: most})
+	docs, err := h.db.Documents(ctx, store.Query{Collection: collection, By: layout.Until, Most: store.Time(h.db.Now()), Limit: most})
 	if err != nil {
 		return nil, fmt.Errorf("look for holds that are over: %w", err)
 	}
@@ -410,7 +410,7 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began
 		case Of(entry, began) != Over, busy[h.fieldOf(entry)]: // since its field was looked at, it is over: the next look ends it
 			continue
 		default:
-			w = store.Update(entry.GetName(), nil, map[string]*firestorepb.Value{Until: store.Time(h.db.Now().Add(putOff))}, nil)
+			w = store.Update(entry.GetName(), nil, map[string]*firestorepb.Value{layout.Until: store.Time(h.db.Now().Add(putOff))}, nil)
 		}
 		w.CurrentDocument = store.UpdatedAtTime(entry.GetUpdateTime().AsTime()) // or it is held again by now
 		if _, err := h.db.Commit(ctx, w); err != nil && store.KindOf(err) != store.Conflict {

@@ -49,9 +49,6 @@ const (
 	Ended   Progress = "ended"   // all came back, or nothing was held
 )
 
-// Until is [layout.Until].
-const Until = layout.Until
-
 // Fields of an entry, besides Until and [layout.ExpireAt].
 const (
 	entryCounter = "counter"
@@ -152,7 +149,7 @@ func (r Record) Make(names layout.Layout, further map[string]*firestorepb.Value)
 		parts[id] = store.Int(n)
 	}
 	fields := map[string]*firestorepb.Value{
-		Until: store.Time(r.Until), recordEnds: store.Time(r.Until),
+		layout.Until: store.Time(r.Until), recordEnds: store.Time(r.Until),
 		recordDue:    store.String(names.HoldsOf(r.Counter, r.Field) + r.Until.UTC().Format(dueFormat)),
 		entryCounter: store.String(r.Counter), entryField: store.String(r.Field),
 		recordID:     store.String(r.ID),
@@ -170,7 +167,7 @@ func (r Record) end(used *int64, now time.Time) *firestorepb.Write {
 	if used != nil {
 		more[recordState], more[recordUsed] = store.String(string(Settled)), store.Int(*used)
 	}
-	return store.Update(r.Name, store.UpdatedAtTime(r.Version), more, []string{Until, recordDue})
+	return store.Update(r.Name, store.UpdatedAtTime(r.Version), more, []string{layout.Until, recordDue})
 }
 
 // Refuse is the write that makes an ended record where there is none. Then nothing is ever held under its name: a

@@ -102,16 +102,13 @@ func (f Fields) toCount(name string) string {
 	return fmt.Sprintf("; to count it too, set FIELDS=%s (counters dev --fields %[1]s)", set)
 }
 
-// named reports whether FIELDS names the field: it shows no limit of another.
-func (f Field) named() bool { return !f.ShowsLimit() }
-
 // ShowsLimit reports whether the field shows the limit of another one. Such a field has Limit, too: ask for this first.
 func (f Field) ShowsLimit() bool { return f.LimitOf != "" }
 
 // Named are the fields that FIELDS names: those that show limits are left out.
 func (f Fields) Named() (named Fields) {
 	for _, field := range f {
-		if field.named() {
+		if !field.ShowsLimit() {
 			named = append(named, field)
 		}
 	}

@@ -101,7 +101,7 @@ func limitText(n int64) string {
 }
 
 // Plain reports whether a sum of shards has no limit, and shows none.
-func (f Field) Plain() bool { return f.Limit == nil && !f.ShowsLimit() }
+func (f Field) Plain() bool { return f.Limit == nil }
 
 // OfNone is the sum of no shards: 0, or the limit that FIELDS declares, for the field that shows it. Whoever takes
 // first, or sets a limit, makes the shards.

@@ -152,7 +152,7 @@ func (l Layout) First() (Field, bool) {
 // Field is the sum of shards with that name, to which something may be added.
 func (l Layout) Field(name string) (Field, bool) {
 	for _, field := range l.Fields {
-		if field.Name == name && field.named() {
+		if field.Name == name && !field.ShowsLimit() {
 			return field, true
 		}
 	}
@@ -273,16 +273,13 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ShardPattern is a trigger's path pattern for all shards.
-func (l Layout) ShardPattern() string { return l.Path.String() + "/" + l.Shards + "/{shard}" }
-
 // ByBases reports whether all counters are found by their bases, and not by their documents.
 func (l Layout) ByBases() bool { return l.Path.Nested() || l.Hosted }
 
 // Patterns are triggers' path patterns for all documents that change a count: first the shards, and then one for each
 // of [Layout.Collections].
 func (l Layout) Patterns() []string {
-	patterns := []string{l.ShardPattern()}
+	patterns := []string{l.Path.String() + "/" + l.Shards + "/{shard}"}
 	for _, source := range l.Collections() {
 		patterns = append(patterns, l.PatternOf(source))
 	}

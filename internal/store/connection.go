@@ -150,7 +150,7 @@ func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.C
 		if !IsDeadline(err) {
 			last = err
 		}
-		if ctx.Err() == nil && gax.Sleep(ctx, pause.Pause()) == nil {
+		if gax.Sleep(ctx, pause.Pause()) == nil {
 			continue
 		}
 		ended := ctx.Err()

@@ -620,8 +620,6 @@ func literal(value any) *firestorepb.Value {
 		return Int(value)
 	case string:
 		return String(value)
-	case float64:
-		return Double(value)
 	}
 	panic(fmt.Sprintf("a value is a %T", value))
 }

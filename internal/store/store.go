@@ -605,3 +605,10 @@ func FromFirestore(err error) bool {
 	_, ok := status.FromError(err)
 	return ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
+
+// MayPass reports whether a read that failed may succeed later. A read has no preconditions: a [Conflict] says that the
+// database isn't there, or is of another mode.
+func MayPass(err error) bool {
+	kind := KindOf(err)
+	return FromFirestore(err) && (kind == Doubtful || kind == Contention)
+}
