@@ -1,13 +1,18 @@
 package rollup_test
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/rollup"
 )
@@ -70,4 +75,34 @@ func TestADocumentThatIsFull(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The base of such a document is written alone, by which walks find the counter; also where others were in the way
+// first.
+func TestTheBaseOfAFullDocumentIsWritten(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t).hosted()
+		w.post(map[string]any{"body": ""})
+		for size := 1 << 20; ; size -= 8 {
+			if _, err := w.counter().Set(w.ctx, map[string]any{"body": strings.Repeat("x", size)}); err == nil {
+				break
+			}
+		}
+		var refused int
+		w.server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+			if writes := req.GetWrites(); len(writes) == 1 && strings.HasSuffix(writes[0].GetUpdate().GetName(), "/base") && refused == 0 {
+				refused++
+				v.Before = status.Error(codes.Aborted, "others were faster")
+			}
+			return v
+		})
+		w.like(0, 1, 1)
+		w.arrived() // and lost
+		if report := w.reconcile(); !strings.Contains(report.Problem, "make room in it") {
+			t.Errorf("reconcile = %+v, want the problem", report)
+		}
+		if base, err := w.counter().Collection("counter_rollup").Doc("base").Get(w.ctx); err != nil || refused != 1 {
+			t.Errorf("base: %v, %v, refused %d times; want one, refused once", base.Exists(), err, refused)
+		}
+	})
 }

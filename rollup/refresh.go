@@ -58,6 +58,9 @@ func (r *refreshing) run(ctx context.Context) error {
 		r.forgetTaken()
 		return err
 	}
+	if done.Full {
+		c.log.ErrorContext(ctx, logProblem, "counter", r.flight.counter, "problem", problemTooLarge)
+	}
 	if r.wrote = done.Wrote && len(r.shown.Writes) > 0; r.wrote {
 		r.waited = done.Took
 		r.committed(ctx, done)
@@ -398,9 +401,6 @@ func (r *refreshing) committed(ctx context.Context, done book.Committed) {
 		r.shows(after)
 	}
 	log := r.client.log.With("counter", r.flight.counter)
-	if done.Full {
-		log.ErrorContext(ctx, logProblem, "problem", problemTooLarge)
-	}
 	for _, change := range r.shown.Changes {
 		if change.Drift != 0 {
 			log.WarnContext(ctx, LogDrift, "field", change.Field.Name, "drift", change.Drift)

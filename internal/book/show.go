@@ -422,8 +422,9 @@ func (b *Book) Unknown() (fields layout.Fields) {
 // document has no room, the base is written alone.
 func (books Books) Commit(ctx context.Context, p store.Patience, plan func(context.Context) (Shown, error)) (Committed, error) {
 	var last Shown
+	full := false
 	p.Smaller = func(writes []*firestorepb.Write) []*firestorepb.Write {
-		if len(last.Beside) > 0 { // whoever reads would see a number fall
+		if full = len(writes) > 0; !full || len(last.Beside) > 0 { // whoever reads would see a number fall
 			return nil
 		}
 		return writes[1:]
@@ -435,9 +436,9 @@ func (books Books) Commit(ctx context.Context, p store.Patience, plan func(conte
 		return slices.Concat(last.Writes, last.Beside), err
 	})
 	if err != nil || resp == nil {
-		return Committed{}, err
+		return Committed{Full: full}, err
 	}
-	c := Committed{Wrote: true, Took: time.Since(sent), Full: len(resp.GetWriteResults()) < len(last.Writes)}
+	c := Committed{Wrote: true, Took: time.Since(sent), Full: full}
 	c.After, _ = last.Committed(resp)
 	return c, nil
 }

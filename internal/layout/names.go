@@ -333,6 +333,11 @@ func WrongShards(id string, fields Fields) string {
 // maxIDBytes is Firestore's own limit on the id of a document or a collection.
 const maxIDBytes = 1500
 
+// maxPathBytes leaves room below a counter's document, whose name is longer, for a member's: of the 6,144 bytes that
+// Firestore allows for a document's name, 1,500 for an id, 74 for the collection, and the rest for the database. Many
+// counters are read at once, and one name that is refused would fail the others.
+const maxPathBytes = 4400
+
 // slashAtEnd says what is wrong with an id that ends with a slash, as in a URL that a program built.
 func slashAtEnd(id string) error { return fmt.Errorf("%q ends with a slash: leave it out", id) }
 
@@ -588,6 +593,9 @@ func (p Path) Validate(id string) error {
 		if err := ValidateID(value); err != nil {
 			return fmt.Errorf("%q: %w", id, err)
 		}
+	}
+	if n := len(p.Document(id)); n > maxPathBytes {
+		return fmt.Errorf("the path of its document has %d bytes, and at most %d are allowed", n, maxPathBytes)
 	}
 	return nil
 }

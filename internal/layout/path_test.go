@@ -50,6 +50,8 @@ func TestPathValidate(t *testing.T) {
 	flat, _ := ParsePath("posts/{post}")
 	nested, _ := ParsePath("teams/{team}/posts/{post}")
 	whole, _ := ParsePath("a/b/stats/site")
+	deep, _ := ParsePath("a/{a}/b/{b}/c/{c}/d/{d}")
+	long := func(n int) string { return strings.Repeat(strings.Repeat("x", n)+"/", 3) + "d" }
 	for _, tt := range []struct {
 		path Path
 		id   string
@@ -57,6 +59,7 @@ func TestPathValidate(t *testing.T) {
 	}{
 		{flat, "post-1", true}, {flat, "red/post-1", false}, {flat, "", false}, {flat, "..", false}, {flat, "__x__", false},
 		{whole, "site", true}, {whole, "stats/site", false}, {whole, "b", false}, {whole, "", false},
+		{deep, long(1400), true}, {deep, long(1500), false}, // no member would have room below it
 		{nested, "red/post-1", true}, {nested, "post-1", false}, {nested, "red/a/b", false}, {nested, "/b", false},
 		{nested, "red/", false}, {nested, "red/..", false}, {nested, "", false}, {nested, "red/\xff", false},
 		{nested, "red/" + strings.Repeat("x", 1501), false}, {nested, "red/" + strings.Repeat("x", 1500), true},

@@ -405,7 +405,7 @@ type Patience struct {
 	Doubts    int  // so many may lose their answers; twelve take some three seconds
 	Yield     bool // end at the first contention, because the caller tries again later anyway
 	// Smaller returns what to send instead of a plan's writes, once Firestore has refused some as too
-	// large. It may be nil.
+	// large: fewer of them, or none. It may be nil.
 	Smaller func(writes []*firestorepb.Write) []*firestorepb.Write
 
 	// locks says that the plan reads within a transaction. Once it has read, no earlier commit can
@@ -438,16 +438,15 @@ func (db *DB) commitIf(ctx context.Context, p Patience, plan func(context.Contex
 	for planned := false; ; {
 		var err error
 		if !planned {
-			req, err = plan(ctx)
+			if req, err = plan(ctx); err == nil && s.smaller {
+				req.Writes = p.Smaller(req.Writes)
+			}
 		}
 		a := attempt{err: err, sent: err == nil, writes: len(req.Writes) > 0}
 		if a.sent && !a.writes && !p.locks {
 			return nil, nil
 		}
 		if a.sent {
-			if s.smaller && a.writes {
-				req.Writes = p.Smaller(req.Writes)
-			}
 			var resp *firestorepb.CommitResponse
 			if resp, a.err = db.commit(ctx, req, excludes(paid, req.Writes)); a.err == nil {
 				return resp, nil
