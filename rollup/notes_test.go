@@ -590,3 +590,42 @@ func TestANoteOfDocumentsOfACounterThatIsGone(t *testing.T) {
 		})
 	}
 }
+
+// A roller looks for what is noted once a minute. Where reconciles of that take longer, the next look waits: else there
+// would be one more each minute.
+func TestLooksForNotesDoNotPileUp(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		const counters = 10
+		w.counters(counters)
+		db, err := store.Open(w.ctx, rollup.Place{Project: "p"}, option.WithGRPCConn(w.connect()))
+		w.must(nil, err)
+		defer db.Close()
+		for n := range counters {
+			w.must(db.EnsureNote(w.ctx, fmt.Sprintf("c%03d", n), "for the test"))
+		}
+		var under, most, all atomic.Int64 // commits of noted counters
+		w.server.SetInterceptor(func(ctx context.Context, req *firestorepb.CommitRequest) (v emulator.Verdict) {
+			if strings.Contains(req.GetWrites()[0].GetUpdate().GetName(), "/counters/c0") {
+				all.Add(1)
+				most.Store(max(most.Load(), under.Add(1)))
+				<-ctx.Done()
+				under.Add(-1)
+				v.Before = status.Error(codes.DeadlineExceeded, "slow")
+			}
+			return v
+		})
+		w.snippet(1)
+		r := w.roller(rollup.RollerOptions{})
+		for range 8 * 60 {
+			w.inc(0, 1)
+			for _, change := range w.arrived() {
+				w.must(nil, r.Add(w.ctx, change))
+			}
+			time.Sleep(time.Second)
+		}
+		if most.Load() != 1 || all.Load() < counters/2 {
+			t.Errorf("%d commits of noted counters, up to %d at once; want some, one at a time", all.Load(), most.Load())
+		}
+	})
+}
