@@ -629,3 +629,25 @@ func TestLooksForNotesDoNotPileUp(t *testing.T) {
 		}
 	})
 }
+
+// Whoever makes a note, and doesn't hear of it, has made it all the same: an alert looks for that.
+func TestANoteWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		db, err := store.Open(w.ctx, rollup.Place{Project: "p"}, option.WithGRPCConn(w.connect()))
+		w.must(nil, err)
+		defer db.Close()
+		lost := false
+		w.server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+			if !lost {
+				lost, v.After = true, status.Error(codes.Unavailable, "lost")
+			}
+			return v
+		})
+		for _, want := range []bool{true, false} {
+			if made, err := db.EnsureNote(w.ctx, "c", "for the test"); made != want || err != nil || !lost {
+				t.Errorf("made: %v, %v; want %v", made, err, want)
+			}
+		}
+	})
+}

@@ -62,20 +62,33 @@ func (c *Client) resolve(ctx context.Context, counters ...string) (missing []str
 	return missing, nil
 }
 
+// lookedUpAtOnce is how many documents one read of a look takes at most, and ownLookedUpAtOnce of the app's own, each of
+// which may have a megabyte.
+const lookedUpAtOnce, ownLookedUpAtOnce = 500, 20
+
 // lookUp tells which counters are there. Several calls share it, so that no caller's context ends it.
 func (c *Client) lookUp(counters []string) (there map[string]bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
 	defer cancel()
-	snapshots, err := c.read(ctx, counters...)
-	pauses := store.Pauses() // a quota's refusal may pass, which no read repeats
-	for try := 1; status.Code(err) == codes.ResourceExhausted && try < maxFailures && gax.Sleep(ctx, pauses.Pause()) == nil; try++ {
-		snapshots, err = c.read(ctx, counters...)
+	there = make(map[string]bool, len(counters))
+	most := lookedUpAtOnce
+	if c.db.Layout.Hosted {
+		most = ownLookedUpAtOnce
 	}
-	there = make(map[string]bool, len(snapshots))
-	for i, s := range snapshots {
-		there[counters[i]] = s != nil
+	for some := range slices.Chunk(counters, most) {
+		snapshots, err := c.read(ctx, some...)
+		pauses := store.Pauses() // a quota's refusal may pass, which no read repeats
+		for try := 1; status.Code(err) == codes.ResourceExhausted && try < maxFailures && gax.Sleep(ctx, pauses.Pause()) == nil; try++ {
+			snapshots, err = c.read(ctx, some...)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range snapshots {
+			there[some[i]] = s != nil
+		}
 	}
-	return there, err
+	return there, nil
 }
 
 // read reads counters' documents, and remembers them; nil is one that doesn't exist, or is being

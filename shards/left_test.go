@@ -1,12 +1,17 @@
 package shards_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // What is left is known after each take, without a read, and as this client last knew it.
@@ -73,6 +78,9 @@ func TestLeftIsKnown(t *testing.T) {
 		if _, ok := (shards.Counter{}).Left("seats"); ok {
 			t.Error("the zero Counter knows")
 		}
+		if _, _, ok := (shards.Counter{}).Remembered(); ok {
+			t.Error("the zero Counter remembers")
+		}
 		if err := one.SetLimit(t.Context(), "seats", 20); err != nil {
 			t.Fatal(err)
 		}
@@ -111,6 +119,40 @@ func TestLeftIsKnownAfterARepetition(t *testing.T) {
 				t.Fatal(err)
 			}
 			knows(3)
+		}
+	})
+}
+
+// Where the answer to a settle is lost, nobody knows here what it has left.
+func TestLeftAfterALostAnswer(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{Place: shards.Place{Fields: "likes,seats=limit(10)"}, AutoCreate: true, NumShards: 3})
+		c, key := handle(t, client, "concert"), shards.Key{Value: "a"}
+		if _, _, err := c.Reserve(t.Context(), "seats", 6, time.Hour, key); err != nil {
+			t.Fatal(err)
+		}
+		if left, ok := c.Left("seats"); !ok || left != 4 {
+			t.Fatalf("%d are left, %v", left, ok)
+		}
+		lost := false
+		w.Server.SetInterceptor(func(context.Context, *firestorepb.CommitRequest) (v emulator.Verdict) {
+			if !lost {
+				lost, v.After = true, status.Error(codes.Unavailable, "lost")
+			}
+			return v
+		})
+		if h, err := c.Settle(t.Context(), "seats", 1, key); err != nil || h.Settled != 1 || !h.At.IsZero() || !lost {
+			t.Fatal(h, err, lost)
+		}
+		if left, ok := c.Left("seats"); ok {
+			t.Errorf("%d are left, and nobody has seen that", left)
+		}
+		if _, err := c.AddFields(t.Context(), map[string]int64{"seats": 2}, shards.Key{}); err != nil {
+			t.Fatal(err)
+		}
+		if left, ok := c.Left("seats"); ok && left != 7 {
+			t.Errorf("%d are left, want 7", left)
 		}
 	})
 }

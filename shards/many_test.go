@@ -8,10 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 
 	"github.com/firestore-counters/counters/emulator"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -105,4 +107,47 @@ func TestManyMissingCountersBesideALimit(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// However many counters are looked for at once, a read is of a bounded number of documents, and of few where these are
+// the app's own, which may be large.
+func TestALookReadsABoundedNumberOfDocuments(t *testing.T) {
+	t.Parallel()
+	for most, cfg := range map[int]shards.Config{
+		500: {Place: shards.Place{Project: "p"}},
+		20:  {Place: shards.Place{Project: "p", Counters: "posts/{post}", Hosted: true}},
+	} {
+		virtual.Run(t, fmt.Sprint(most), func(t *testing.T) {
+			read := 0
+			conn := virtual.Start(t).Conn(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				stream, err := streamer(ctx, desc, cc, method, opts...)
+				return names{stream, &read}, err
+			}))
+			client, err := shards.Open(t.Context(), cfg, option.WithGRPCConn(conn))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			var ids []string
+			for n := range 1200 {
+				ids = append(ids, fmt.Sprint("c", n))
+			}
+			if missing, err := client.Missing(t.Context(), ids...); len(missing) != len(ids) || err != nil || read != most {
+				t.Errorf("%d are missing, %v, and a read was of %d documents; want 1200, and %d", len(missing), err, read, most)
+			}
+		})
+	}
+}
+
+// names is a stream that notes of how many documents a read is.
+type names struct {
+	grpc.ClientStream
+	most *int
+}
+
+func (s names) SendMsg(m any) error {
+	if read, is := m.(*firestorepb.BatchGetDocumentsRequest); is {
+		*s.most = max(*s.most, len(read.GetDocuments()))
+	}
+	return s.ClientStream.SendMsg(m)
 }

@@ -58,6 +58,9 @@ func (c Counter) cached(ctx context.Context) (Snapshot, time.Duration, error) {
 // Remembered is [Counter.Get] from memory, however long ago this client has read the counter; age says how long. It
 // reports false if it has no memory of it.
 func (c Counter) Remembered() (s Snapshot, age time.Duration, ok bool) {
+	if c.client == nil {
+		return Snapshot{}, 0, false
+	}
 	known, ok := c.client.known.Get(c.id)
 	if !ok || c.client.countsAny(known.Snapshot) != nil {
 		return Snapshot{}, 0, false

@@ -26,7 +26,7 @@ type Hold struct {
 	// ends it, and may be settled until then.
 	State   string
 	Settled int64     // how much of it stays counted, or how much more was taken, once it is settled
-	At      time.Time // when it was committed; zero where an earlier call has done that
+	At      time.Time // when it was committed; zero where an earlier call has done that, or nobody knows
 }
 
 // Returned is how much came back.
@@ -213,8 +213,11 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 		return h, c.client.uncertain(err)
 	}
 	c.client.places.put(at, seats.After(db.Layout, c.id, field.Shard, writes, resp))
-	if h = holdOf(key, r, time.Time{}); resp != nil {
+	switch h = holdOf(key, r, time.Time{}); {
+	case resp != nil:
 		h.At = resp.GetCommitTime().AsTime()
+	case try > 1: // perhaps this call's commit, whose answer was lost
+		c.client.places.forget(at)
 	}
 	return h, full
 }

@@ -158,19 +158,18 @@ func (db *DB) unasked(n Note) (unasked, unknown []string) {
 func (db *DB) EnsureNote(ctx context.Context, counter, why string) (made bool, err error) {
 	_, err = db.CommitIf(ctx, Patience{Conflicts: 8, Doubts: 6}, func(ctx context.Context) ([]*firestorepb.Write, error) {
 		n, now, err := db.NoteOf(ctx, counter)
-		if made = err == nil && n == nil; made {
-			n = &Note{}
-		}
 		if err != nil {
 			return nil, err
 		}
-		unasked, _ := db.unasked(*n)
-		if made {
+		if n == nil {
+			made = true // also if the next try finds it, because the answer is lost
+			unasked, _ := db.unasked(Note{})
 			why := strings.ToValidUTF8(why[:min(len(why), maxWhy)], "") // gRPC refuses half a character at the end
 			return []*firestorepb.Write{Create(db.Layout.Note(counter), map[string]*firestorepb.Value{
 				noteCounter: String(counter), noteWhy: String(why), noteSince: Time(now), noteDue: Time(now.Add(NoteDue)), noteTries: Int(0), noteAsked: texts(unasked),
 			})}, nil
 		}
+		unasked, _ := db.unasked(*n)
 		// If a reconcile has begun, its snapshot may be older than the events. If the note asks for fewer
 		// queries than this revision has, it doesn't cover them.
 		if n.Begun || n.Left || len(unasked) > 0 {
