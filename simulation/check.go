@@ -186,6 +186,8 @@ func (c *checker) entry(what any) {
 			k.source.events[event{e.Doc, e.Of}] = n
 		}
 	case Acknowledged:
+		k := c.counter(e.Doc.Counter)
+		k.relied = k.relied || k.noted && k.ending()
 		switch e.Doc.Kind {
 		case "shard":
 			c.acknowledged(e)

@@ -275,7 +275,6 @@ func (c *checker) noted(e Noted) {
 // counter is noted for that to end.
 func (c *checker) acknowledged(e Acknowledged) {
 	k := c.counter(e.Doc.Counter)
-	k.relied = k.relied || k.noted && k.ending()
 	name := event{e.Doc, e.Of}
 	w, waited := k.waiting[name]
 	delete(k.waiting, name)
