@@ -199,9 +199,14 @@ func (c *Client) fence(ctx context.Context, b *batch) step {
 	return b.fenced(resp.GetWriteResults()[0].GetUpdateTime().AsTime())
 }
 
-// readMarkers reads the batch's markers and memberships at one time.
+// readMarkers reads the batch's markers and memberships at one time. While a commit is in doubt the batch's own marker
+// says it all.
 func (c *Client) readMarkers(ctx context.Context, b *batch) step {
-	found, err := c.markersThere(ctx, slices.Collect(maps.Keys(b.markers())), b.requests)
+	ids, requests := slices.Collect(maps.Keys(b.markers())), b.requests
+	if b.doubt != nil && b.own() {
+		ids, requests = []string{b.id}, nil
+	}
+	found, err := c.markersThere(ctx, ids, requests)
 	if err != nil {
 		return b.unread(err)
 	}

@@ -256,3 +256,33 @@ func TestBudgetWhileFirestoreIsAway(t *testing.T) {
 		}
 	})
 }
+
+// Whether a commit was applied whose answer was lost says its own marker, however many keys it has made markers of.
+func TestADoubtTakesOneRead(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		const n = 50
+		w := newWorld(t)
+		client := w.open(t, shards.Config{CommitInterval: 100 * time.Millisecond})
+		counter := w.counter(t, client, "c", 1)
+		if err := counter.Add(t.Context(), 1); err != nil { // it rests now
+			t.Fatal(err)
+		}
+		w.ResetStats()
+		w.AfterLost(func() {})
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() {
+				if _, _, err := client.Apply(t.Context(), []shards.Increment{{Counter: "c", By: 1}}, shards.Key{Value: fmt.Sprint(i)}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if got := w.Stats(); got.Reads != 1 {
+			t.Errorf("%d reads, want one", got.Reads)
+		}
+		if s, err := counter.Sum(t.Context()); err != nil || s.Total != n+1 {
+			t.Errorf("%d, %v; want %d", s.Total, err, n+1)
+		}
+	})
+}
