@@ -15,6 +15,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
+	"github.com/firestore-counters/counters/internal/layout"
 )
 
 // LogCeiling is the message of the line that says how much of the ceiling was used. A metric and an alert look for it.
@@ -236,11 +237,14 @@ func (h *incrementHandler) within(r *request) error {
 	case r.kind == reset, r.kind == setLimit:
 		wait, what = short, "commands"
 		of[ceiling.Reads], of[ceiling.Writes] = float64(commandReads*len(h.Fields)+h.NumShards), commandUnits
+		if r.kind == setLimit { // each shard's share changes
+			of[ceiling.Writes] += float64(min(h.NumShards, layout.MostApart))
+		}
 	case r.kind == read:
 	case r.kind != addOne && r.kind != addMany, h.limits, len(r.Header.Values("Idempotency-Key")) > 0:
 		// What was done before, or finds no room, costs no write, but reads.
 		if wait, what = h.budget.Until(ceiling.Reads, 1), "what has to be looked for"; r.kind == settle || r.kind == giveBack || r.kind == confirm {
-			if of[ceiling.Reads], of[ceiling.Writes] = 1, 1; wait == 0 && h.budget.Short(ceiling.Writes) > 0 {
+			if of[ceiling.Reads], of[ceiling.Writes] = 1, finishUnits; wait == 0 && h.budget.Short(ceiling.Writes) > 0 {
 				wait = takeOne(h.finishes)
 			}
 		}

@@ -94,34 +94,41 @@ func TestRequestsBesideManyDocuments(t *testing.T) {
 	t.Parallel()
 	const n = 60
 	for name, c := range map[string]struct {
-		make func(ctx context.Context, counter shards.Counter) error // of each counter
-		send func(f *flooded, n int) *http.Request
-		want int
+		make   func(ctx context.Context, counter shards.Counter) error // of each counter
+		send   func(f *flooded, n int) *http.Request
+		want   int
+		writes float64 // that are left; 0 is all that are saved
 	}{
 		"resets": {func(ctx context.Context, counter shards.Counter) (err error) {
 			for i := 0; i < 20 && err == nil; i++ {
 				_, _, err = counter.Reserve(ctx, "f0", 1, time.Hour, shards.Key{})
 			}
 			return err
-		}, func(f *flooded, n int) *http.Request { return f.request("POST", "/c-0/reset", "", "") }, 503},
+		}, func(f *flooded, n int) *http.Request { return f.request("POST", "/c-0/reset", "", "") }, 503, 0},
 		"confirms of what is over": {func(ctx context.Context, counter shards.Counter) error {
 			_, _, err := counter.Hold(ctx, "f0", "m", time.Second)
 			return err
 		}, func(f *flooded, n int) *http.Request {
 			return f.request("POST", fmt.Sprintf("/c-%d/f0/m/confirm", n), "", "")
-		}, 409},
+		}, 409, 120},
 		"joins of what is over": {func(ctx context.Context, counter shards.Counter) error {
 			_, _, err := counter.Hold(ctx, "f0", "m", time.Second)
 			return err
-		}, func(f *flooded, n int) *http.Request { return f.request("PUT", fmt.Sprintf("/c-%d/f0/m", n), "", "") }, 200},
+		}, func(f *flooded, n int) *http.Request { return f.request("PUT", fmt.Sprintf("/c-%d/f0/m", n), "", "") }, 200, 0},
+		"limits, each of 25 shards": {func(ctx context.Context, counter shards.Counter) error {
+			_, _, err := counter.Hold(ctx, "seats", "m", time.Hour)
+			return err
+		}, func(f *flooded, n int) *http.Request {
+			return f.request("PUT", fmt.Sprintf("/c-%d/limit", n), `{"field":"seats","limit":1000}`, "")
+		}, 200, 120},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				// $5 a day
 				f := startFlooded(t, "none", settings.Ceiling{Writes: 3, Reads: 1.5, Creates: 0.1, Bytes: 1e7, Logs: 500},
-					"FIELDS=f0", "MEMBERS=any", "RESET=any", "NUM_SHARDS=100", "MAX_SHARDS=100")
-				other := f.otherOf(shards.Config{NumShards: 100, MaxShards: 100}, "f0")
+					"FIELDS=f0,seats=limit(3)", "MEMBERS=any", "RESET=any", "LIMIT=any", "NUM_SHARDS=100", "MAX_SHARDS=100")
+				other := f.otherOf(shards.Config{NumShards: 100, MaxShards: 100}, "f0,seats=limit(3)")
 				for i := range n {
 					id := fmt.Sprint("c-", i)
 					if c.want == 503 { // all of one
@@ -136,6 +143,9 @@ func TestRequestsBesideManyDocuments(t *testing.T) {
 					}
 				}
 				time.Sleep(ceiling.Holds)
+				if c.writes > 0 {
+					f.client.Budget().Spend(ceiling.Writes, f.client.Budget().Left(ceiling.Writes)-c.writes)
+				}
 				f.latency = 20 * time.Millisecond
 				var all sync.WaitGroup
 				var answered atomic.Int64
@@ -148,8 +158,9 @@ func TestRequestsBesideManyDocuments(t *testing.T) {
 				}
 				all.Wait()
 				synctest.Wait()
-				if left := f.client.Budget().Left(ceiling.Reads); left < -50 || answered.Load() == 0 {
-					t.Errorf("%.0f reads are owed; %d are answered %d", -left, answered.Load(), c.want)
+				reads, writes := f.client.Budget().Left(ceiling.Reads), f.client.Budget().Left(ceiling.Writes)
+				if reads < -50 || writes < -50 || answered.Load() == 0 {
+					t.Errorf("%.0f reads and %.0f writes are left; %d are answered %d", reads, writes, answered.Load(), c.want)
 				}
 			})
 		})
