@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -261,5 +262,42 @@ func TestLargeReadsAreRemembered(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A crowd whose holds of one field are over, and who come for these at the same time, owes next to nothing: each read
+// all holds that were over, and did so again once another had ended some.
+func TestACrowdWhoseHoldsAreOver(t *testing.T) {
+	t.Parallel()
+	const n = 400
+	for _, field := range []string{"f0", "seats"} {
+		for _, path := range []string{"PUT /c/%s/m%d", "PUT /c/%s/m%d?hold=10s", "POST /c/%s/m%d/confirm"} {
+			t.Run(fmt.Sprintf(path, field, 0), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					const fields = "f0,seats=limit(1000)"
+					f := startFlooded(t, "none", settings.Ceiling{Writes: 3, Reads: 1.5, Creates: 0.1, Bytes: 1e7, Logs: 500}, "FIELDS="+fields, "MEMBERS=any") // $5 a day
+					counter, err := f.other(fields).Counter("c")
+					for i := 0; i < n && err == nil; i++ {
+						_, _, err = counter.Hold(t.Context(), field, fmt.Sprint("m", i), time.Second)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(ceiling.Holds)
+					f.latency = 20 * time.Millisecond
+					var all sync.WaitGroup
+					for i := range n {
+						method, to, _ := strings.Cut(fmt.Sprintf(path, field, i), " ")
+						all.Go(func() { f.do(f.request(method, to, "", "")) })
+					}
+					all.Wait()
+					synctest.Wait()
+					if reads, writes := f.client.Budget().Left(ceiling.Reads), f.client.Budget().Left(ceiling.Writes); reads < -600 || writes < 0 {
+						t.Errorf("%.0f reads and %.0f writes are left", reads, writes)
+					}
+				})
+			})
+		}
 	}
 }

@@ -107,6 +107,7 @@ type Client struct {
 	reads singleflight.Group // of a counter's document, for [Counter.Cached]
 	// sums that have not begun, for [Counter.Sum]: one that has may miss what its caller has counted
 	nextSums singleflight.Group
+	ends     singleflight.Group // of holds of a field that are over
 	lookups  *lookups
 }
 

@@ -214,12 +214,32 @@ func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, whe
 	field, _ := c.db.Layout.Fields.ByShard(at.field)
 	ended, err = holds.AnyOver(ctx, at.counter, field, when)
 	if err == nil && ended {
-		ended, err = holds.End(ctx, at.counter, field)
+		ended, err = c.endOver(ctx, holds, at.counter, field)
 	}
 	if ended && err == nil {
 		c.places.forget(at)
 	}
 	return ended && err == nil, err
+}
+
+// endOver is [hold.Holds.End]. Those who come meanwhile share it: each would read all holds that are over, and be in the
+// others' way. Where that fails, as when whoever began it goes away, another goes on.
+func (c *Client) endOver(ctx context.Context, holds hold.Holds, counter string, field layout.Field) (ended bool, err error) {
+	for mine := false; ctx.Err() == nil; {
+		result := c.ends.DoChan(counter+"\x00"+field.Name, func() (any, error) {
+			mine = true
+			ended, err := holds.End(ctx, counter, field)
+			return ended, err
+		})
+		select {
+		case r := <-result:
+			if ended, _ = r.Val.(bool); mine || r.Err == nil {
+				return ended, r.Err
+			}
+		case <-ctx.Done():
+		}
+	}
+	return false, ctx.Err()
 }
 
 // refuse answers requests that a plan refuses. A request with a key or a member may have been counted before, so it

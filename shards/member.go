@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -187,6 +188,9 @@ func (c Counter) join(ctx context.Context, verb, field, member, from string, d t
 	return done, err
 }
 
+// endingHold is about what it takes where a hold that is over has to end first, with what follows.
+var endingHold = ceiling.Amounts{ceiling.Reads: 4, ceiling.Writes: 3}
+
 // already handles a member who had joined before. It confirms a held seat, unless the caller only wants to hold it, and
 // returns until when the seat is held. It reports false if the member is gone by now.
 func (c Counter) already(ctx context.Context, seat hold.Seat, holds bool) (until time.Time, done bool, err error) {
@@ -205,8 +209,13 @@ func (c Counter) already(ctx context.Context, seat hold.Seat, holds bool) (until
 	case hold.Confirm:
 		done, err = hold.In(c.client.db).Confirm(ctx, seat)
 	case hold.End:
+		promised, short := c.client.afford(endingHold, 1, "the end of a hold")
+		if short != nil {
+			return until, false, short
+		}
+		defer c.client.cfg.Budget.Back(promised) // what it took has been spent
 		field, _ := c.client.db.Layout.Field(seat.Field)
-		_, err = hold.In(c.client.db).End(ctx, seat.Counter, field)
+		_, err = c.client.endOver(ctx, hold.In(c.client.db), seat.Counter, field)
 	default:
 		return memberOf(docs[0]).Until, true, nil
 	}

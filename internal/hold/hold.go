@@ -145,6 +145,13 @@ func (h Holds) Confirm(ctx context.Context, s Seat) (kept bool, err error) {
 			if !ok {
 				return nil, fmt.Errorf("%q is not counted", s.Field)
 			}
+			if field.Limit != nil { // all of its shards are read, each time that others have changed one
+				shards := ceiling.Amounts{ceiling.Reads: layout.MostApart}
+				if h.db.Budget.Promise(shards) > 0 {
+					return nil, fmt.Errorf("%w: the ceiling has no reads for the end of a hold", store.ErrContention)
+				}
+				defer h.db.Budget.Back(shards) // what it took has been spent
+			}
 			_, _, writes, err := h.ending(ctx, s.Counter, field, []*firestorepb.Document{m})
 			return writes, err
 		}
