@@ -95,7 +95,7 @@ func (s *spender) begin(ctx context.Context) bool {
 	}
 }
 
-// tell logs the use of the ceiling, once in a while.
+// tell logs the use of the ceiling, once in a while, whatever else is logged: the alerts go by it.
 func (s *spender) tell(ctx context.Context) {
 	use, due := s.budget.Tell(useEvery)
 	if !due {
@@ -111,7 +111,7 @@ func (s *spender) tell(ctx context.Context) {
 			attrs = append(attrs, slog.Float64(u.String(), spent))
 		}
 	}
-	s.log.LogAttrs(ctx, level, LogCeiling, attrs...)
+	s.log.LogAttrs(context.WithValue(ctx, unbound{}, true), level, LogCeiling, attrs...)
 }
 
 // spending is an answer whose bytes are spent. Refusals have no body while fewer bytes are left than there were at
@@ -410,6 +410,9 @@ func newBoundLog(w io.Writer, level slog.Level, second float64) slog.Handler {
 	return boundedLog{newLogHandler(boundedLines{w, bytes}, level), bytes}
 }
 
+// unbound is in the context of a line that a [boundedLog] writes even where nothing is left, and then owes.
+type unbound struct{}
+
 // boundedLines counts lines as they are written: an id of control characters is six times as long in JSON.
 type boundedLines struct {
 	io.Writer
@@ -431,7 +434,7 @@ func (b boundedLog) Enabled(ctx context.Context, level slog.Level) bool {
 		return false
 	}
 	left := b.bytes.Tokens()
-	return left >= float64(b.bytes.Burst())/2 || level >= slog.LevelError && left >= 0
+	return left >= float64(b.bytes.Burst())/2 || level >= slog.LevelError && left >= 0 || ctx.Value(unbound{}) != nil
 }
 
 func (b boundedLog) WithAttrs(attrs []slog.Attr) slog.Handler {

@@ -298,6 +298,33 @@ func TestUseOfTheCeilingIsLogged(t *testing.T) {
 	})
 }
 
+// Whoever has many lines logged doesn't keep the owner from being told how much of the ceiling is used.
+func TestUseOfTheCeilingIsLoggedInAFlood(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		log := slog.New(newBoundLog(&text, slog.LevelInfo, 800))
+		budget := ceiling.New(ceiling.Rates{Writes: 10})
+		s := newSpender(budget, log)
+		handler := s.around(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			budget.Spend(ceiling.Writes, 0.1)
+			budget.Held()
+			log.Warn("request failed", "error", "the counter is busy", "path", "/increment/a")
+			log.Error("request failed", "error", "nobody knows what became of it", "path", "/increment/a")
+		}))
+		for range 10 * 60 * 50 {
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/a", nil))
+			time.Sleep(20 * time.Millisecond)
+		}
+		if lines := strings.Count(text.String(), `"message":"ceiling"`); lines < 9 {
+			t.Errorf("%d of 10 lines", lines)
+		}
+		if n := text.Len(); n > 611*800+longestLine {
+			t.Errorf("%d bytes in ten minutes", n)
+		}
+	})
+}
+
 // An answer without a body asks for a repetition only where nothing was counted.
 func TestBareAnswersSayWhatMayBeRepeated(t *testing.T) {
 	t.Parallel()
