@@ -366,7 +366,7 @@ type failureLine struct {
 const failuresEvery = time.Minute
 
 func newFailures() *failures {
-	return &failures{lines: newLRU[*failureLine](limitedCallers)}
+	return &failures{lines: newLRU[*failureLine](knownCallers)}
 }
 
 func newLRU[V any](most int) *lru.Cache[string, V] {

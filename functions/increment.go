@@ -58,7 +58,7 @@ func GuardedIncrementHandler(ctx context.Context, client *shards.Client, s setti
 // repeated, and counts once.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	h := &incrementHandler{Settings: s, client: client, tokens: t, limit: newLimiter(s.RateLimit), creations: newCreations(s), log: log,
-		budget: client.Budget(), finishes: newFinishes(client.Budget().Second(ceiling.Writes)), failures: newFailures(), sums: newLRU[int64](limitedSums), limits: len((layout.Layout{Fields: s.Fields}).Limited()) > 0}
+		budget: client.Budget(), finishes: newFinishes(client.Budget().Second(ceiling.Writes)), failures: newFailures(), sums: newLRU[int64](knownSums), limits: len((layout.Layout{Fields: s.Fields}).Limited()) > 0}
 	if writes := h.budget.Second(ceiling.Writes); writes > 0 && s.Auth == "firebase" { // others share an address
 		h.share = newBuckets(max(1, writes*userShare), int(math.Ceil(max(1, writes*userShare)*ceiling.Begins.Seconds())))
 	}
@@ -68,8 +68,8 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 	return newSpender(h.budget, log).around(allowOrigins(s.AllowedOrigins, log, h))
 }
 
-// limitedSums is of how many counters it is remembered what an exact read takes.
-const limitedSums = 1000
+// knownSums is of how many counters it is remembered what an exact read takes.
+const knownSums = 1000
 
 // userShare is the part of a ceiling's writes that one user may have while they are short.
 const userShare = 0.1

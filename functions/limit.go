@@ -15,9 +15,9 @@ import (
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
-// limitedCallers is how many callers are remembered, of about 200 bytes each. If there are more, those
+// knownCallers is how many callers are remembered, of about 200 bytes each. If there are more, those
 // that were quiet longest are forgotten, and start afresh.
-const limitedCallers = 20_000
+const knownCallers = 20_000
 
 // limiter bounds what each caller may do: perSecond units a second, with bursts of one second's worth, or so many new
 // counters. Each instance counts for itself. A nil limiter limits nothing.
@@ -48,7 +48,7 @@ func newCreations(s settings.Settings) *limiter {
 }
 
 func newBuckets(perSecond float64, burst int) *limiter {
-	return &limiter{perSecond: perSecond, burst: burst, callers: newLRU[*rate.Limiter](limitedCallers)}
+	return &limiter{perSecond: perSecond, burst: burst, callers: newLRU[*rate.Limiter](knownCallers)}
 }
 
 // of is a caller's bucket, which begins full.

@@ -128,10 +128,11 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 // bounded. It reports whether the sums are whole, which means of all shards: plain ones always are.
 func (c *Client) sumsByQuery(ctx context.Context, f flight, fields layout.Fields, b *bound, way way) (answers map[string]book.Answer, whole bool, reads int, err error) {
 	answers, longest, err := c.atOnce(fields, func(field layout.Field, at time.Time) (book.Answer, error) {
+		var least *int64
 		if way == bounded {
-			return c.books.SumFrom(ctx, f.counter, field, store.Int(b.least[field.Shard]), at)
+			least = new(b.least[field.Shard])
 		}
-		return c.books.Sum(ctx, f.counter, field, at)
+		return c.books.Sum(ctx, f.counter, field, least, at)
 	})
 	reads = len(fields)
 	b.took(longest, c.lone(longest, err), answers, err)

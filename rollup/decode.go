@@ -35,7 +35,7 @@ type Change struct {
 	At time.Time
 	// Gone: the document was deleted, or names another counter now. Of nothing else no counter is made.
 	Gone  bool
-	Delta map[string]int64 // by how much one document changed the fields of shards, for the log
+	Delta map[string]int64 // by how much one document has changed fields of shards, by their names in the counter's
 
 	Shard string // id of the shard; empty of another document
 	// Extension is the id of a shard in which clients of Firebase's extension have counted; empty of another document.

@@ -226,7 +226,7 @@ func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.A
 	answers := map[string]book.Answer{}
 	look := r.opts.each
 	for _, field := range db.Layout.Fields {
-		sum, err := r.client.books.Sum(ctx, b.Counter, field, b.At)
+		sum, err := r.client.books.Sum(ctx, b.Counter, field, nil, b.At)
 		if err != nil {
 			return nil, err
 		}

@@ -158,14 +158,14 @@ func (c *Client) shardsOf(ctx context.Context, at place) (seen, error) {
 // uneven. Where something else has written shards, it reads them all.
 func (c *Client) roomOf(ctx context.Context, at place, least int64) (seen, error) {
 	collection := c.db.Layout.ShardsOf(at.counter)
-	share, n, read, err := c.db.SumNumbers(ctx, collection, layout.ShareOf(at.field), time.Time{})
+	share, n, read, err := c.db.Sum(ctx, collection, layout.ShareOf(at.field), nil, time.Time{})
 	if err == nil && n == 0 {
 		err = errUnmade
 	}
 	if err != nil {
 		return seen{}, err
 	}
-	count, _, _, err := c.db.SumNumbers(ctx, collection, at.field, read)
+	count, _, _, err := c.db.Sum(ctx, collection, at.field, nil, read)
 	if err != nil {
 		return seen{}, err
 	}

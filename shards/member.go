@@ -319,17 +319,10 @@ func (c Counter) Members(ctx context.Context, field string) iter.Seq2[Member, er
 			if err := c.checkField(field); err != nil {
 				return err
 			}
-			for after, more := "", true; more; {
-				docs, err := c.client.db.Documents(ctx, store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field), After: after, Limit: membersPage})
-				if err != nil {
+			for doc, err := range c.client.db.All(ctx, store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field), Limit: membersPage}) {
+				if err != nil || !yield(memberOf(doc), nil) {
 					return err
 				}
-				for _, doc := range docs {
-					if after = doc.GetName(); !yield(memberOf(doc), nil) {
-						return nil
-					}
-				}
-				more = len(docs) == membersPage
 			}
 			return nil
 		})

@@ -84,11 +84,11 @@ type knownPlace struct {
 	all    int                    // how many were read, if these had all the room there was; 0 where others may have some
 }
 
-// limitedPlaces is of how many fields of counters a client remembers shards.
-const limitedPlaces = 1000
+// rememberedPlaces is of how many fields of counters a client remembers shards.
+const rememberedPlaces = 1000
 
 func newPlaces() *knownShards {
-	return &knownShards{places: newLRU[place, *knownPlace](limitedPlaces)}
+	return &knownShards{places: newLRU[place, *knownPlace](rememberedPlaces)}
 }
 
 // sorted are the shards that are known of a place, in the order of their names.

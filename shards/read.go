@@ -246,7 +246,7 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, fields ma
 	b = b.WithExtensionNumbers(db.Layout.Fields.Names())
 	fields = map[string]parts{}
 	for _, field := range db.Layout.Fields {
-		a, err := c.client.books.Sum(ctx, c.id, field, at)
+		a, err := c.client.books.Sum(ctx, c.id, field, nil, at)
 		if s.Reads++; err != nil {
 			return s, at, nil, err
 		}

@@ -190,7 +190,7 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 	resp, err := db.CommitIf(ctx, finishPatience, func(ctx context.Context) (_ []*firestorepb.Write, err error) {
 		try++
 		known := try%looksAfter > 0 // or else a shard is gone, or what is known is old
-		if r, err = hold.In(db).Read(ctx, none); err != nil {
+		if r, err = hold.In(c.client.db).Read(ctx, none); err != nil {
 			return nil, err
 		}
 		var p limitedPlan
@@ -205,7 +205,7 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 			writes = append(writes, shard.ChangeAt(field.Shard, p.Plan[at][i].By.Plus(freed[shard.Name])))
 			delete(freed, shard.Name)
 		}
-		back, err := hold.In(db).Free(ctx, c.id, field.Shard, freed, !known)
+		back, err := hold.In(c.client.db).Free(ctx, c.id, field.Shard, freed, !known)
 		writes = append(writes, back...)
 		return writes, err
 	})

@@ -105,7 +105,7 @@ func (e *Edit) Sum(ctx context.Context, field layout.Field) (int64, error) {
 func (e *Edit) sum(ctx context.Context, field layout.Field) (a Answer, err error) {
 	a, asked := e.sums[field.Name]
 	if !asked {
-		if a, err = e.books.Sum(ctx, e.Counter, field, e.At); err == nil {
+		if a, err = e.books.Sum(ctx, e.Counter, field, nil, e.At); err == nil {
 			put(&e.sums, field.Name, a)
 		}
 	}

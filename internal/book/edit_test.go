@@ -272,7 +272,7 @@ func TestAnAnswerOfBeforeAnEdit(t *testing.T) {
 		}
 		books, likes := book.Of(w.db), w.likes()
 		b := w.read(t)
-		a, err := books.Sum(t.Context(), "a", likes, time.Time{})
+		a, err := books.Sum(t.Context(), "a", likes, nil, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}

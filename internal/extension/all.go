@@ -158,39 +158,29 @@ func eachDocument(ctx context.Context, db *store.DB, field string, found func(*f
 	if !db.Layout.Path.Nested() {
 		q.Collection, q.Group = db.Layout.Counters(), false
 	}
-	return eachOf(ctx, db, q, func(doc *firestorepb.Document) {
+	for doc, err := range db.All(ctx, q) {
+		if err != nil {
+			return err
+		}
 		if _, is := db.Layout.Path.ID(strings.TrimPrefix(doc.GetName(), db.Layout.Database+"/documents/")); is {
 			found(doc)
 		}
-	})
+	}
+	return nil
 }
 
 // waitingBelow are how many shards of the extension's there are below each document of the counters'
 // path.
 func waitingBelow(ctx context.Context, db *store.DB) (map[string]int, error) {
 	waiting := map[string]int{}
-	err := eachOf(ctx, db, store.Query{Collection: db.Layout.Document(shardsID), Group: true, Limit: 1000, Names: true}, func(shard *firestorepb.Document) {
+	for shard, err := range db.All(ctx, store.Query{Collection: db.Layout.Document(shardsID), Group: true, Limit: 1000, Names: true}) {
+		if err != nil {
+			return nil, err
+		}
 		document, _, _ := strings.Cut(strings.TrimPrefix(shard.GetName(), db.Layout.Database+"/documents/"), "/"+shardsID+"/")
 		if _, is := db.Layout.Path.ID(document); is {
 			waiting[document]++
 		}
-	})
-	return waiting, err
-}
-
-// eachOf calls found with all that a query finds, of which Limit is a page's.
-func eachOf(ctx context.Context, db *store.DB, q store.Query, found func(*firestorepb.Document)) error {
-	for {
-		docs, err := db.Documents(ctx, q)
-		if err != nil {
-			return err
-		}
-		for _, doc := range docs {
-			found(doc)
-		}
-		if len(docs) < q.Limit {
-			return nil
-		}
-		q.After = docs[len(docs)-1].GetName()
 	}
+	return waiting, nil
 }

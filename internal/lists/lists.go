@@ -75,34 +75,28 @@ func Import(ctx context.Context, db *store.DB, client *shards.Client, field stri
 	if !db.Layout.Path.Nested() {
 		q.Collection, q.Group = db.Layout.Counters(), false
 	}
-	for more := true; more && working.Err() == nil; {
-		docs, err := db.Documents(working, q)
+	for doc, err := range db.All(working, q) {
 		if err != nil {
 			return errors.Join(fmt.Errorf("list documents: %w", err), group.Wait())
 		}
-		for _, doc := range docs {
-			path := strings.TrimPrefix(doc.GetName(), db.Layout.Database+"/documents/")
-			id, is := db.Layout.Path.ID(path)
-			if !is {
-				continue
+		path := strings.TrimPrefix(doc.GetName(), db.Layout.Database+"/documents/")
+		id, is := db.Layout.Path.ID(path)
+		if !is {
+			continue
+		}
+		group.Go(func() error {
+			d, err := i.document(working, id)
+			if err != nil && working.Err() != nil {
+				return err
 			}
-			group.Go(func() error {
-				d, err := i.document(working, id)
-				if err != nil && working.Err() != nil {
-					return err
-				}
-				if d.Path = path; err != nil {
-					d.Outcome, d.Error = Failed, err.Error()
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				opts.Report(d)
-				return nil
-			})
-		}
-		if more = len(docs) == q.Limit; more {
-			q.After = docs[len(docs)-1].GetName()
-		}
+			if d.Path = path; err != nil {
+				d.Outcome, d.Error = Failed, err.Error()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			opts.Report(d)
+			return nil
+		})
 	}
 	return errors.Join(group.Wait(), ctx.Err())
 }

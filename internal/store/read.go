@@ -89,6 +89,26 @@ func (r reader) Documents(ctx context.Context, q Query) ([]*firestorepb.Document
 	return docs, err
 }
 
+// All yields all documents that a query asks for, of which Limit is how many are read at a time. It ends with the first
+// error.
+func (r reader) All(ctx context.Context, q Query) iter.Seq2[*firestorepb.Document, error] {
+	return func(yield func(*firestorepb.Document, error) bool) {
+		for more := true; more; {
+			docs, err := r.Documents(ctx, q)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, doc := range docs {
+				if q.After = doc.GetName(); !yield(doc, nil) {
+					return
+				}
+			}
+			more = len(docs) == q.Limit
+		}
+	}
+}
+
 // DocumentsAsOf is [DB.Documents] that also says as of when.
 func (r reader) DocumentsAsOf(ctx context.Context, q Query) (docs []*firestorepb.Document, read time.Time, err error) {
 	parent, collection := split(q.Collection)
@@ -382,24 +402,22 @@ func split(collection string) (parent, id string) {
 	return collection[:at], collection[at+1:]
 }
 
-// SumNumbers adds up a field of a collection's documents on the server, and says of how many numbers, and as of when:
-// at a time, or now where that is zero. It costs a read per 1,000 documents. It skips documents without a number there.
-// The sum is a double if a summand is, or if it is beyond the int64s.
-func (db *DB) SumNumbers(ctx context.Context, collection, field string, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
-	return db.SumFrom(ctx, collection, field, Double(math.Inf(-1)), at)
-}
-
-// SumFrom is [DB.SumNumbers] of the documents whose number is at least least. It doesn't scan over dead index entries
-// at lesser numbers.
-func (db *DB) SumFrom(ctx context.Context, collection, field string, least *firestorepb.Value, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
+// Sum adds up a field of a collection's documents on the server, and says of how many numbers, and as of when: at a
+// time, or now where that is zero. It costs a read per 1,000 documents. It skips documents without a number there, and
+// where least isn't nil those whose number is less: dead index entries at lesser numbers aren't scanned then. The sum is
+// a double if a summand is, or if it is beyond the int64s.
+func (db *DB) Sum(ctx context.Context, collection, field string, least *int64, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
 	path := layout.FieldPath(field)
-	from := where(path, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, least) // values of one type only
-	values, read, err := aggregation{collection: collection, where: from, at: at}.ask(ctx, db, count(), sumOf(path))
+	from := Double(math.Inf(-1)) // numbers alone
+	if least != nil {
+		from = Int(*least)
+	}
+	values, read, err := aggregation{collection: collection, where: where(path, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, from), at: at}.ask(ctx, db, count(), sumOf(path))
 	return values[1], values[0].GetIntegerValue(), read, err
 }
 
 // Count is the number of a collection's documents at a time, or of those that have a field, whatever it holds. It
-// costs as much as [DB.SumNumbers].
+// costs as much as [DB.Sum].
 func (db *DB) Count(ctx context.Context, collection, field string, at time.Time) (int64, error) {
 	values, _, err := aggregation{collection: collection, has: field, at: at}.ask(ctx, db, count())
 	return values[0].GetIntegerValue(), err

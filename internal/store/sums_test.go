@@ -37,14 +37,14 @@ func sumsOfOneTime(t *testing.T, conn *grpc.ClientConn) {
 			t.Fatal(err)
 		}
 	}
-	sum, n, read, err := db.SumNumbers(t.Context(), db.Layout.ShardsOf("a"), "a-b", time.Time{})
+	sum, n, read, err := db.Sum(t.Context(), db.Layout.ShardsOf("a"), "a-b", nil, time.Time{})
 	if err != nil || sum.GetIntegerValue() != 19 || n != 9 {
 		t.Fatalf("%v of %d documents, %v; want 19 of 9", sum, n, err)
 	}
 	if _, err := shards.Doc("8").Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if sum, _, _, err := db.SumNumbers(t.Context(), db.Layout.ShardsOf("a"), "a-b", read); err != nil || sum.GetIntegerValue() != 19 {
+	if sum, _, _, err := db.Sum(t.Context(), db.Layout.ShardsOf("a"), "a-b", nil, read); err != nil || sum.GetIntegerValue() != 19 {
 		t.Errorf("%v, %v: want 19, as it was then", sum, err)
 	}
 }
@@ -74,7 +74,7 @@ func TestASumOfManyShardsTakesMoreReads(t *testing.T) {
 	db.Budget = ceiling.New(ceiling.Rates{Reads: 1e-3})
 	for counter, want := range map[string]float64{"a": 1, "b": 10, "none": 1} {
 		before := db.Budget.Left(ceiling.Reads)
-		if _, _, _, err := db.SumNumbers(t.Context(), db.Layout.ShardsOf(counter), "count", time.Time{}); err != nil {
+		if _, _, _, err := db.Sum(t.Context(), db.Layout.ShardsOf(counter), "count", nil, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		if got := before - db.Budget.Left(ceiling.Reads); got < want-0.5 || got > want {

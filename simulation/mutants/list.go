@@ -175,7 +175,7 @@ var mutants = []mutant{
 	},
 	{
 		"an exact read at another time than its base", "shards",
-		"c.client.books.Sum(ctx, c.id, field, at)", "c.client.books.Sum(ctx, c.id, field, time.Time{})", test("TestSumIsOfOneTime"),
+		"c.client.books.Sum(ctx, c.id, field, nil, at)", "c.client.books.Sum(ctx, c.id, field, nil, time.Time{})", test("TestSumIsOfOneTime"),
 	},
 	{
 		"a conflict after a doubt ends the doubt", "internal/store",
