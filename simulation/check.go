@@ -63,6 +63,7 @@ type checker struct {
 	fair       bool // nothing goes wrong
 	hosted     *Hosted
 	declared   *int64    // limit of the field; nil: it has none
+	bounded    bool      // instances have a ceiling
 	inPlace    bool      // what is imported is the app's own document
 	live       bool      // what clients of the extension add there is taken over at once
 	extension  time.Time // when that has last run
@@ -215,6 +216,8 @@ func (c *checker) entry(what any) {
 		c.fail("%s", e.What)
 	case Hosted:
 		c.hosted, c.inPlace, c.live = &e, e.InPlace, e.Live
+	case Bounded:
+		c.bounded = true
 	case Declared:
 		c.declared = &e.Limit
 	case Older:
@@ -266,7 +269,7 @@ func (c *checker) quiet(reconciled bool) {
 			c.heldAmounts(id, k)
 		}
 		c.nothingWaits(id, k, reconciled)
-		if k.noted && reconciled && !k.relied {
+		if k.noted && reconciled && !k.relied && !(c.bounded && k.ending()) {
 			c.fail("%q is noted yet, after a reconcile of all", id)
 		}
 		there := k.there()

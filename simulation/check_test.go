@@ -259,6 +259,15 @@ func storiesOfCommits() []story {
 			s.add(Noted{named, true})
 			s.add(Settled{})
 		}},
+		{"a walk leaves a deletion to the next one", "is noted yet", func(s *script) {
+			s.markedAndNoted()
+			s.add(Settled{})
+		}},
+		{"a walk leaves a deletion to the next one, because the ceiling has nothing left for it", "", func(s *script) {
+			s.add(Bounded{})
+			s.markedAndNoted()
+			s.add(Settled{})
+		}},
 		{"what a walk deletes relies on a note that it has begun with", "", func(s *script) {
 			at := s.markedAndNoted()
 			s.add(Calm{})

@@ -63,7 +63,7 @@
 //
 // In a sixth of all worlds something else damages a base, and sets it right minutes later. Then also:
 //
-//   - No note outlasts a reconcile of all in fair weather.
+//   - No note outlasts a reconcile of all in fair weather, but that of a deletion which waits for a ceiling.
 //
 // The clocks of processes may be minutes apart, and Firestore's from theirs. Callers may be users
 // who show tokens, with strangers among them, and users who name others as members:

@@ -330,6 +330,9 @@ type Hosted struct {
 	Live         bool // and what clients of the extension add there is taken over at once
 }
 
+// Bounded says that each instance has a ceiling: what waits for its budget may be left to the next walk.
+type Bounded struct{}
+
 // Declared says that a field has a limit, and which one until another is set.
 type Declared struct {
 	Field string

@@ -100,6 +100,9 @@ func Run(plan Plan) (History, Faults, error) {
 	if plan.Hosted {
 		w.rec.add(Hosted{CleanupAfter: s.CleanupAfter, InPlace: plan.InPlace, Live: plan.Live})
 	}
+	if s.Ceiling != (settings.Ceiling{}) {
+		w.rec.add(Bounded{})
+	}
 	if plan.Limits {
 		w.rec.add(Declared{Field: "likes", Limit: plan.Declared})
 	}
