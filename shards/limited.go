@@ -225,7 +225,8 @@ func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, whe
 // endOver is [hold.Holds.End]. Those who come meanwhile share it: each would read all holds that are over, and be in the
 // others' way. Where that fails, as when whoever began it goes away, another goes on.
 func (c *Client) endOver(ctx context.Context, holds hold.Holds, counter string, field layout.Field) (ended bool, err error) {
-	for mine := false; ctx.Err() == nil; {
+	for {
+		mine := false
 		result := c.ends.DoChan(counter+"\x00"+field.Name, func() (any, error) {
 			mine = true
 			ended, err := holds.End(ctx, counter, field)
@@ -236,10 +237,10 @@ func (c *Client) endOver(ctx context.Context, holds hold.Holds, counter string, 
 			if ended, _ = r.Val.(bool); mine || r.Err == nil {
 				return ended, r.Err
 			}
-		case <-ctx.Done():
+		case <-ctx.Done(): // mine may be written right now
+			return false, ctx.Err()
 		}
 	}
-	return false, ctx.Err()
 }
 
 // refuse answers requests that a plan refuses. A request with a key or a member may have been counted before, so it
