@@ -38,8 +38,8 @@ const (
 	leavesReads   = 5 * time.Second / 2
 )
 
-// answerBytes is about how many bytes an answer has besides what it repeats, and repeats how much longer that is in JSON
-// than it was sent, at most: %01 becomes \u0001. Both are kept for requests under way.
+// answerBytes is about how many bytes an answer has besides what it repeats, and repeats how much longer that is in
+// JSON than it was sent, at most: %01 becomes \u0001. Both are kept for requests under way.
 const answerBytes, repeats = 370, 2
 
 // spender has a function keep to its ceiling: what its requests are answered, and how many are begun. It also logs how

@@ -191,7 +191,7 @@ func decodeSettle(body []byte, most int64) (by int64, err error) {
 	return by, err
 }
 
-// amount reads a whole number from least to most.
+// amount reads a whole number from least to most. Name is what the body calls it.
 func (d decoder) amount(name string, least, most int64) (int64, error) {
 	t, err := d.token()
 	if err != nil {

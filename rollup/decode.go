@@ -98,8 +98,8 @@ func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
 // oneRead is what a look at a document takes.
 var oneRead = ceiling.Amounts{ceiling.Reads: 1}
 
-// mayLook promises a look its read. While there is none, one look waits, in turns with refreshes, and others are refused:
-// those who wait would take the requests that an instance has at once. Errors: [ErrBusy], and ctx's.
+// mayLook promises a look its read. While there is none, one look waits, in turns with refreshes, and others are
+// refused: those who wait would take the requests that an instance has at once. Errors: [ErrBusy], and ctx's.
 func (c *Client) mayLook(ctx context.Context) error {
 	if c.db.Budget.Promise(oneRead) == 0 {
 		return nil

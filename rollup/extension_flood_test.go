@@ -35,12 +35,7 @@ func TestLooksAtTheExtensionsShardsAtTheSameTime(t *testing.T) {
 			w.must(at, err)
 			changes = append(changes, rollup.Change{Counter: page.ID, Extension: "web", Fields: []string{"_counter_shards_/web"}, At: at.UpdateTime})
 		}
-		client, err := rollup.Open(w.ctx, rollup.Config{Place: place, Budget: ceiling.New(ceiling.Rates{Reads: reads})}, option.WithGRPCConn(w.connect()))
-		w.must(client, err)
-		time.Sleep(ceiling.Holds)
-		w.server.SetFaults(emulator.Faults{QueryLatency: 60 * time.Millisecond, CommitLatency: 100 * time.Millisecond})
-		r := rollup.NewRoller(client, rollup.RollerOptions{})
-		w.t.Cleanup(func() { _ = r.Close(w.ctx) })
+		r := w.rollsSlowly(place, ceiling.Rates{Reads: reads})
 		began := time.Now()
 		if least := w.leastLeft(reads, func(s emulator.Stats) int64 { return s.Reads }, r, changes); least < -2*odd {
 			w.t.Errorf("%.0f reads were owed", -least)
@@ -80,20 +75,26 @@ func TestBudgetOfIdleShards(t *testing.T) {
 				changes = append(changes, rollup.Change{Counter: page.ID, Extension: id, Fields: []string{"_counter_shards_/" + id}, At: at.UpdateTime})
 			}
 		}
-		client, err := rollup.Open(w.ctx, rollup.Config{Place: place, Budget: ceiling.New(ceiling.Rates{Writes: writes})}, option.WithGRPCConn(w.connect()))
-		w.must(client, err)
-		time.Sleep(ceiling.Holds)
-		w.server.SetFaults(emulator.Faults{QueryLatency: 60 * time.Millisecond, CommitLatency: 100 * time.Millisecond})
-		r := rollup.NewRoller(client, rollup.RollerOptions{})
-		w.t.Cleanup(func() { _ = r.Close(w.ctx) })
+		r := w.rollsSlowly(place, ceiling.Rates{Writes: writes})
 		if least := w.leastLeft(writes, func(s emulator.Stats) int64 { return s.Writes + s.Deletes }, r, changes); least < -2*visitors {
 			w.t.Errorf("%.0f writes were owed", -least)
 		}
 	})
 }
 
-// leastLeft is how much was left when least was, by what Firestore bills, until a roller with a full bucket has rolled up
-// all changes.
+// rollsSlowly is a roller with a full bucket, where questions and commits take long.
+func (w *world) rollsSlowly(place rollup.Place, rates ceiling.Rates) *rollup.Roller {
+	client, err := rollup.Open(w.ctx, rollup.Config{Place: place, Budget: ceiling.New(rates)}, option.WithGRPCConn(w.connect()))
+	w.must(client, err)
+	time.Sleep(ceiling.Holds)
+	w.server.SetFaults(emulator.Faults{QueryLatency: 60 * time.Millisecond, CommitLatency: 100 * time.Millisecond})
+	r := rollup.NewRoller(client, rollup.RollerOptions{})
+	w.t.Cleanup(func() { _ = r.Close(w.ctx) })
+	return r
+}
+
+// leastLeft is how much was left when least was, by what Firestore bills, until a roller with a full bucket has rolled
+// up all changes.
 func (w *world) leastLeft(second float64, spent func(emulator.Stats) int64, r *rollup.Roller, changes []rollup.Change) (least float64) {
 	began, before := time.Now(), spent(w.server.Stats())
 	var all sync.WaitGroup

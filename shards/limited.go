@@ -223,7 +223,8 @@ func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, whe
 }
 
 // endOver is [hold.Holds.End]. Those who come meanwhile share it: each would read all holds that are over, and be in the
-// others' way. Where that fails, as when whoever began it goes away, another goes on.
+// others' way. Where that fails, as when whoever began it goes away, another goes on. One that leaves a hold alone may be
+// shared by those who don't, and the other way round: who is left without room looks again, and any process may end it.
 func (c *Client) endOver(ctx context.Context, holds hold.Holds, counter string, field layout.Field) (ended bool, err error) {
 	for {
 		mine := false

@@ -25,8 +25,8 @@ type Answer struct {
 	Numbers int64 // that a sum of shards is of
 }
 
-// Sum asks what the shards of a counter hold of a field at a time; the zero time is now. Where least isn't nil, it is of
-// the shards that hold at least so much.
+// Sum asks what the shards of a counter hold of a field at a time; the zero time is now. Where least isn't nil, it is
+// of the shards that hold at least so much.
 func (books Books) Sum(ctx context.Context, counter string, field layout.Field, least *int64, at time.Time) (a Answer, err error) {
 	a.Value, a.Numbers, a.At, err = books.db.Sum(ctx, books.db.Layout.ShardsOf(counter), field.Shard, least, at)
 	if err != nil {

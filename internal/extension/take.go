@@ -119,7 +119,7 @@ func take(names layout.Layout, b *book.Book, shards book.Shards, kept []string) 
 		}
 	}
 	if more := len(stays) - few; more > 0 { // hundreds, with long ids, would be a line of a megabyte in the log
-		stays = append(stays[:few], fmt.Sprintf("so does what %d more numbers hold", more))
+		stays = append(stays[:few], fmt.Sprintf("%d more numbers stay in their shards for such reasons", more))
 	}
 	t.Problems = append(t.Problems, stays...)
 	if len(t.Writes) > 0 {

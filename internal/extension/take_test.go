@@ -52,8 +52,8 @@ func TestEarlyAnswerTakesNothing(t *testing.T) {
 	}
 }
 
-// While somebody looks whether the extension still runs, others go by the last look: of many pages that are clicked at the
-// same moment one takes a read.
+// While somebody looks whether the extension still runs, others go by the last look: of many pages that are clicked at
+// the same moment one takes a read.
 func TestOneLooksForTheExtension(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		server := virtual.Start(t)

@@ -81,7 +81,8 @@ func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, err
 	return &n, now, nil
 }
 
-// Notes are at most limit notes, and fewer where the budget has few reads, the first due first, without those left to other revisions.
+// Notes are at most limit notes, and fewer where the budget has few reads, the first due first, without those left to
+// other revisions.
 func (db *DB) Notes(ctx context.Context, limit int) ([]Note, error) {
 	notes, err := db.notesBy(ctx, noteDue, time.Time{}, limit)
 	return slices.DeleteFunc(notes, func(n Note) bool { return n.Left }), err

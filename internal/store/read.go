@@ -404,8 +404,8 @@ func split(collection string) (parent, id string) {
 
 // Sum adds up a field of a collection's documents on the server, and says of how many numbers, and as of when: at a
 // time, or now where that is zero. It costs a read per 1,000 documents. It skips documents without a number there, and
-// where least isn't nil those whose number is less: dead index entries at lesser numbers aren't scanned then. The sum is
-// a double if a summand is, or if it is beyond the int64s.
+// where least isn't nil those whose number is less: dead index entries at lesser numbers aren't scanned then. The sum
+// is a double if a summand is, or if it is beyond the int64s.
 func (db *DB) Sum(ctx context.Context, collection, field string, least *int64, at time.Time) (sum *firestorepb.Value, numbers int64, read time.Time, err error) {
 	path := layout.FieldPath(field)
 	from := Double(math.Inf(-1)) // numbers alone

@@ -194,13 +194,14 @@ func (db *DB) Commit(ctx context.Context, writes ...*firestorepb.Write) (*firest
 	return db.commit(ctx, &firestorepb.CommitRequest{Database: db.Layout.Database, Writes: writes}, false)
 }
 
-// CommitInstead is [DB.Commit] while another one is in doubt, where at most one of the two can be applied. That one has
-// been paid. So this one is only once it was applied: it may be sent for as long as Firestore is away.
+// CommitInstead is [DB.Commit] while another one is in doubt, where at most one of the two can be applied. The other one
+// has paid. This one pays once it is known to be applied, so it may be sent for as long as Firestore is away.
 func (db *DB) CommitInstead(ctx context.Context, writes ...*firestorepb.Write) (*firestorepb.CommitResponse, error) {
 	return db.commit(ctx, &firestorepb.CommitRequest{Database: db.Layout.Database, Writes: writes}, true)
 }
 
-// commit sends a commit, which pays if it was applied; if that isn't known, it pays unless another one has paid instead.
+// commit sends a commit. It pays if it was applied. Where that isn't known it pays, too, unless another one has paid
+// instead.
 func (db *DB) commit(ctx context.Context, req *firestorepb.CommitRequest, instead bool) (resp *firestorepb.CommitResponse, err error) {
 	err = db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
 		resp, err = api.Commit(db.outgoing(ctx), req)
