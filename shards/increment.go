@@ -297,7 +297,7 @@ func (r *request) stands() string {
 	case len(r.limited) == 0:
 		return r.counter()
 	case len(r.sums) == 1 && len(r.sums[0].amounts) == 1:
-		return r.counter() + "\x00" + r.sums[0].amounts[0].field
+		return r.counter() + "/" + r.sums[0].amounts[0].field // no counter's id: it has a part more
 	}
 	return several
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -40,6 +41,47 @@ func TestAllKnownSharesAreOld(t *testing.T) {
 		err := stale.Add(t.Context(), 1)
 		if n := commits.Load(); err != nil || n > 8 {
 			t.Errorf("%v after %d commits", err, n)
+		}
+	})
+}
+
+// A counter's id may be that of another one with the name of a field behind it: what it counts shares no commit with what
+// that field takes.
+func TestAnIDThatNamesALimit(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		client := w.open(t, shards.Config{Place: shards.Place{Fields: "likes,seats=limit(1)"}})
+		concert, odd := w.counter(t, client, "concert", 2), w.counter(t, client, "concert\x00seats", 2)
+		take := func() error {
+			_, err := concert.AddFields(t.Context(), map[string]int64{"seats": 1}, shards.Key{})
+			return err
+		}
+		if err := errors.Join(take(), odd.Add(t.Context(), 1)); err != nil { // both counters are known, and one is sold out
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		w.Before(func() {
+			group.Go(func() {
+				if err := odd.Add(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+			group.Go(func() {
+				if err := take(); !errors.Is(err, shards.ErrLimit) {
+					t.Errorf("%v, want that it is sold out", err)
+				}
+			})
+			synctest.Wait()
+		})
+		if err := odd.Add(t.Context(), 1); err != nil {
+			t.Error(err)
+		}
+		group.Wait()
+		for shard := range w.counts(t, "concert") {
+			if n := w.Data("counters/concert/shards/" + shard)["seats"]; n != nil && !strings.HasPrefix(shard, "seats~") {
+				t.Errorf("shard %s counts %v seats", shard, n)
+			}
 		}
 	})
 }

@@ -228,7 +228,7 @@ func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, whe
 func (c *Client) endOver(ctx context.Context, holds hold.Holds, counter string, field layout.Field) (ended bool, err error) {
 	for {
 		mine := false
-		result := c.ends.DoChan(counter+"\x00"+field.Name, func() (any, error) {
+		result := c.ends.DoChan(counter+"/"+field.Name, func() (any, error) {
 			mine = true
 			ended, err := holds.End(ctx, counter, field)
 			return ended, err
