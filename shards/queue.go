@@ -285,7 +285,7 @@ func (q *queue) gather() *flight {
 	f := q.newFlight()
 	for len(q.ready) > 0 && !f.full() {
 		l := q.ready[0]
-		if len(l.requests) > 0 && !q.fill(f, l) {
+		if q.turnOf(l) == shares && !q.fill(f, l) {
 			break // nothing of it fits
 		}
 		q.ready, l.ready = q.ready[1:], false

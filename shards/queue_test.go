@@ -375,6 +375,28 @@ func TestALineThatIsLeftEmpty(t *testing.T) {
 	})
 }
 
+// Counters that wait to share a commit share none any more once they have sent their own.
+func TestALineThatGrowsLongWhileItIsReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTraffic(t, bounds{batch: 500, waiting: 10_000, interval: time.Second})
+		w.few()
+		w.add("e", groupcommit.ManyWaiting-1)
+		w.want()
+		w.add("e", 1)
+		w.want("e64")
+		w.add("e", 1)
+		w.end("a1")
+		w.want() // its batch is in flight
+		w.end("e64")
+		w.want() // and it waits for company
+		time.Sleep(time.Second)
+		w.want("e1")
+		w.end("e1")
+		time.Sleep(time.Second)
+		w.finish()
+	})
+}
+
 // A call whose context has no deadline waits no longer than the client says: not for a commit that
 // is to begin, which then never counts it, and not for one that has begun, which goes on.
 func TestACallEndsItself(t *testing.T) {
