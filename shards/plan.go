@@ -81,7 +81,7 @@ type knownShards struct {
 // knownPlace is what a client knows of the shards of a place.
 type knownPlace struct {
 	shards map[string]seats.Shard // :: name → as it was last
-	all    int                    // how many were read, if these had all the room there was; 0 where others may have some
+	room   []string               // names of those that had all the room there was; none where others may have some
 }
 
 // rememberedPlaces is of how many fields of counters a client remembers shards.
@@ -138,12 +138,17 @@ func (k *knownShards) read(p limitedPlan) {
 			continue
 		}
 		known, room := &knownPlace{shards: map[string]seats.Shard{}}, int64(0)
+		was, _ := k.places.Get(at)
 		for _, shard := range shards {
-			known.shards[shard.Name] = shard
+			known.room = append(known.room, shard.Name)
 			room += shard.Held.Room()
+			if was != nil && was.shards[shard.Name].Version.After(shard.Version) { // a commit that ended during the look
+				shard = was.shards[shard.Name]
+			}
+			known.shards[shard.Name] = shard
 		}
-		if room >= p.all[at].Room() {
-			known.all = len(shards)
+		if room < p.all[at].Room() {
+			known.room = nil
 		}
 		k.places.Add(at, known)
 	}
@@ -177,8 +182,13 @@ func (k *knownShards) left(where place) (left int64, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	known, _ := k.places.Peek(where)
-	if known == nil || known.all == 0 || len(known.shards) < known.all {
+	if known == nil || len(known.room) == 0 {
 		return 0, false
+	}
+	for _, name := range known.room {
+		if _, is := known.shards[name]; !is {
+			return 0, false
+		}
 	}
 	for _, shard := range known.shards {
 		left += max(0, shard.Held.Room())
