@@ -242,3 +242,31 @@ func TestATakeBesideARemoval(t *testing.T) {
 		})
 	}
 }
+
+// What was held in an earlier life of a counter comes back to none: also not where the next one begins with a limit that
+// is set, which makes shards of its own.
+func TestALimitBeginsTheNextLife(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		cfg := shards.Config{Place: shards.Place{Hosted: true, Fields: "total,seats=limit(5)"}, NumShards: 1}
+		w.Put("counters/a", map[string]any{"title": "x"})
+		reserved(t, handle(t, w.open(t, cfg), "a"), 3, "x")
+		for _, path := range []string{"counters/a/shards/0", "counters/a/counter_rollup/base", "counters/a"} {
+			w.Delete(path)
+		}
+		w.Put("counters/a", map[string]any{"title": "x"})
+		c := handle(t, w.open(t, cfg), "a")
+		if err := c.SetLimit(t.Context(), "seats", 4); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if h, err := c.GiveBack(t.Context(), "total", named("x")); err != nil || h.State != "ended" {
+			t.Fatal(h, err)
+		}
+		if s, err := c.Sum(t.Context()); err != nil || s.Totals["total"] != 1 {
+			t.Errorf("%+v, %v; want 1", s, err)
+		}
+	})
+}

@@ -399,9 +399,14 @@ func (c *Client) afterEarlier(ctx context.Context, do func() error) error {
 // all that was below: nothing comes back to the counter's next life. It returns the total to begin with, unless that is
 // 0: beside shards what is held comes on top of it, until it comes back.
 func (c Counter) endEarlierLife(ctx context.Context, tx *store.Tx, total int64) (int64, error) {
-	holds, plain := hold.In(c.client.db), c.client.db.Layout.Plain()
-	any := store.Query{Collection: c.client.db.Layout.ShardsOf(c.id), Limit: 1, Names: true}
-	shards, err := tx.Documents(ctx, any)
+	names := c.client.db.Layout
+	holds, plain := hold.In(c.client.db), names.Plain()
+	if len(plain) == 0 {
+		return total, nil
+	}
+	// Somebody may have set a limit before, whose shards say nothing of these fields.
+	docs, err := tx.Documents(ctx, store.Query{Collection: names.ShardsOf(c.id), Limit: layout.MostApart*len(names.Limited()) + 1, Names: true})
+	shards := book.Shards(docs).Of(plain[0])
 	switch {
 	case err != nil || len(shards) > 0 && total == 0:
 		return total, err
