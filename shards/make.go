@@ -139,21 +139,20 @@ func (c *Client) writeWithMissing(ctx context.Context, tx *store.Tx, b *batch) (
 	if err != nil {
 		return nil, nil, err
 	}
-	born := 0
+	makes := 0 // shards of all counters that have none, their documents and bases
 	for _, counter := range counters {
-		if counter.book.Doc == nil {
-			born++
+		if n := len(counter.missing); n > 0 {
+			makes += n + 2
 		}
 	}
-	fits := born*(c.cfg.NumShards+2) <= maxWrites // all shards of all new counters, in one commit
-	var shards []string                           // those that must be there after it
+	var shards []string // those that must be there after the commit
 	for _, counter := range counters {
 		b.pick(counter.sum.counter, counter.shards)
 		shards = append(shards, c.countedIn(b, counter)...)
 		if err := c.makeApart(ctx, tx, counter.sum, counter.shards); err != nil {
 			return nil, nil, err
 		}
-		if counter.book.Doc == nil && !fits {
+		if makes > maxWrites && len(counter.missing) > 0 {
 			partly = append(partly, counter.sum.counter)
 		} else {
 			shards = append(shards, counter.missing...)

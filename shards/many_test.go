@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,6 +106,31 @@ func TestManyMissingCountersBesideALimit(t *testing.T) {
 		}
 		if _, err := far.AddAll(t.Context(), call, shards.Key{}); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A call that counts in many documents of the app's for the first time makes their shards in commits that Firestore
+// takes.
+func TestManyOwnDocumentsInOneCall(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		const n, of = 100, 100
+		w := newWorld(t)
+		client := w.open(t, shards.Config{Place: shards.Place{Hosted: true}, NumShards: of})
+		var call []shards.Increment
+		for i := range n {
+			id := fmt.Sprint(strings.Repeat("x", 1000), i)
+			w.Put("counters/"+id, map[string]any{"title": "x"})
+			call = append(call, shards.Increment{Counter: id, By: 1})
+		}
+		if _, err := client.AddAll(t.Context(), call, shards.Key{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Close(); err != nil { // which waits for what is made after the answer
+			t.Fatal(err)
+		}
+		if got := len(w.counts(t, call[0].Counter)); got != of {
+			t.Errorf("%d shards, want %d", got, of)
 		}
 	})
 }
