@@ -493,6 +493,22 @@ func TestLookUpThatFails(t *testing.T) {
 	}
 }
 
+// A call without a deadline ends after Config.Wait, however long its counter is looked for.
+func TestWaitForALook(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.counter(t, w.open(t, shards.Config{}), "a", 1)
+		client := w.asking(t, shards.Config{Wait: time.Second}, "BatchGetDocuments", func() { time.Sleep(5 * time.Second) })
+		began := time.Now()
+		err := handle(t, client, "a").Add(t.Context(), 1)
+		if took := time.Since(began); !errors.Is(err, shards.ErrBusy) || took > time.Second {
+			t.Errorf("%v after %v, want that it is busy after a second", err, took)
+		}
+		time.Sleep(5 * time.Second)
+		w.wantSum(t, "a", 0)
+	})
+}
+
 // A call without a deadline ends after Config.Wait, whatever its commit does.
 func TestWait(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (c *Client) resolve(ctx context.Context, counters ...string) (missing []str
 	if len(unknown) == 0 {
 		return nil, nil
 	}
-	there, err := c.lookups.ask(ctx, unknown)
+	there, err := c.lookups.ask(ctx, c.patience.end(ctx), unknown)
 	if err != nil {
 		return nil, err
 	}
@@ -415,8 +415,8 @@ type lookup struct {
 	err   error
 }
 
-// ask waits until it is known which of the counters are there, or ctx ends.
-func (l *lookups) ask(ctx context.Context, counters []string) (there map[string]bool, err error) {
+// ask waits until it is known which of the counters are there, or until ctx ends or ended is closed.
+func (l *lookups) ask(ctx context.Context, ended <-chan struct{}, counters []string) (there map[string]bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -438,6 +438,8 @@ func (l *lookups) ask(ctx context.Context, counters []string) (there map[string]
 		return next.there, next.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	case <-ended:
+		return nil, context.DeadlineExceeded
 	}
 }
 
