@@ -74,8 +74,9 @@ func TestCallersMakeFewCounters(t *testing.T) {
 			path, body, address string
 			status, made        int
 		}{
-			{"/", newIDs("a", 500), "3.3.3.3", 429, 0}, // more than ever at once
-			{"/", newIDs("a", 6), "3.3.3.3", 429, 0},
+			{"/", newIDs("a", 500), "3.3.3.3", 400, 0}, // more than ever at once: nobody is to try that again
+			{"/", newIDs("a", 6), "3.3.3.3", 400, 0},
+			{"/", newIDs("a", 6), "3.3.3.3", 429, 0}, // nor to have so many looked for again and again
 			{"/", newIDs("a", 4), "1.1.1.1", 200, 4},
 			{"/", newIDs("b", 5), "1.1.1.1", 429, 4}, // one is left, and the others come in 48 s
 			{"/", newIDs("a", 4), "1.1.1.1", 200, 4}, // all there

@@ -232,7 +232,7 @@ func (h *incrementHandler) public(r *request) bool {
 }
 
 // mayMake counts the missing ones of these counters against the caller who would make them. Errors: a problem with
-// 429, and then nothing is made, and those of a read.
+// 429, or 400 where these are more than the caller may ever make at once, and then nothing is made; and those of a read.
 func (h *incrementHandler) mayMake(r *request, counters ...string) error {
 	if err := h.mayLook(r, counters...); err != nil {
 		return err

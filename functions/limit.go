@@ -1,7 +1,6 @@
 package functions
 
 import (
-	"fmt"
 	"math"
 	"net/http"
 	"net/netip"
@@ -95,13 +94,13 @@ func (r *request) units() int {
 }
 
 // takeAll counts n against a caller. If the caller has fewer left, it counts nothing, and returns a
-// [rateLimited] error.
+// [rateLimited] error; a problem with 400 if the caller never has so many.
 func (l *limiter) takeAll(caller string, n int) error {
 	if l == nil || n == 0 {
 		return nil
 	}
 	if l.burst < n {
-		return rateLimited(time.Minute, fmt.Sprintf("this would make %d counters, and a caller may make %d a minute; nothing was made", n, l.burst))
+		return bad("this would make %d counters, and a caller may make %d a minute; nothing was made", n, l.burst)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
