@@ -156,7 +156,7 @@ func (s *smoke) report(name, want, got string) {
 // check sends a request, and says whether it is answered with a status, and with what is to be in it.
 func (s *smoke) check(ctx context.Context, name string, want int, contains, method, path, body, key string) answered {
 	a := s.send(ctx, method, path, body, key)
-	if s.dryRun {
+	if s.dryRun || ctx.Err() != nil {
 		return a
 	}
 	got := fmt.Sprint(a.status)
@@ -253,6 +253,9 @@ func (s *smoke) run(ctx context.Context) error {
 		s.send(ctx, "GET", at, "", "")
 		return nil
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	s.report("  and its Allow header", "yes", map[bool]string{true: "yes", false: "no"}[strings.Contains(other.header.Get("Allow"), "POST")])
 
 	// What it came to: at once on the shards, and soon in the total.
@@ -267,6 +270,9 @@ func (s *smoke) run(ctx context.Context) error {
 		case <-time.After(time.Second):
 		}
 		got, _ = s.total(ctx, at)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	s.report(fmt.Sprintf("GET, after %.0f s", time.Since(began).Seconds()), "total "+want, "total "+cmp.Or(got, "none"))
 	if s.failures > 0 {

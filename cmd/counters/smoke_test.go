@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -197,6 +200,29 @@ func TestSmokeSaysWhatIsMissing(t *testing.T) {
 	}
 	if _, said, code := counters(t, "smoke", "http://127.0.0.1:1"); code != exitFailed || !strings.Contains(said, "no answer") {
 		t.Errorf("nobody there: exit code %d, %s", code, said)
+	}
+}
+
+// Ctrl-C ends it as it ends any command: what wasn't checked has not failed.
+func TestSmokeIsInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	c := &miniature{counts: map[string]int64{}, replays: map[string]string{}}
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 5 {
+			_, _ = io.Copy(io.Discard, r.Body) // or the server doesn't notice who goes away
+			interrupt()
+			<-r.Context().Done()
+			return
+		}
+		c.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	var out, errOut bytes.Buffer
+	code := run(ctx, []string{"smoke", server.URL + "/increment"}, &out, &errOut)
+	if code != exitInterrupted || !strings.HasPrefix(errOut.String(), "counters: interrupted: ") || strings.Contains(out.String(), "FAIL") || strings.Count(out.String(), "\nok ") != 4 {
+		t.Errorf("exit code %d, %q\n%s", code, errOut.String(), out.String())
 	}
 }
 
