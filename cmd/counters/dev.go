@@ -179,7 +179,7 @@ func describe(cmd *cobra.Command, s *dev.System, faults string, set settings.Set
 		{"COUNTERS", set.Counters.String(), layout.DefaultPath},
 		{"SHARDS", set.Shards, layout.DefaultShards},
 		{"FIELDS", set.Fields.String(), layout.DefaultFields},
-		{"HOSTED", strconv.FormatBool(set.Hosted), "false"},
+		{"HOSTED", strconv.FormatBool(set.Hosted), "false"}, {"EXTENSION", strconv.FormatBool(set.Extension), "false"},
 	} {
 		if v.value != v.standard { // so that the other commands work on the same counters
 			fmt.Fprintf(w, "export %s='%s'\n", v.name, strings.ReplaceAll(v.value, "'", `'\''`))

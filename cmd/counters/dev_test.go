@@ -219,6 +219,15 @@ func TestDevExportsItsDatabase(t *testing.T) {
 	}
 }
 
+// So is what has a reconcile take over what the extension's clients count.
+func TestDevExportsTheExtension(t *testing.T) {
+	t.Parallel()
+	p := startProgram(t, "--counter-path", "pages/{page}", "--hosted", "--extension", "--fields", "visits")
+	if want := "\nexport EXTENSION='true'\n"; !strings.Contains(p.banner, want) {
+		t.Errorf("%q is not in\n%s", want, p.banner)
+	}
+}
+
 // A client of another project, or of another database, would wait for a total that never comes. That is said once for
 // each, also of one that only reads.
 func TestDevNamesClientsElsewhere(t *testing.T) {
