@@ -50,7 +50,7 @@ names the database.`,
 	}
 	d.Flags(cmd.Flags())
 	load.add(cmd.Flags()) // of the plan's estimate
-	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask whether to go on")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "don't ask whether to go on")
 	cmd.Flags().BoolVar(&d.DryRun, "dry-run", false, "print each command that it would run, and run none but those that ask what is there. "+
 		"Without a login it prints those of a new deployment")
 	cmd.Flags().StringVar(&d.Files, "files", "", "with --dry-run: leave in `DIR` what the commands read, so that they can be pasted into bash")
@@ -103,7 +103,7 @@ client still writes to shards is counted when the functions are deployed again, 
 	flags.StringVar(&r.Database, "delete-database", "", "with --everything: the database `ID` as well, with all documents in it, yours included")
 	flags.StringArrayVar(&d.Set, "set", nil, "a setting that deploy was given, `NAME=VALUE`, such as DATABASE, COUNTERS or FIELDS, where the functions are gone already: as long as they are there, they say it; "+
 		"may be repeated. Without it, nothing of a database is then removed or listed")
-	flags.BoolVar(&yes, "yes", false, "don't ask")
+	flags.BoolVarP(&yes, "yes", "y", false, "don't ask")
 	flags.BoolVar(&d.DryRun, "dry-run", false, "print each command, to be pasted into bash, and run none but those that ask what is there")
 	return cmd
 }

@@ -86,8 +86,8 @@ hold's time, too, as long as nobody has ended the hold.`,
 			return shards.Hold{}, badUsage("--by is missing: how much was used? 0 gives all of it back")
 		}
 		h, err := c.Settle(ctx, field, by, key)
-		if errors.Is(err, shards.ErrHoldEnded) {
-			err = fmt.Errorf("%w (all of it came back; to count what was used: counters inc %s --by %s=%d --key %s)", err, typed(c.ID()), field, max(by, 1), typed(key.Value))
+		if errors.Is(err, shards.ErrHoldEnded) && by > 0 {
+			err = fmt.Errorf("%w (all of it came back; to count what was used: counters inc %s --by %s=%d --key %s)", err, typed(c.ID()), field, by, typed(key.Value))
 		}
 		return h, err
 	})

@@ -24,7 +24,7 @@ room for it. A counter that nobody gave a limit has the one that is declared.
 A limit can't be less than what is taken.`,
 		Example: `  counters limit concert 200
   counters limit concert 200 --field seats`,
-		Args: cobra.ExactArgs(2),
+		Args: arguments(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			limit, err := strconv.ParseInt(args[1], 10, 64)
 			if err != nil || limit < 0 {

@@ -21,7 +21,7 @@ func TestLimitCommand(t *testing.T) {
 		{"limit concert 5 --field drinks", "", "drinks=limit(500)", exitFailed},
 		{"limit concert 5 --field waiting", "", `"waiting" is not counted`, exitUsage},
 		{"resize concert --shards 3", "concert has 3 shards", "", 0},
-		{"limit concert", "", "accepts 2 arg(s)", exitUsage},
+		{"limit concert", "", "1 argument, want: counters limit ID N", exitUsage},
 		{"limit concert many", "", `a limit of "many": want an integer of 0 or more`, exitUsage},
 		{"inc concert --by 9", "", "limit reached: 1 of 3 seats are left", exitFailed},
 	} {

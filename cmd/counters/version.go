@@ -99,7 +99,7 @@ func newVersionCommand() *cobra.Command {
 sends nothing about how you use it.`,
 		Example: `  counters version --json
   counters version --check`,
-		Args: cobra.NoArgs,
+		Args: arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return printVersion(cmd, check, asJSON, latestVersion)
 		},
