@@ -44,13 +44,18 @@ func addYes(cmd *cobra.Command, yes *bool) {
 // confirm asks before what can't be undone, such as "delete likes in project p, database
 // (default)". Where there is no terminal to ask at, it takes --yes.
 func confirm(cmd *cobra.Command, yes bool, what string) error {
+	return confirmKnowing(cmd, yes, what, "It can't be undone")
+}
+
+// confirmKnowing is confirm of something of which there is more to know than what it is.
+func confirmKnowing(cmd *cobra.Command, yes bool, what, know string) error {
 	if yes {
 		return nil
 	}
 	if !atTerminal(cmd) {
-		return badUsage("%s: nothing was done. It can't be undone, and there is no terminal to ask on: say --yes to do it", what)
+		return badUsage("%s: nothing was done. %s, and there is no terminal to ask on: say --yes to do it", what, know)
 	}
-	switch goes, err := ask(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), strings.ToUpper(what[:1])+what[1:]+"? It can't be undone."); {
+	switch goes, err := ask(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), strings.ToUpper(what[:1])+what[1:]+"? "+know+"."); {
 	case err != nil:
 		return fmt.Errorf("%s: nothing was done: %w", what, err)
 	case !goes:

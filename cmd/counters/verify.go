@@ -155,7 +155,7 @@ It costs at most $%.2f for documents and requests, without the free tier (--most
 	if len(off) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "These APIs are turned on, and stay on: %s.\n", strings.Join(off, ", "))
 	}
-	if err := confirm(cmd, yes, "try a deployment in project "+trial.Project); err != nil {
+	if err := confirmKnowing(cmd, yes, "try a deployment in project "+trial.Project, "All of it is taken away again"); err != nil {
 		return err
 	}
 	if f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644); err != nil {
@@ -165,8 +165,10 @@ It costs at most $%.2f for documents and requests, without the free tier (--most
 	}
 	r, failed := trial.Run(ctx)
 	account, _ := trial.Gcloud(context.WithoutCancel(ctx), "config", "get-value", "account")
+	number, _ := trial.Gcloud(context.WithoutCancel(ctx), "projects", "describe", trial.Project, "--format=value(projectNumber)")
+	r.Hide(trial.Project, account, number)
 	var text bytes.Buffer
-	if err := r.Markdown(&text, trial.Project, account); err != nil {
+	if err := r.Markdown(&text); err != nil {
 		return err
 	}
 	if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {

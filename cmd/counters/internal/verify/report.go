@@ -11,7 +11,7 @@ import (
 	"github.com/firestore-counters/counters/cmd/internal/cost"
 )
 
-// Report is what a trial found, without the project's id.
+// Report is what a trial found. See [Report.Hide].
 type Report struct {
 	Prefix   string        `json:"prefix"`
 	Version  string        `json:"version"`
@@ -68,9 +68,32 @@ func (r *Report) OK() bool {
 	return len(r.Rows) > 0
 }
 
-// Markdown writes the report. Of the project it names nothing: hide is its id and what else is not to be
-// told, which errors may quote.
-func (r *Report) Markdown(w io.Writer, hide ...string) error {
+// Hide takes words out of the report: the project's id and number, and the account, which errors and names of steps
+// quote.
+func (r *Report) Hide(words ...string) {
+	hide := func(text *string) {
+		for _, word := range words {
+			if word != "" {
+				*text = strings.ReplaceAll(*text, word, "…")
+			}
+		}
+	}
+	for _, rows := range [][]Row{r.Rows, r.Deployment} {
+		for i := range rows {
+			hide(&rows[i].Step)
+			hide(&rows[i].Result)
+		}
+	}
+	for i := range r.Measured {
+		hide(&r.Measured[i].Measured)
+	}
+	for i := range r.Stays {
+		hide(&r.Stays[i])
+	}
+}
+
+// Markdown writes the report.
+func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
 	verdict := "passed"
 	if !r.OK() {
@@ -119,13 +142,7 @@ func (r *Report) Markdown(w io.Writer, hide ...string) error {
 		}
 		fmt.Fprintf(&b, "\nThe benchmark runs with these (`go run -C cmd/bench . --measured REPORT`):\n\n```json\n%s\n```\n", figures)
 	}
-	text := b.String()
-	for _, secret := range hide {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "…")
-		}
-	}
-	_, err := io.WriteString(w, text)
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 

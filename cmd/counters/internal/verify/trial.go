@@ -313,7 +313,6 @@ func (t *Trial) reconcile(ctx context.Context, _ *Report) (string, error) {
 	return "all totals are what they were", nil
 }
 
-// totals are those of the trial's counters, as one text.
 // settled are the totals once they have stood still for two seconds: the last events are on their way before.
 func (t *Trial) settled(ctx context.Context) (string, error) {
 	for until, last := time.Now().Add(time.Minute), ""; ; {
@@ -328,6 +327,7 @@ func (t *Trial) settled(ctx context.Context) (string, error) {
 	}
 }
 
+// totals are those of the trial's counters, as one text.
 func (t *Trial) totals(ctx context.Context) (string, error) {
 	docs, err := t.Firestore.Collection(collection(t.Prefix)).Documents(ctx).GetAll()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -189,10 +190,17 @@ func TestReport(t *testing.T) {
 		{Step: "doctor", Took: time.Second, Result: "project secret-project | says\nno"},
 	}}
 	r.measured("lag", "1 s", "2 s")
-	r.Deployment, r.Stays = []Row{{Step: "Service accounts", Took: 12 * time.Second, Retries: 2}}, []string{"the role of Eventarc's agent"}
+	r.measured("window", "5", "not known: Cloud Logging API has not been used in project 1234567890 before")
+	r.Deployment = []Row{{Step: "Service accounts", Took: 12 * time.Second, Retries: 2}, {Step: "caller user:secret@example.com", Took: time.Second}}
+	r.Stays = []string{"the role of Eventarc's agent", "secret-project's database"}
 	r.Figures = Figures{Commit: 0.012, Delivery: 0.04, Window: 7}
+	r.Hide("secret-project", "secret@example.com", "1234567890", "")
 	var b strings.Builder
-	if err := r.Markdown(&b, "secret-project", ""); err != nil {
+	if err := r.Markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	asJSON, err := json.Marshal(r)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"# counters verify: **failed**", "| deploy | ok | 1m0s | fine; 3 calls were too early, and came again |", `| doctor | **FAILED** | 1s | project … \| says no |`, "| lag | 1 s | 2 s |", "| Service accounts | 12s | 2 |", "- the role of Eventarc's agent\n", "```json\n{\"commit_seconds\":0.012,\"delivery_seconds\":0.04,\"push_window\":7}\n```"} {
@@ -200,8 +208,8 @@ func TestReport(t *testing.T) {
 			t.Errorf("the report lacks %q:\n%s", want, &b)
 		}
 	}
-	if strings.Contains(b.String(), "secret") || r.OK() {
-		t.Errorf("the report names the project, or is ok:\n%s", &b)
+	if regexp.MustCompile("secret|1234567890").MatchString(b.String()+string(asJSON)) || r.OK() {
+		t.Errorf("the report names the project, or is ok:\n%s%s", &b, asJSON)
 	}
 }
 
