@@ -188,12 +188,12 @@ func (p *pages) carry(r *rand.Rand, ask pageRequest) {
 func (p *pages) call(r *rand.Rand, ask pageRequest) (status int, body, after string) {
 	w := p.w
 	end := End{Outcome: Unknown}
-	path, err := url.PathUnescape(ask.Path)
+	asks, err := url.Parse(ask.Path)
 	if err != nil {
 		p.t.Error(err)
 		return 0, "", ""
 	}
-	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	parts := strings.Split(strings.TrimPrefix(asks.Path, "/"), "/")
 	var begin Begin
 	switch ask.Method {
 	case http.MethodPost:
@@ -202,13 +202,13 @@ func (p *pages) call(r *rand.Rand, ask pageRequest) (status int, body, after str
 			p.t.Errorf("a page asks for %q: %v", ask.Body, err)
 			return 0, "", ""
 		}
-		by := asked.By["total"]
+		by, counter := asked.By["total"], asks.Query().Get("counter")
 		p.mu.Lock()
-		intent := p.intents[clickOf(parts[0], by)]
+		intent := p.intents[clickOf(counter, by)]
 		p.mu.Unlock()
-		begin = Begin{Kind: Increment, Intent: intent, Adds: []Add{{Counter: parts[0], By: by}}}
+		begin = Begin{Kind: Increment, Intent: intent, Adds: []Add{{Counter: counter, By: by}}}
 		if begin.Intent == 0 {
-			p.t.Errorf("a page adds %d to %q, which nobody has clicked", by, parts[0])
+			p.t.Errorf("a page adds %d to %q, which nobody has clicked", by, counter)
 		}
 	case http.MethodPut:
 		begin = Begin{Kind: Join, Counter: parts[0], Member: parts[2]}

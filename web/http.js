@@ -144,7 +144,8 @@ function requestOf(url, own, entry) {
   if (!("key" in entry)) return [memberURL(url, entry), { method: entry.joined ? "PUT" : "DELETE", headers }];
   headers.set("Content-Type", "application/json");
   headers.set("Idempotency-Key", entry.key);
-  return [`${url}/${encodeURIComponent(entry.counter)}`, { method: "POST", headers, body: JSON.stringify({ by: { [entry.field]: entry.by } }) }];
+  // Cloud Run keeps some paths to itself, such as /healthz: see docs/http.md.
+  return [`${url}/?${new URLSearchParams({ counter: entry.counter })}`, { method: "POST", headers, body: JSON.stringify({ by: { [entry.field]: entry.by } }) }];
 }
 
 /**

@@ -505,6 +505,8 @@ export class Queue {
     }
     if (signal.aborted || this.#entries.get(name) !== waiting || !this.#wanted(waiting) || !this.#options.mine()) return undefined;
     if ("key" in entry) {
+      // A clock was set back, by that of the network, say. What nobody has sent is as good as new.
+      if (!entry.tried && entry.at - Date.now() > SKEW) entry.at = Date.now();
       const age = Date.now() - entry.at; // by now: credentials may take days, on a machine that sleeps
       if (!(age <= this.#options.keep && age > -SKEW)) {
         return { error: new CounterError("It waited too long.", { unknown: entry.tried }) };

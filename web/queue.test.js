@@ -18,7 +18,7 @@ async function startFunction(t, fate = () => undefined) {
     request.on("data", (data) => { body += data; });
     request.on("end", () => {
       const key = request.headers["idempotency-key"];
-      const counter = decodeURIComponent(request.url.slice(1));
+      const counter = new URL(request.url, "http://x").searchParams.get("counter");
       const what = fate(requests.push({ key, counter, body, headers: request.headers }) - 1, key);
       if (what === "refused") return request.socket.destroy();
       if (typeof what === "object") {
@@ -133,6 +133,20 @@ test("what is older than the function remembers keys is not sent again", async (
   assert.equal(f.sum(), 1);
 });
 
+test("what was clicked before the clock was set back, and was never sent, is counted", async (t) => {
+  const f = await startFunction(t);
+  const storage = new MemoryStorage();
+  const first = open(t, f.url, { storage, headers: () => Promise.reject(new Error("signed out")) });
+  first.counter("a").add(2);
+  await until(() => first.trouble);
+  first.close();
+  const [[name, entry]] = storage;
+  storage.set(name, JSON.stringify({ ...JSON.parse(entry), at: Date.now() + 3_600_000 }));
+  const second = open(t, f.url, { storage, failed: (error) => assert.fail(error) });
+  await until(() => storage.size === 0 && second.counter("a").pending === 0);
+  assert.equal(f.sum(), 2);
+});
+
 test("what is refused is given up at once, in words, and is shown no more", async (t) => {
   const f = await startFunction(t, (n) => [{ status: 400, body: JSON.stringify({ status: 400, detail: "want at most 5" }) }, { status: 403, body: JSON.stringify({ status: 403 }) }][n]);
   const counters = open(t, f.url, { source: known(7) });
@@ -239,7 +253,7 @@ test("without the SDK, totals come from the function, and say when it can't be h
   t.after(() => new Promise((closed) => { server.close(closed); server.closeAllConnections(); }));
   const url = `http://127.0.0.1:${server.address().port}`;
   const told = [];
-  const stop = fromFunction(url, { every: 1, headers: () => ({ Authorization: "Bearer x" }) })("a&b/c", (snapshot) => told.push(snapshot), (error) => told.push(error), "likes");
+  const stop = fromFunction(`${url}/`, { every: 1, headers: () => ({ Authorization: "Bearer x" }) })("a&b/c", (snapshot) => told.push(snapshot), (error) => told.push(error), "likes");
   await until(() => told.length === answers.length);
   stop();
   const failed = told.pop();

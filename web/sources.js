@@ -95,7 +95,7 @@ export function documentOf(counters, id) {
  * @returns {Source}
  */
 export function fromFunction(url, { every = 2_000, headers } = {}) {
-  return (id, next, failed, field) => asking(`${url}/?${new URLSearchParams({ counter: id, field })}`, headers, async (_, ended, answer, body) => {
+  return (id, next, failed, field) => asking(`${url.replace(/\/$/, "")}/?${new URLSearchParams({ counter: id, field })}`, headers, async (_, ended, answer, body) => {
     if (answer?.ok) {
       const { [field]: total = body.total ?? 0 } = { ...body.totals, ...body.doubles };
       next({ exists: answer.status === 200, total, limit: body.limits?.[field], updatedAt: Date.parse(body.updated_at) || undefined, asOf: microsOf(body.as_of), live: true, ...(body.held_up && { heldUp: true }) });
