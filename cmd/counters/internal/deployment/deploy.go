@@ -202,7 +202,7 @@ func (d *Deployer) sources(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("--source %s: gcloud can't tell which files it uploads: %w", d.Source, err)
 		}
-		files = strings.Fields(string(out))
+		files = strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' || r == '\r' })
 	}
 	slices.Sort(files)
 	hash := sha256.New()
