@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/googleapis/gax-go/v2"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
@@ -236,7 +234,7 @@ func (c *Client) contended(ctx context.Context, sums sums, err error, grows bool
 		c.logged.remember(counter, contentionLogInterval)
 		c.log.WarnContext(ctx, LogContention, "counter", counter, "counters", len(sums), "error", err)
 	}
-	if known, ok := c.known.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && grows && known.NumShards < c.cfg.MaxShards && status.Code(err) == codes.Aborted && !c.doubled.is(counter) {
+	if known, ok := c.known.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && grows && known.NumShards < c.cfg.MaxShards && !c.doubled.is(counter) {
 		c.doubled.remember(counter, growthInterval)
 		c.grow(ctx, counter, known.NumShards)
 	}

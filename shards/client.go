@@ -242,13 +242,14 @@ const (
 	LogContention = "contention"
 )
 
-// edit is [book.Books.Edit] of the counter. Those of one client take turns: each reads again what others have changed
-// meanwhile, all shards among it.
-func (c Counter) edit(ctx context.Context, decide func(context.Context, *book.Edit) (bool, error)) error {
+// edit carries out a command, which must not be applied twice: see [book.Books.Edit]. Those of one client take turns:
+// each reads again what others have changed meanwhile, all shards among it.
+func (c Counter) edit(ctx context.Context, decide func(context.Context, *book.Edit) error) error {
+	defer c.client.known.Remove(c.id)
 	over, err := c.client.turns.wait(ctx, c.client.db.Layout.BaseOf(c.id))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	defer over()
-	return c.client.books.Edit(ctx, c.id, decide)
+	return c.client.books.Edit(ctx, c.id, func(ctx context.Context, e *book.Edit) (bool, error) { return true, decide(ctx, e) })
 }

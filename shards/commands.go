@@ -122,14 +122,6 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 	return nil
 }
 
-// command carries out what must not be applied twice: see [book.Books.Edit].
-func (c Counter) command(ctx context.Context, decide func(context.Context, *book.Edit) error) error {
-	defer c.client.known.Remove(c.id)
-	return c.edit(ctx, func(ctx context.Context, e *book.Edit) (bool, error) {
-		return true, decide(ctx, e)
-	})
-}
-
 // ResetOptions are the choices in resetting a counter.
 type ResetOptions struct {
 	// RemoveMembers takes all members off first. Without it a counter that has any is not reset.
@@ -159,7 +151,7 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 	}
 	for removed, last := 0, false; !last; {
 		n := 0
-		err := c.command(ctx, func(ctx context.Context, e *book.Edit) error {
+		err := c.edit(ctx, func(ctx context.Context, e *book.Edit) error {
 			members, err := c.someMembers(ctx, names.Plain(), page, e.At, c.client.db)
 			switch {
 			case err != nil:
@@ -216,7 +208,7 @@ func (c Counter) rebase(ctx context.Context, totals map[string]int64) error {
 			return fmt.Errorf("%w: %w", ErrInvalidField, err)
 		}
 	}
-	return c.command(ctx, func(ctx context.Context, e *book.Edit) error {
+	return c.edit(ctx, func(ctx context.Context, e *book.Edit) error {
 		for name, total := range totals {
 			field, _ := c.client.db.Layout.Field(name)
 			if err := c.setTotal(ctx, e, field, total); err != nil {

@@ -330,21 +330,20 @@ func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) 
 	return removed, more, err
 }
 
-// some are the documents of a collection that go, as they were at a time: at most as many as one commit takes.
-func (c Counter) some(ctx context.Context, collection string, at time.Time, goes func(*firestorepb.Document) bool) ([]*firestorepb.Document, error) {
-	q := store.Query{Collection: collection, Limit: atOnce, At: at}
-	for {
-		page, err := c.client.db.Documents(ctx, q)
+// some are the documents of a collection that go, as they were at a time: those of the first page that has any, of as
+// many as one commit takes.
+func (c Counter) some(ctx context.Context, collection string, at time.Time, goes func(*firestorepb.Document) bool) (docs []*firestorepb.Document, err error) {
+	n := 0
+	for doc, err := range c.client.db.All(ctx, store.Query{Collection: collection, Limit: atOnce, At: at}) {
 		if err != nil {
 			return nil, fmt.Errorf("read what is left: %w", err)
 		}
-		whole := len(page) == atOnce
-		if whole {
-			q.After = page[atOnce-1].GetName()
+		if goes(doc) {
+			docs = append(docs, doc)
 		}
-		page = slices.DeleteFunc(page, func(d *firestorepb.Document) bool { return !goes(d) })
-		if len(page) > 0 || !whole {
-			return page, nil
+		if n++; n%atOnce == 0 && len(docs) > 0 {
+			break
 		}
 	}
+	return docs, nil
 }

@@ -303,18 +303,18 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 	defer c.client.places.forget(at)
 	for {
 		var read time.Time
-		edit := func(ctx context.Context, e *book.Edit) (bool, error) {
+		edit := func(ctx context.Context, e *book.Edit) error {
 			read = e.At
 			docs, err := c.client.db.Documents(ctx, seats.Shards(c.client.db.Layout, c.id, field, e.At))
 			if err != nil {
-				return false, fmt.Errorf("read shards: %w", err)
+				return fmt.Errorf("read shards: %w", err)
 			}
 			if len(docs) == 0 {
 				made, err := hold.In(c.client.db).Begin(ctx, c.client.db, c.id, field, cmp.Or(book.NumShards(c.client.db.Layout, e.Doc), c.client.cfg.NumShards), limit, e.At)
 				e.Beside(made...)
-				return true, err
+				return err
 			}
-			return true, c.share(e, docs, field, limit)
+			return c.share(e, docs, field, limit)
 		}
 		err := c.client.afterEarlier(ctx, func() error { return c.edit(ctx, edit) })
 		if full, is := errors.AsType[*LimitError](err); !is || full.Members+full.Held == 0 {
