@@ -107,7 +107,7 @@ func unauthorized(challenge, detail string) error {
 // forbidden is a request that a setting doesn't allow to this caller.
 func forbidden(detail string) error { return &problem{Status: http.StatusForbidden, Detail: detail} }
 
-// rateLimited is a request beyond the caller's rate: how long to wait, and of what there was too much, "" for requests.
+// rateLimited refuses a request for some time. The detail says of what there was too much; "" stands for requests.
 func rateLimited(after time.Duration, detail string) error {
 	detail = cmp.Or(detail, "too many requests of one caller, or of new counters in them; nothing was counted")
 	return &problem{Status: http.StatusTooManyRequests, Detail: detail, retryAfter: after}
@@ -290,7 +290,7 @@ func (p problem) write(w http.ResponseWriter) {
 	_, _ = w.Write(body) // the client may be gone
 }
 
-// jsonOf is an answer as JSON, with a line break. Nobody takes it for HTML, of which each < would become six bytes.
+// jsonOf is an answer as JSON, with a line break. It leaves < as it is: nobody takes the answer for HTML.
 func jsonOf(answer any) ([]byte, error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)

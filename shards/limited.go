@@ -222,9 +222,9 @@ func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, whe
 	return ended && err == nil, err
 }
 
-// endOver is [hold.Holds.End]. Those who come meanwhile share it: each would read all holds that are over, and be in the
-// others' way. Where that fails, as when whoever began it goes away, another goes on. One that leaves a hold alone may be
-// shared by those who don't, and the other way round: who is left without room looks again, and any process may end it.
+// endOver is [hold.Holds.End]. Those who come meanwhile share it: each would read all holds that are over, and be in
+// the others' way. If it fails, such as when its first caller goes away, another one goes on. A caller that spares a
+// hold may share it with callers that don't: whoever finds no room then looks again.
 func (c *Client) endOver(ctx context.Context, holds hold.Holds, counter string, field layout.Field) (ended bool, err error) {
 	for {
 		mine := false

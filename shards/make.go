@@ -291,7 +291,7 @@ func (c Counter) giveShards(ctx context.Context, tx *store.Tx, b *book.Book, n i
 }
 
 // createMissing makes those of the shards that are missing, with a 0 for each field without a limit. Where all fields
-// have one it makes none: these have shards of their own. It sorts the names, one of which may stand there twice.
+// have one it makes none: these have shards of their own. It sorts the names, and drops duplicates.
 func (c *Client) createMissing(ctx context.Context, tx *store.Tx, names []string) error {
 	if len(c.db.Layout.Plain()) == 0 {
 		return nil

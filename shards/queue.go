@@ -319,9 +319,9 @@ func (q *queue) fill(f *flight, l *line) bool {
 }
 
 // promiseWrites takes from the budget what the first requests of a line cost, and returns how many these are, and what
-// they have paid. If the budget has too little it returns 0, and all wait, also those for whom there is enough: resume
-// tries those lines first that count most for a write, so that a crowd of one counter, which shares its commits, goes
-// before what is spread.
+// they have paid. If the budget has too little, it returns 0, and all lines wait, even those that cost less: resume
+// then begins with the lines that count most for each write. So a crowd of one counter, which shares commits, goes
+// before requests of many counters.
 func (q *queue) promiseWrites(f *flight, l *line) (some, paid int) {
 	if !q.bounds.budget.Bounds(ceiling.Writes) || q.open.Err() != nil {
 		return len(l.requests), 0
@@ -329,8 +329,8 @@ func (q *queue) promiseWrites(f *flight, l *line) (some, paid int) {
 	if q.noWrites != nil {
 		return 0, 0
 	}
-	// A line waits for as much as is earned while it rests afterwards: of a crowd with keys, each of which is a write, the
-	// first alone would be counted each time.
+	// A line asks for at least what is earned while it rests afterwards. Otherwise a crowd with keys, each of which
+	// costs a write, would have one request counted at a time.
 	left := max(q.bounds.budget.Left(ceiling.Writes), q.bounds.budget.Second(ceiling.Writes)*restsForWrites.Seconds())
 	all := q.billOf(l.requests, len(f.requests) == 0, left)
 	if wait := q.bounds.budget.Take(ceiling.Writes, float64(all.paid)); wait > 0 {
@@ -341,7 +341,7 @@ func (q *queue) promiseWrites(f *flight, l *line) (some, paid int) {
 	return all.requests, all.paid
 }
 
-// billOf is what the first requests of some pay for whom there are so many writes, and the first one in any case.
+// billOf is the bill of the first of some requests: of as many as that many writes pay for, and of one at least.
 func (q *queue) billOf(requests []*request, first bool, left float64) bill {
 	all := bill{places: map[place]bool{}, documents: map[string]bool{}}
 	if first {
@@ -368,9 +368,9 @@ type bill struct {
 	documents  map[string]bool // markers, memberships and entries that have been paid: calls of one key share one
 }
 
-// add has a request pay. Each counter pays a marker, whether it shares one or not, and as much again for each further
-// field, of which its roll-up asks a question more: Rollup may show as many as if each increment had its own commit. If
-// what Rollup writes is long, so that it counts more often, twice that is paid here.
+// add has a request pay. Each counter pays for a marker, even if it shares one, and for one write more for each further
+// field, about which the roll-up asks one question more. So Rollup may write as much as if each increment had its own
+// commit. A long write of Rollup's counts several times, and twice as many are paid here.
 func (b *bill) add(r *request, units func(counter string) (shard, shown int)) {
 	for _, name := range r.documents() {
 		if !b.documents[name] {

@@ -175,8 +175,8 @@ func (h Holds) page() int {
 	return int(max(fewAtOnce, min(atOnce, h.db.Budget.Left(ceiling.Writes)/2)))
 }
 
-// short reports whether the budget has too little left for more than what has to be ended. Refreshes and walks wait
-// until nothing is left: what is left by then is theirs, or no total would be shown while many holds end.
+// short reports whether the budget has too little left for more than what has to be ended. What is left then is for
+// refreshes and walks. Otherwise no total would be shown while many holds end.
 func (h Holds) short() bool { return h.db.Budget.Short(ceiling.Writes, ceiling.Reads) > 0 }
 
 // AnyOver reports whether holds of a field were over at a time, and nobody had ended them by then.
@@ -264,8 +264,8 @@ func (h Holds) ending(ctx context.Context, counter string, field layout.Field, o
 	return n, len(shards) > 0, append(writes, back...), nil
 }
 
-// takers are shards off which members of a field can be taken: all that a limit has, or else one at random, of which
-// there may be hundreds.
+// takers are shards off which members of a field can be taken: all shards of a field with a limit, or else a random
+// one, because there may be hundreds.
 func (h Holds) takers(ctx context.Context, counter string, field layout.Field) (shards book.Shards, err error) {
 	if field.Limit != nil {
 		return h.db.Documents(ctx, seats.Shards(h.db.Layout, counter, field, time.Time{}))

@@ -93,7 +93,7 @@ func RecordOf(doc *firestorepb.Document) Record {
 	return r
 }
 
-// Read reads a record. Where there is none, it is the one that is given, at the version of what stands in its way.
+// Read reads a record. If there is none, it returns the given one, with the version of what stands in its way.
 func (h Holds) Read(ctx context.Context, none Record) (Record, error) {
 	docs, _, err := h.db.Get(ctx, none.Name)
 	if err != nil {
@@ -229,8 +229,8 @@ func (h Holds) OpenAt(ctx context.Context, from book.Reader, counter, field stri
 }
 
 // HeldAt is how much open holds of a field had at a time. For from and field see [Holds.OpenAt]. It reads each of them,
-// but no more than half of what the budget has left: its error is a [store.ErrContention] where more are open. Whoever
-// makes thousands would otherwise have a reset owe the reads of days, and several at once fill the memory.
+// but no more than half of what the budget has left: if more are open, its error is a [store.ErrContention]. Otherwise
+// whoever makes thousands of holds could have one reset owe the reads of days, and several at once fill the memory.
 func (h Holds) HeldAt(ctx context.Context, from book.Reader, counter, field string, at time.Time) (sum int64, err error) {
 	q := h.due(counter, field, time.Time{})
 	q.At, q.Fields = at, []string{recordAmount}
@@ -274,8 +274,8 @@ type manyEarlier []*firestorepb.Write
 func (manyEarlier) Error() string { return "many holds of an earlier life of the counter end first" }
 func (manyEarlier) Unwrap() error { return store.ErrContention }
 
-// EndEarlier ends some of what an error of [Holds.Earlier] says, and reports whether there may be more that the budget
-// allows. It reports false for other errors. Nobody makes shards meanwhile: whoever does ends these holds, too.
+// EndEarlier ends the holds that an error of [Holds.Earlier] names. It reports whether there may be more that the
+// budget allows to end: false for other errors. Nobody makes shards meanwhile: whoever does ends these holds, too.
 func (h Holds) EndEarlier(ctx context.Context, err error) (more bool) {
 	many, is := errors.AsType[manyEarlier](err)
 	if !is {
