@@ -124,7 +124,7 @@ func (c *Client) completing() ceiling.Amounts {
 }
 
 // writeWithMissing has a transaction write a batch, and what is missing for it. If counters don't exist, and aren't to
-// be made, it returns them as gone and writes nothing. Counters in partly get only the shards that the batch counts in.
+// be made, it returns them as gone and writes nothing. Counters in partly get only the shard that was picked.
 func (c *Client) writeWithMissing(ctx context.Context, tx *store.Tx, b *batch) (gone map[string]bool, partly []string, err error) {
 	counters, gone, err := c.countersOf(ctx, tx, b)
 	if err != nil || len(gone) > 0 {
@@ -148,14 +148,14 @@ func (c *Client) writeWithMissing(ctx context.Context, tx *store.Tx, b *batch) (
 	var shards []string // those that must be there after the commit
 	for _, counter := range counters {
 		b.pick(counter.sum.counter, counter.shards)
-		shards = append(shards, c.countedIn(b, counter)...)
 		if err := c.makeApart(ctx, tx, counter.sum, counter.shards); err != nil {
 			return nil, nil, err
 		}
 		if makes > maxWrites && len(counter.missing) > 0 {
 			partly = append(partly, counter.sum.counter)
+			shards = append(shards, b.pickedShard(c.db.Layout, counter.sum.counter))
 		} else {
-			shards = append(shards, counter.missing...)
+			shards = append(append(shards, counter.missing...), c.countedIn(b, counter)...)
 		}
 	}
 	if err := c.createMissing(ctx, tx, shards); err != nil {

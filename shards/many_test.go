@@ -110,29 +110,45 @@ func TestManyMissingCountersBesideALimit(t *testing.T) {
 	})
 }
 
-// A call that counts in many documents of the app's for the first time makes their shards in commits that Firestore
-// takes.
-func TestManyOwnDocumentsInOneCall(t *testing.T) {
-	virtual.Test(t, func(t *testing.T) {
-		const n, of = 100, 100
-		w := newWorld(t)
-		client := w.open(t, shards.Config{Place: shards.Place{Hosted: true}, NumShards: of})
-		var call []shards.Increment
-		for i := range n {
-			id := fmt.Sprint(strings.Repeat("x", 1000), i)
-			w.Put("counters/"+id, map[string]any{"title": "x"})
-			call = append(call, shards.Increment{Counter: id, By: 1})
-		}
-		if _, err := client.AddAll(t.Context(), call, shards.Key{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := client.Close(); err != nil { // which waits for what is made after the answer
-			t.Fatal(err)
-		}
-		if got := len(w.counts(t, call[0].Counter)); got != of {
-			t.Errorf("%d shards, want %d", got, of)
-		}
-	})
+// A call that counts in many counters for the first time, whose documents are the app's or beside one with a limit, makes
+// their shards in commits that Firestore takes.
+func TestManyShardsInOneCall(t *testing.T) {
+	t.Parallel()
+	const n, of = 100, 100
+	for name, cfg := range map[string]shards.Config{
+		"app's":          {Place: shards.Place{Hosted: true, Fields: "total"}},
+		"beside a limit": {Place: shards.Place{Fields: "total,seats=limit(5)"}, AutoCreate: true},
+	} {
+		virtual.Run(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			cfg.NumShards = of
+			client := w.open(t, cfg)
+			var call []shards.Increment
+			for i := range n {
+				id := fmt.Sprint(strings.Repeat("x", 1000), i)
+				if cfg.Hosted {
+					w.Put("counters/"+id, map[string]any{"title": "x"})
+				}
+				call = append(call, shards.Increment{Counter: id, Field: "total", By: 1})
+			}
+			last := call[n-1].Counter
+			if cfg.AutoCreate {
+				call = append(call, shards.Increment{Counter: last, Field: "seats", By: 1})
+			}
+			if _, err := client.AddAll(t.Context(), call, shards.Key{}); err != nil {
+				t.Fatalf("%.300v", err)
+			}
+			if err := client.Close(); err != nil { // which waits for what is made after the answer
+				t.Fatal(err)
+			}
+			if got := len(w.counts(t, call[0].Counter)); got != of {
+				t.Errorf("%d shards, want %d", got, of)
+			}
+			if s, err := handle(t, w.open(t, cfg), last).Sum(t.Context()); err != nil || max(s.Total, s.Totals["total"]) != 1 {
+				t.Errorf("%+v, %v; want 1", s, err)
+			}
+		})
+	}
 }
 
 // However many counters are looked for at once, a read is of a bounded number of documents, and of few where these are
