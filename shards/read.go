@@ -252,7 +252,8 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, fields ma
 		}
 		total, ok := b.Base.Total(field, a.Value)
 		if !ok {
-			return s, at, nil, fmt.Errorf("%w: the sum of %s is %v, and %d beyond its shards: set right what they hold", ErrNotInteger, field.Shard, a.Value, b.Base.Counts[field.Shard])
+			sum, _ := store.Float(a.Value)
+			return s, at, nil, fmt.Errorf("%w: the sum of %s is %v, and %d beyond its shards: set right what they hold", ErrNotInteger, field.Shard, sum, b.Base.Counts[field.Shard])
 		}
 		base := b.Base.Counts[field.Shard]
 		fields[field.Name] = parts{total: total, shards: total - base, base: base}

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"strconv"
@@ -138,6 +139,38 @@ func TestReconcileBesideADamagedBase(t *testing.T) {
 	}
 }
 
+// A total that no integer holds is said as a number, and not as Firestore's clients write one down.
+func TestGetOfWhatNoIntegerHolds(t *testing.T) {
+	startFirestore(t)
+	must(t, "create", "a", "--shards", "1", "--total", "5")
+	must(t, "inc", "a", "--by", "9223372036854775807")
+	if _, errOut, code := counters(t, "get", "a", "--exact"); code != exitFailed || !strings.Contains(errOut, "the sum of count is 9.223372036854776e+18, and 5 beyond its shards") {
+		t.Errorf("exit code %d, %s", code, errOut)
+	}
+}
+
+// What gcloud says, and what is wrong with settings, is in lines.
+func TestDeployFailsInLines(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("gcloud is played by a script of sh")
+	}
+	in := t.TempDir()
+	script := "#!/bin/sh\nprintf 'ERROR: nobody is logged in.\\nPlease run:\\n\\n  $ gcloud auth login\\n' >&2; exit 1\n"
+	if err := os.WriteFile(filepath.Join(in, "gcloud"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", in)
+	deploy := []string{"deploy", "--project", "a-project", "--location", "us-central1"}
+	for set, want := range map[string]string{
+		"FIELDS=likes": "counters: nothing was made: are you logged in (gcloud auth login)? ERROR: nobody is logged in.\nPlease run:\n\n  $ gcloud auth login\ngcloud auth print-access-token (exit status 1)\n",
+		"FOO=1":        "counters: FOO=1: there is no such setting; docs/settings.md lists them\nnothing was made; docs/settings.md has the settings\n",
+	} {
+		if _, errOut, code := counters(t, append(deploy, "--set", set)...); code == 0 || errOut != want {
+			t.Errorf("%s: exit code %d, %q; want %q", set, code, errOut, want)
+		}
+	}
+}
+
 // What somebody has written over a total is printed as it is.
 func TestGetOfAFraction(t *testing.T) {
 	firestore := startFirestore(t)
@@ -238,7 +271,7 @@ func TestCommands(t *testing.T) {
 		{args: "get post --exact", out: "1000\n"},
 		{args: "get post", out: "1000\n"},
 		{args: "rebase post", err: "total"},
-		{args: "rebase post --total 7", err: "set to 7 post in project demo-counters, database (default): nothing was done"},
+		{args: "rebase post --total 7", err: "set the total of post to 7 in project demo-counters, database (default): nothing was done"},
 		{args: "reset post --yes", out: "post is 0 in project demo-counters, database (default)\n"},
 		{args: "get post --exact", out: "0\n"},
 		{args: "reset unknown --yes", err: "not found"},

@@ -21,15 +21,15 @@ func (t *target) where(client *shards.Client) string {
 	return fmt.Sprintf("project %s, database %s", client.Project(), t.Database)
 }
 
-// withConfirmed opens the counter of that id, asks whether to do what a verb says with it, and does
-// it, for as long as it takes.
-func (t *target) withConfirmed(cmd *cobra.Command, yes bool, verb, id string, do func(context.Context, shards.Counter, string) error) error {
+// withConfirmed opens the counter of that id, asks whether to do with it what is said, such as "delete %s", and does it,
+// for as long as it takes.
+func (t *target) withConfirmed(cmd *cobra.Command, yes bool, what, id string, do func(context.Context, shards.Counter, string) error) error {
 	return t.withCounterAt(cmd.Context(), id, func(counter shards.Counter, where string) error {
-		if err := confirm(cmd, yes, fmt.Sprintf("%s %s in %s", verb, terminal.Quote(id), where)); err != nil {
+		if err := confirm(cmd, yes, fmt.Sprintf(what, terminal.Quote(id))+" in "+where); err != nil {
 			return err
 		}
 		err := do(cmd.Context(), counter, where)
-		if verb == "delete" && errors.Is(err, shards.ErrNotFound) {
+		if cmd.Name() == "delete" && errors.Is(err, shards.ErrNotFound) {
 			return t.notFoundAt(where, id, err) // and nobody wants to make it
 		}
 		return t.unlessFound(where, id, err)

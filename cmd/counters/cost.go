@@ -65,8 +65,12 @@ each millisecond saves.`,
 			if !slices.Contains(cost.Editions, cost.Edition(edition)) {
 				return badUsage("--edition %s: want standard or enterprise", edition)
 			}
+			by := cost.Billing(billing)
+			if by != cost.Cheaper && !slices.Contains(cost.Billings, by) {
+				return badUsage("--billing %s: want request or instance", billing)
+			}
 			if mostPerDay != "" {
-				return costCeiling(cmd, mostPerDay, location, cost.Edition(edition), cost.Billing(billing), asJSON)
+				return costCeiling(cmd, mostPerDay, location, cost.Edition(edition), by, asJSON)
 			}
 			l.InexactWrites = !exact
 			if err := load.set(&l); err != nil {
@@ -78,10 +82,6 @@ each millisecond saves.`,
 			prices, err := cost.PricesOf(location)
 			if err != nil {
 				return badUsage("--location: %w", err)
-			}
-			by := cost.Billing(billing)
-			if by != cost.Cheaper && !slices.Contains(cost.Billings, by) {
-				return badUsage("--billing %s: want request or instance", billing)
 			}
 			sheet := newCostSheet(l, prices.In(cost.Edition(edition)), by)
 			if asJSON {

@@ -20,7 +20,7 @@ its counts are kept, and a document that is made again shows them. If this is in
   counters delete post-123 --yes`,
 		Args: arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.withConfirmed(cmd, yes, "delete", args[0], func(ctx context.Context, c shards.Counter, where string) error {
+			return t.withConfirmed(cmd, yes, "delete %s", args[0], func(ctx context.Context, c shards.Counter, where string) error {
 				const gone = " documents gone"
 				progress := newProgress(cmd.ErrOrStderr(), "deleting "+terminal.Quote(c.ID()), gone)
 				err := c.Delete(ctx, shards.DeleteOptions{Progress: func(n int) { progress.Set(n, 0) }})

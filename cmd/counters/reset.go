@@ -34,7 +34,7 @@ A counter with members is refused, because they would still be members, but no l
 				return badUsage("--members=%s: want refuse or remove", members)
 			}
 			opts := shards.ResetOptions{RemoveMembers: members == "remove"}
-			return t.withConfirmed(cmd, yes, "reset", args[0], func(ctx context.Context, c shards.Counter, where string) error {
+			return t.withConfirmed(cmd, yes, "reset %s", args[0], func(ctx context.Context, c shards.Counter, where string) error {
 				const off = " members off"
 				progress := newProgress(cmd.ErrOrStderr(), "setting "+terminal.Quote(c.ID())+" to 0", off)
 				opts.Progress = func(n int) { progress.Set(n, 0) }

@@ -85,7 +85,7 @@ func badFlag(cmd *cobra.Command, err error) error {
 	flag := invalid.GetFlag()
 	want, ok := map[string]string{
 		"bool": "true or false", "duration": "a duration such as 90s or 10m", "float64": "a number",
-		"int": "an integer", "int64": "an integer of at most 19 digits", "uint64": "an integer of 0 or more",
+		"int": "an integer", "int64": "an integer within ±9223372036854775807", "uint": "an integer of 0 or more", "uint64": "an integer of 0 or more",
 		"stringToString": "two parts with = between them",
 	}[flag.Value.Type()]
 	if !ok {

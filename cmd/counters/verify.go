@@ -112,7 +112,7 @@ func runVerify(cmd *cobra.Command, trial *verify.Trial, yes, clean, asJSON bool,
 		c.Stdout, c.Stderr = &out, &said
 		gently(c)
 		if err := c.Run(); err != nil {
-			return "", fmt.Errorf("gcloud %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(said.String()))
+			return "", deployment.Failed(err, said.String(), args...)
 		}
 		return strings.TrimSpace(out.String()), nil
 	}

@@ -96,7 +96,8 @@ func (e *Edit) Sum(ctx context.Context, field layout.Field) (int64, error) {
 	}
 	n, ok := Whole(a.Value)
 	if !ok {
-		return 0, fmt.Errorf("%w: the sum of %s is %v: set right what its shards hold", store.ErrNotInteger, field.Shard, a.Value)
+		sum, _ := store.Float(a.Value)
+		return 0, fmt.Errorf("%w: the sum of %s is %v: set right what its shards hold", store.ErrNotInteger, field.Shard, sum)
 	}
 	return n, nil
 }

@@ -253,9 +253,18 @@ func (c *Cloud) gcloud(ctx context.Context, words ...string) (string, error) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // gcloud ends what it is about
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s\n%s (%w)", strings.TrimSpace(said.String()), Line(append([]string{"gcloud"}, words...)...), err)
+		return "", Failed(err, said.String(), words...)
 	}
 	return out.String(), nil
+}
+
+// Failed is gcloud's error where it was given these words: what it said, and then the command, a line each.
+func Failed(err error, said string, words ...string) error {
+	err = fmt.Errorf("%s (%w)", Line(append([]string{"gcloud"}, words...)...), err)
+	if said = strings.TrimSpace(said); said == "" {
+		return err
+	}
+	return errors.Join(lines(strings.Split(said, "\n")), err)
 }
 
 // run runs a command, and asks for what was unknown when it was made.

@@ -73,7 +73,7 @@ func (d *Deployer) Deploy(ctx context.Context) (err error) {
 		if !d.DryRun || ctx.Err() != nil {
 			return fmt.Errorf("nothing was made: %w", cmp.Or(ctx.Err(), err))
 		}
-		d.say("%s: the project can't be read, so these are the commands of a new deployment. %s\n", d.Me, firstLine(err))
+		d.say("%s: the project can't be read, so these are the commands of a new deployment: %s\n", d.Me, firstLine(err))
 		d.seen = map[string]bool{}
 	} else {
 		d.look(ctx)

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -282,7 +283,7 @@ func (w *Wanted) settle() (err error) {
 		}
 	}
 	if w.Settings, err = settings.ForDeployment(given); err != nil {
-		return fmt.Errorf("%w\nnothing was made; docs/settings.md has the settings", err)
+		return errors.Join(err, errors.New("nothing was made; docs/settings.md has the settings"))
 	}
 	return nil
 }

@@ -245,7 +245,7 @@ func (f *findings) totals(d *Deployment, c Counter) {
 		case held.Kept: // which is said
 			continue
 		case !known:
-			seen = append(seen, "that is beyond ±2⁶³, or not finite, so it isn't shown")
+			seen = append(seen, "no integer holds that, so it isn't shown")
 		case shown == nil && !held.There:
 			f.add("field-not-counted", c.Counter, c.total(field.Name)+" yet", mend)
 			continue
