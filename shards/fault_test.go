@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -460,6 +461,7 @@ func TestCallThatEndsBeforeItsCommit(t *testing.T) {
 			t.Errorf("%v; want that nothing was counted", err)
 		}
 		close(release)
+		synctest.Wait() // or the first look would meet a closed connection
 		if err := c.Add(t.Context(), 2); err != nil {
 			t.Fatal(err)
 		}
