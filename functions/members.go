@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/shards"
 )
 
@@ -91,6 +92,8 @@ func (h *incrementHandler) confirm(w http.ResponseWriter, r *request) (any, erro
 	if err != nil {
 		return nil, err
 	}
+	h.budget.Spend(ceiling.Reads, -r.promised[ceiling.Reads]) // Confirm spends it first, and may then end a hold for others, too
+	r.promised[ceiling.Reads] = 0
 	return struct {
 		membership
 		Confirmed bool `json:"confirmed"`

@@ -244,17 +244,30 @@ func (m marker) write(names layout.Layout, now time.Time, ttl time.Duration, id 
 	return store.CreateOver(markerName(names, id), m.at, fields)
 }
 
-// decodeMarker is what a document says that lies where a marker, or a membership, is looked for.
-func decodeMarker(doc *firestorepb.Document) marker {
+// decodeMarker is what a document says at a time that lies where a marker, or a membership, is looked for.
+func decodeMarker(doc *firestorepb.Document, read time.Time) marker {
 	record := hold.RecordOf(doc)
 	return marker{
 		batch:  doc.GetFields()[markerBatch].GetStringValue(),
 		asked:  doc.GetFields()[markerAsked].GetStringValue(),
 		fenced: doc.GetFields()[markerFenced].GetBooleanValue(),
 		at:     doc.GetUpdateTime().AsTime(),
-		held:   doc.GetFields()[layout.Until] != nil,
+		seat:   hold.Of(doc, read),
+		until:  memberOf(doc).Until,
 		record: &record,
 	}
+}
+
+// memberOf reads a membership.
+func memberOf(doc *firestorepb.Document) Member {
+	m := Member{Member: store.IDOf(doc.GetName()), At: doc.GetCreateTime().AsTime(), From: doc.GetFields()[memberFrom].GetStringValue()}
+	if at := doc.GetFields()[memberAt].GetTimestampValue(); at != nil {
+		m.At = at.AsTime()
+	}
+	if until := doc.GetFields()[layout.Until].GetTimestampValue(); until != nil {
+		m.Until = until.AsTime()
+	}
+	return m
 }
 
 // writes are those of a batch's commit that counts on this shard.
@@ -311,7 +324,7 @@ func (b *batch) failed(err error) step {
 	case store.Conflict:
 		if m := b.requests[0].member; code == codes.AlreadyExists && len(b.requests) == 1 && m != nil && m.entry == "" {
 			// The marker is a new one, so it is the membership that is there.
-			return b.answer(outcome{replayed: true, maybeHeld: true})
+			return b.answer(outcome{replayed: true})
 		}
 		if len(b.limited()) > 0 && code != codes.AlreadyExists && !b.documented() {
 			return b.missed(err) // there is nothing else that may be in the way

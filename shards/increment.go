@@ -58,12 +58,13 @@ type request struct {
 // outcome is what became of a request.
 type outcome struct {
 	// An earlier call with the same key was counted; a member was as asked already.
-	replayed  bool
-	at        time.Time    // of the commit that counted it; zero of a member who was as asked already
-	maybeHeld bool         // of a member who had joined already: its seat is held until a time, or that is not known
-	record    *hold.Record // that an earlier call with the same key has made, or found
-	pending   bool         // the caller went away after its commit had begun: what becomes of it comes later
-	err       error
+	replayed bool
+	at       time.Time    // of the commit that counted it; zero of a member who was as asked already
+	seat     hold.State   // of a member who had joined already, as it was read; free if it was not
+	until    time.Time    // when that seat's hold is over; zero for one that is taken for good
+	record   *hold.Record // that an earlier call with the same key has made, or found
+	pending  bool         // the caller went away after its commit had begun: what becomes of it comes later
+	err      error
 }
 
 // newRequest makes a request of increments.
@@ -215,7 +216,7 @@ func (r *request) earlier(there map[string]marker) (o outcome, ok bool) {
 	case r.member != nil:
 		seat, member := there[r.member.name]
 		if other := !r.member.version.IsZero() && !r.member.version.Equal(seat.at); r.member.join == member || other {
-			return outcome{replayed: true, maybeHeld: seat.held}, true
+			return outcome{replayed: true, seat: seat.seat, until: seat.until}, true
 		}
 	case seen && !m.fenced:
 		return outcome{err: ErrKeyReused}, true
@@ -358,7 +359,8 @@ type marker struct {
 	asked  string // of a key's
 	fenced bool
 	at     time.Time    // of the document that is there, its update time
-	held   bool         // of a membership: the seat is held until a time
+	seat   hold.State   // of a membership, when it was read
+	until  time.Time    // of a membership: when the hold of its seat is over
 	record *hold.Record // of a hold of an amount, which is to be made; or what is there says of one
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -235,44 +234,41 @@ func limitsOf(fields layout.Fields, shown func(field string) (n int64, is bool),
 	return limits, left
 }
 
-// markersThere reads, at one time, markers and the requests' memberships and entries of holds. It returns those that
-// exist, by the names that [request.documents] gives them.
+// markersThere reads, at one time, markers and the requests' memberships, and then the entries of holds that have none.
+// It returns those that exist, by the names that [request.documents] gives them.
 func (c *Client) markersThere(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {
-	ids, names := slices.Clone(markers), make([]string, 0, len(markers)+len(requests))
-	for _, id := range markers {
-		names = append(names, markerName(c.db.Layout, id))
+	found := map[string]marker{}
+	read := func(ids []string) error {
+		names := make([]string, len(ids))
+		for i, id := range ids {
+			names[i] = markerName(c.db.Layout, id)
+		}
+		docs, at, err := c.db.Get(ctx, names...)
+		for i, doc := range docs {
+			if doc != nil {
+				found[ids[i]] = decodeMarker(doc, at)
+			}
+		}
+		return err
 	}
 	for _, r := range requests {
 		if r.member != nil {
-			ids, names = append(ids, r.member.name), append(names, r.member.name)
-			if r.member.entry != "" {
-				ids, names = append(ids, r.member.entry), append(names, r.member.entry)
-			}
+			markers = append(markers, r.member.name)
 		}
 	}
-	docs, _, err := c.db.Get(ctx, names...)
-	if err != nil {
+	if err := read(markers); err != nil {
 		return nil, err
 	}
-	found := make(map[string]marker)
-	for i, doc := range docs {
-		if doc != nil {
-			found[ids[i]] = decodeMarker(doc)
+	var entries []string
+	for _, r := range requests {
+		if r.member == nil || r.member.entry == "" {
+			continue
+		}
+		if _, there := found[r.member.name]; !there {
+			entries = append(entries, r.member.entry)
 		}
 	}
-	return found, nil
-}
-
-// memberOf reads a membership.
-func memberOf(doc *firestorepb.Document) Member {
-	m := Member{Member: path.Base(doc.GetName()), At: doc.GetCreateTime().AsTime(), From: doc.GetFields()[memberFrom].GetStringValue()}
-	if at := doc.GetFields()[memberAt].GetTimestampValue(); at != nil {
-		m.At = at.AsTime()
-	}
-	if until := doc.GetFields()[layout.Until].GetTimestampValue(); until != nil {
-		m.Until = until.AsTime()
-	}
-	return m
+	return found, read(entries)
 }
 
 // sideBySide is how many reads, or makings of counters, of a call are under way at once.

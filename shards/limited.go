@@ -46,8 +46,8 @@ func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bo
 			next = makeMissing
 		}
 		return next, false
-	case errors.Is(err, errShort):
-		return b.giveUp(nil, err), false
+	case errors.Is(err, errShort): // another batch may be looking
+		return b.failure(err), false
 	case err != nil:
 		return b.notLooked(err), false
 	case ended: // there is room, unless others were faster; it counts as a miss, so that this comes to an end
@@ -214,32 +214,42 @@ func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, whe
 	field, _ := c.db.Layout.Fields.ByShard(at.field)
 	ended, err = holds.AnyOver(ctx, at.counter, field, when)
 	if err == nil && ended {
-		ended, err = c.endOver(ctx, holds, at.counter, field)
-	}
-	if ended && err == nil {
-		c.places.forget(at)
+		ended, _, err = c.endOver(ctx, holds, at.counter, field)
 	}
 	return ended && err == nil, err
 }
 
-// endOver is [hold.Holds.End]. Those who come meanwhile share it: each would read all holds that are over, and be in
-// the others' way. If it fails, such as when its first caller goes away, another one goes on. A caller that spares a
-// hold may share it with callers that don't: whoever finds no room then looks again.
-func (c *Client) endOver(ctx context.Context, holds hold.Holds, counter string, field layout.Field) (ended bool, err error) {
+// endingHold is about what it takes to end a hold that is over, with what follows.
+var endingHold = ceiling.Amounts{ceiling.Reads: 4, ceiling.Writes: 3}
+
+// endOver is [hold.Holds.End], which also returns the versions of what entries it has left, by their memberships. Those
+// who come meanwhile share it: each would read all holds that are over, and be in the others' way. If it fails, such as
+// when its first caller goes away, another one goes on. A caller that spares a hold may share it with callers that don't:
+// whoever finds no room then looks again.
+func (c *Client) endOver(ctx context.Context, holds hold.Holds, counter string, field layout.Field) (ended bool, entries map[string]time.Time, err error) {
 	for {
 		mine := false
 		result := c.ends.DoChan(counter+"/"+field.Name, func() (any, error) {
 			mine = true
-			ended, err := holds.End(ctx, counter, field)
-			return ended, err
+			promised, err := c.afford(endingHold, 1, "the end of a hold")
+			if err != nil {
+				return nil, err
+			}
+			defer c.cfg.Budget.Back(promised) // what it took has been spent
+			entries := map[string]time.Time{}
+			ended, err := holds.Entries(entries).End(ctx, counter, field)
+			if c.places.forget(place{counter, field.Shard}); !ended {
+				entries = nil
+			}
+			return entries, err
 		})
 		select {
 		case r := <-result:
-			if ended, _ = r.Val.(bool); mine || r.Err == nil {
-				return ended, r.Err
+			if entries, _ = r.Val.(map[string]time.Time); mine || r.Err == nil || errors.Is(r.Err, errShort) {
+				return entries != nil, entries, r.Err
 			}
 		case <-ctx.Done(): // mine may be written right now
-			return false, ctx.Err()
+			return false, nil, ctx.Err()
 		}
 	}
 }

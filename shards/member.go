@@ -7,7 +7,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -142,13 +141,22 @@ func (c Counter) Confirm(ctx context.Context, field, member string) error {
 		if err != nil {
 			return err
 		}
-		switch kept, err := hold.In(c.client.db).Confirm(ctx, seat); {
-		case err != nil:
-			return c.client.uncertain(err)
-		case !kept:
-			return ErrHoldEnded
+		for range maxFailures {
+			switch state, err := hold.In(c.client.db).Confirm(ctx, seat); {
+			case err != nil:
+				return c.client.uncertain(err)
+			case state == hold.Kept:
+				return nil
+			case state == hold.Free:
+				return ErrHoldEnded
+			}
+			if ended, _, err := c.endHolds(ctx, seat); err != nil {
+				return err
+			} else if !ended {
+				return ErrHoldEnded
+			}
 		}
-		return nil
+		return fmt.Errorf("%w: more holds were over than could be ended", ErrBusy)
 	})
 }
 
@@ -159,11 +167,12 @@ func (c Counter) join(ctx context.Context, verb, field, member, from string, d t
 		if err != nil {
 			return err
 		}
+		var entries map[string]time.Time // that ended holds have left
 		for range maxFailures {
-			m := membership{seat: seat, name: seat.Membership(c.client.db.Layout), join: true, from: from}
+			m, settled := membership{seat: seat, name: seat.Membership(c.client.db.Layout), join: true, from: from}, false
 			if d > 0 {
 				m.until = c.client.db.Later().Add(d).Truncate(time.Millisecond)
-				m.entry = c.client.db.Layout.Hold(m.name)
+				m.entry, m.after = c.client.db.Layout.Hold(m.name), entries[m.name]
 			}
 			out, err := c.toggle(ctx, &m)
 			if err == nil {
@@ -174,12 +183,9 @@ func (c Counter) join(ctx context.Context, verb, field, member, from string, d t
 			}
 			if done = (joining{counted: !out.replayed, until: m.until}); done.counted {
 				done.at = out.at
-			}
-			if done.counted || d == 0 && !out.maybeHeld {
 				return nil
 			}
-			var settled bool
-			if done.until, settled, err = c.already(ctx, seat, d > 0); settled || err != nil {
+			if done.until, settled, entries, err = c.already(ctx, seat, out, d > 0); settled || err != nil {
 				return err
 			}
 		}
@@ -188,38 +194,42 @@ func (c Counter) join(ctx context.Context, verb, field, member, from string, d t
 	return done, err
 }
 
-// endingHold is about what it takes where a hold that is over has to end first, with what follows.
-var endingHold = ceiling.Amounts{ceiling.Reads: 4, ceiling.Writes: 3}
-
-// already handles a member who had joined before. It confirms a held seat, unless the caller only wants to hold it, and
-// returns until when the seat is held. It reports false if the member is gone by now.
-func (c Counter) already(ctx context.Context, seat hold.Seat, holds bool) (until time.Time, done bool, err error) {
-	docs, at, err := c.client.db.Get(ctx, seat.Membership(c.client.db.Layout))
-	if err != nil {
-		return until, false, c.client.uncertain(err)
+// already handles a member who had joined before, by the outcome that says so. It confirms a held seat, unless the caller
+// only wants to hold it, and returns until when the seat is held. It reports false if the member is gone by now, and may
+// return entries that [Client.endOver] has left.
+func (c Counter) already(ctx context.Context, seat hold.Seat, o outcome, holds bool) (until time.Time, done bool, entries map[string]time.Time, err error) {
+	state, until := o.seat, o.until
+	if state == hold.Free {
+		docs, at, err := c.client.db.Get(ctx, seat.Membership(c.client.db.Layout))
+		if err != nil {
+			return until, false, nil, c.client.uncertain(err)
+		}
+		if state = hold.Of(docs[0], at); docs[0] != nil {
+			until = memberOf(docs[0]).Until
+		}
 	}
-	state := hold.Of(docs[0], at)
 	action := state.Keeps()
 	if holds {
 		action = state.Holds()
 	}
 	switch action {
 	case hold.Take:
-		return until, false, nil
+		return until, false, nil, nil
 	case hold.Confirm:
-		done, err = hold.In(c.client.db).Confirm(ctx, seat)
+		state, err = hold.In(c.client.db).Confirm(ctx, seat)
+		return time.Time{}, state == hold.Kept, nil, c.client.uncertain(err)
 	case hold.End:
-		promised, short := c.client.afford(endingHold, 1, "the end of a hold")
-		if short != nil {
-			return until, false, short
-		}
-		defer c.client.cfg.Budget.Back(promised) // what it took has been spent
-		field, _ := c.client.db.Layout.Field(seat.Field)
-		_, err = c.client.endOver(ctx, hold.In(c.client.db), seat.Counter, field)
-	default:
-		return memberOf(docs[0]).Until, true, nil
+		_, entries, err = c.endHolds(ctx, seat)
+		return until, false, entries, err
 	}
-	return until, done, c.client.uncertain(err)
+	return until, true, nil, nil
+}
+
+// endHolds ends holds of a seat's field that are over, as [Client.endOver] does.
+func (c Counter) endHolds(ctx context.Context, seat hold.Seat) (ended bool, entries map[string]time.Time, err error) {
+	field, _ := c.client.db.Layout.Field(seat.Field)
+	ended, entries, err = c.client.endOver(ctx, hold.In(c.client.db), seat.Counter, field)
+	return ended, entries, c.client.uncertain(err)
 }
 
 // toggle lets a member join or leave. The increment takes any shard: they add up to the same. (Clients that write by

@@ -108,6 +108,8 @@ func (s State) Confirms() Action {
 type Holds struct {
 	db  *store.DB
 	but string // the resource name of a record that is left alone
+	// entries gets the version of the entry of each seat whose hold is ended, by the seat's membership; nil if nobody asks
+	entries map[string]time.Time
 }
 
 // In are the holds of a database's counters.
@@ -120,12 +122,19 @@ func (h Holds) But(record string) Holds {
 	return h
 }
 
+// Entries are the same, which tell of each seat whose hold they end: its entry's version, by its membership.
+func (h Holds) Entries(of map[string]time.Time) Holds {
+	h.entries = of
+	return h
+}
+
 // patience is for commits that others may be faster than.
 var patience = store.Patience{Conflicts: 12, Doubts: 8}
 
-// Confirm keeps a seat for good. It reports false if nobody holds it: the hold is over, or there was
-// none. Then no earlier commit of Confirm can keep it any more. Errors are those of [store.DB.CommitIf].
-func (h Holds) Confirm(ctx context.Context, s Seat) (kept bool, err error) {
+// Confirm keeps a seat for good where it is held, and returns what it is then. No commit of Confirm can keep a seat any
+// more that is [Free]. One on its way could still keep a seat that is [Over]: whoever is told so ends its hold first.
+// Errors are those of [store.DB.CommitIf].
+func (h Holds) Confirm(ctx context.Context, s Seat) (state State, err error) {
 	name := s.Membership(h.db.Layout)
 	_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
 		docs, at, err := h.db.Get(ctx, name)
@@ -133,31 +142,15 @@ func (h Holds) Confirm(ctx context.Context, s Seat) (kept bool, err error) {
 			return nil, err
 		}
 		m := docs[0]
-		state := Of(m, at)
-		kept = state == Held || state == Kept
-		switch state.Confirms() {
-		case Confirm:
-			return []*firestorepb.Write{
-				store.Update(name, store.UpdatedAtTime(m.GetUpdateTime().AsTime()), nil, []string{layout.Until}), h.leave(name),
-			}, nil
-		case End: // or a commit of this call that is on its way could still keep it
-			field, ok := h.db.Layout.Field(s.Field)
-			if !ok {
-				return nil, fmt.Errorf("%q is not counted", s.Field)
-			}
-			if field.Limit != nil { // all of its shards are read, each time that others have changed one
-				shards := ceiling.Amounts{ceiling.Reads: layout.MostApart}
-				if h.db.Budget.Promise(shards) > 0 {
-					return nil, fmt.Errorf("%w: the ceiling has no reads for the end of a hold", store.ErrContention)
-				}
-				defer h.db.Budget.Back(shards) // what it took has been spent
-			}
-			_, _, writes, err := h.ending(ctx, s.Counter, field, []*firestorepb.Document{m})
-			return writes, err
+		if state = Of(m, at); state.Confirms() != Confirm {
+			return nil, nil
 		}
-		return nil, nil
+		state = Kept
+		return []*firestorepb.Write{
+			store.Update(name, store.UpdatedAtTime(m.GetUpdateTime().AsTime()), nil, []string{layout.Until}), h.leave(name),
+		}, nil
 	})
-	return kept, err
+	return state, err
 }
 
 // leave is the write that takes an entry's time away: from then on it only stops late commits, until TTL deletes it.
@@ -223,18 +216,25 @@ func (h Holds) end(ctx context.Context, counter string, field layout.Field) (end
 func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field) (ended, left bool, err error) {
 	for more := true; more && !left && err == nil; {
 		page := h.page()
-		_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
+		var over []*firestorepb.Document
+		done, failed := h.db.CommitIf(ctx, patience, func(ctx context.Context) (_ []*firestorepb.Write, err error) {
 			more = false
-			over, err := h.over(ctx, h.db.Layout.MembersOf(counter, field.Name), page)
+			over, err = h.over(ctx, h.db.Layout.MembersOf(counter, field.Name), page)
 			if err != nil || len(over) == 0 {
 				ended = true
 				return nil, err
 			}
 			n, shards, writes, err := h.ending(ctx, counter, field, over)
+			over = over[:n]
 			ended, more = ended || n > 0 || !shards && err == nil, n == page // without shards the counter is being deleted
 			return writes, err
 		})
-		left = more && h.short()
+		for _, m := range over {
+			if done != nil && h.entries != nil {
+				h.entries[m.GetName()] = done.GetCommitTime().AsTime()
+			}
+		}
+		left, err = more && h.short(), failed
 	}
 	return ended, left, err
 }

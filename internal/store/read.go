@@ -58,6 +58,7 @@ func (r reader) GetPaths(ctx context.Context, paths []string, names ...string) (
 	if r.transaction != nil {
 		req.ConsistencySelector = &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: r.transaction}
 	}
+	r.db.Budget.Spend(ceiling.Reads, float64(len(names))) // before others count on them
 	found := make(map[string]*firestorepb.Document, len(names))
 	err := r.db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) error {
 		clear(found)
@@ -72,7 +73,6 @@ func (r reader) GetPaths(ctx context.Context, paths []string, names ...string) (
 			}
 		})
 	})
-	r.db.Budget.Spend(ceiling.Reads, float64(len(names)))
 	if err != nil {
 		return nil, readTime, err
 	}
