@@ -3,6 +3,7 @@ package rollup
 import (
 	"container/heap"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -35,7 +36,9 @@ type pacer[W any] struct {
 	backlogs            map[source]*backlog[W] // those in flight, too
 	refreshes, recounts queue[W]
 	waiting             int
-	draining            bool // nothing else comes: what waits goes now
+	draining            bool  // nothing else comes: what waits goes now
+	scarce              bool  // there are few reads or writes, for which much waits: see urgent
+	usual               int64 // reads that recounts took lately, on average
 }
 
 // allEvery is how often all fields of a counter are asked for while some change: the events of the others may be lost.
@@ -54,6 +57,7 @@ type backlog[W any] struct {
 	next, inFlight []*waiting[W]
 	events         int64         // events that next stands for, those that need not wait included
 	interval       time.Duration // least, or what failures have stretched it to
+	since          time.Time     // when the first of next came
 	earliest       time.Time     // when the next one may start
 	latest         time.Time     // when a recount starts at the latest; where nothing waits, when the backlog is forgotten
 	failing        time.Time     // since when all have failed; zero if the last one didn't
@@ -154,6 +158,9 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 	if b.brings(change); change.moves() {
 		b.moves++
 	}
+	if !waited {
+		b.since = now
+	}
 	if limit := now.Add(min(p.recountMax, patience)); !waited || limit.Before(b.latest) {
 		b.latest = limit
 	}
@@ -172,7 +179,7 @@ func (p *pacer[W]) want(now time.Time, counter string, field layout.Field) {
 		return
 	}
 	b := p.backlog(now, src)
-	b.wanted, b.latest = true, now.Add(p.recountMax)
+	b.wanted, b.since, b.latest = true, now, now.Add(p.recountMax)
 	b.events++
 	p.moved(b)
 }
@@ -205,15 +212,21 @@ func (w *waiting[W]) covers(other *waiting[W]) bool {
 
 // start returns a refresh or a recount that may start now, if there is one.
 func (p *pacer[W]) start(now time.Time) (flight, bool) {
-	if b := p.next(now, &p.refreshes); b != nil {
+	var b *backlog[W]
+	if p.scarce {
+		b = p.urgent(now)
+	} else if b = p.next(now, &p.refreshes); b == nil {
+		b = p.next(now, &p.recounts)
+	}
+	switch {
+	case b == nil:
+		return flight{}, false
+	case b.documents == "":
 		return p.refresh(now, b), true
 	}
-	if b := p.next(now, &p.recounts); b != nil {
-		f := flight{source: b.source, events: b.events, started: now, reads: b.reads}
-		b.inFlight, b.next, b.events, b.wanted = b.next, nil, 0, false
-		return f, true
-	}
-	return flight{}, false
+	f := flight{source: b.source, events: b.events, started: now, reads: b.reads}
+	b.inFlight, b.next, b.events, b.wanted = b.next, nil, 0, false
+	return f, true
 }
 
 // refresh is a refresh that starts now.
@@ -347,6 +360,7 @@ func (p *pacer[W]) recounted(now time.Time, f flight, got asked) (s released[W])
 	p.moved(to)
 	if got.outcome == committed {
 		b.reads, b.interval = got.largest, max(p.least, b.interval/2)
+		p.usual += (got.largest - p.usual) / 4
 		b.earliest = f.started.Add(b.interval)
 	} else {
 		b.interval = min(p.most, b.interval*2)
@@ -429,8 +443,8 @@ func (p *pacer[W]) ended(now time.Time, b *backlog[W], s released[W]) {
 	if p.draining && b.failing.IsZero() {
 		b.hurry(now)
 	}
-	if b.empty() { // by then its bucket is full, and nobody remembers how much a recount takes
-		b.latest = b.earliest.Add(max(allEvery, p.recountMax))
+	if b.empty() { // by then its bucket is full, and nobody remembers how much a recount takes, unless that is much
+		b.latest = b.earliest.Add(max(allEvery, p.recountMax, time.Duration(b.reads)*time.Minute))
 	}
 	q := p.queue(b.source)
 	q.running--
@@ -470,6 +484,39 @@ func (p *pacer[W]) queue(src source) *queue[W] {
 		return &p.refreshes
 	}
 	return &p.recounts
+}
+
+// urgent takes the backlog for which most has waited for longest, for each read that it costs: what is cheap or hot goes
+// before what is dear or forged, and whatever waits long enough comes to its turn. Answers are paid, and go before all.
+func (p *pacer[W]) urgent(now time.Time) (first *backlog[W]) {
+	most, taken := 0.0, []*backlog[W](nil)
+	for _, q := range []*queue[W]{&p.refreshes, &p.recounts} {
+		for _, b := range q.waits {
+			takes := b.reads
+			if takes == 0 && b.documents != "" {
+				takes = p.usual
+			}
+			worth := now.Sub(b.since).Seconds() * float64(b.events) / float64(book.Reads+1+takes)
+			switch {
+			case b.due().After(now), q.running >= p.atOnce:
+			case b.empty():
+				taken = append(taken, b)
+				delete(p.backlogs, b.source)
+			case first == nil, worth > most, len(b.answers) > 0:
+				if first, most = b, worth; len(b.answers) > 0 {
+					most = math.Inf(1)
+				}
+			}
+		}
+	}
+	if first != nil {
+		taken = append(taken, first)
+		p.queue(first.source).running++
+	}
+	for _, b := range taken {
+		heap.Remove(p.queue(b.source), b.place)
+	}
+	return first
 }
 
 // next takes the first backlog that may start now; nil if none may. It forgets those for which nothing waits.

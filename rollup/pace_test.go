@@ -431,6 +431,7 @@ func TestPacerKeepsItsBooks(t *testing.T) {
 					delete(open, n)
 				}
 			case 1:
+				p.scarce = rapid.Bool().Draw(t, "scarce")
 				if f, ok := p.start(now); ok {
 					if _, twice := flying[f.counter]; twice {
 						t.Fatalf("two refreshes of counter %s", f.counter)

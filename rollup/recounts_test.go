@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -144,6 +145,80 @@ func TestRecountIsPromisedWhatTheLastOneTook(t *testing.T) {
 	r.event("b", 2, true)
 	r.pass(61)
 	r.ends(begins(8000), committed, 4000, "b")
+}
+
+// While reads are scarce, those who make large collections count, or many counters, don't keep a total waiting that
+// others ask for, and theirs come to their turn. What is counted less often than each minute is still known to be dear.
+func TestScarceReadsAreShared(t *testing.T) {
+	t.Parallel()
+	const second = 4.6 // reads, at $5 a day
+	for name, c := range map[string]struct {
+		forged int
+		reads  int64         // that each takes
+		every  time.Duration // in which it changes again
+		honest time.Duration // in which an honest counter changes
+		late   time.Duration // how late that one is shown at most
+	}{
+		"large collections":          {33, 1000, time.Minute, 20 * time.Second, 10 * time.Minute}, // it was 2 hours
+		"which seldom change":        {33, 1000, 3 * time.Hour, 20 * time.Second, 10 * time.Minute},
+		"many counters, and a crowd": {300, 1, 5 * time.Minute, time.Second, time.Minute}, // it was 4 minutes
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRecounting(t)
+			r.pacer.maxWaiting, r.pacer.atOnce = 2*c.forged, 64
+			type counter struct {
+				id            string
+				next, asked   time.Time
+				every, latest time.Duration
+			}
+			counters := map[string]*counter{"honest": {id: "honest", every: c.honest}}
+			for i := range c.forged {
+				id := fmt.Sprint("forged-", i)
+				counters[id] = &counter{id: id, every: c.every}
+			}
+			for began, left := r.clock, second*ceiling.Begins.Seconds(); r.clock.Sub(began) < 5*time.Hour; r.pass(1) {
+				for _, at := range counters {
+					if r.clock.Before(at.next) {
+						continue
+					}
+					if at.next = r.clock.Add(at.every); at.asked.IsZero() {
+						at.asked = r.clock
+					}
+					r.add(r.clock, Change{Counter: at.id, Collection: "comments", Fields: []string{"comments"}, At: r.clock}, time.Hour, at.id)
+				}
+				for left = min(left+second, second*ceiling.Holds.Seconds()); left >= 1; {
+					r.scarce = left < 5*second
+					f, ok := r.start(r.clock)
+					if !ok {
+						break
+					}
+					at, told := counters[f.counter], r.counted(1)
+					if f.documents == "" {
+						left -= 3
+						if r.done(r.clock, f, refreshed{}); !at.asked.IsZero() { // or it has come since the recount
+							at.asked, at.latest = time.Time{}, max(at.latest, r.clock.Sub(at.asked))
+						}
+						continue
+					}
+					if f.counter != "honest" {
+						told.largest = c.reads
+					}
+					left -= float64(told.largest)
+					r.recounted(r.clock, f, told)
+				}
+			}
+			late, forged := counters["honest"].latest, time.Duration(0)
+			for _, at := range counters {
+				if forged = max(forged, at.latest); at.latest == 0 {
+					t.Errorf("%s is never shown", at.id)
+				}
+			}
+			if late > c.late {
+				t.Errorf("an honest total is shown within %v, and forged ones within %v", late, forged)
+			}
+		})
+	}
 }
 
 // A large collection waits for about as many events as its query takes reads, superseded ones

@@ -203,6 +203,7 @@ func (r *Roller) run() {
 		r.mu.Lock()
 		short := r.short()
 		for r.running.Err() == nil && short == 0 {
+			r.pending.scarce = r.client.db.Budget.Short(ceiling.Reads, ceiling.Writes) > 0
 			f, starts := r.pending.start(time.Now())
 			if !starts {
 				break
