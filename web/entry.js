@@ -1,5 +1,4 @@
 // What is on its way: increments and likes, what may become of them, and how they get to Firestore.
-import { UNKNOWN } from "./record.js";
 
 /**
  * @typedef {object} Refused how it was refused
@@ -57,6 +56,9 @@ export class CounterError extends /** @type {new (message: string) => Error & Re
  */
 
 /** @typedef {Increment | Like} Entry */
+
+/** How an entry ended, in the order of what is worse; 0 while it waits. */
+export const COUNTED = 1, BEFORE = 2, REFUSED = 3, UNKNOWN = 4;
 
 /**
  * @typedef {object} Outcome of sending an entry

@@ -1,6 +1,6 @@
-import { CounterError, errorOf, joinedOf, lateOf, latest, newKey } from "./entry.js";
+import { BEFORE, COUNTED, CounterError, errorOf, joinedOf, lateOf, latest, newKey, REFUSED, UNKNOWN } from "./entry.js";
 import { LONGEST, Pauses } from "./pauses.js";
-import { BEFORE, COUNTED, nameOf, Records, REFUSED, UNKNOWN } from "./record.js";
+import { nameOf, Records } from "./record.js";
 import { SETTLE, Turn } from "./turn.js";
 
 // requests on their way at once; a browser sends 6 of them side by side over HTTP/1

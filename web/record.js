@@ -6,9 +6,6 @@ import { want } from "./entry.js";
 /** @typedef {import("./entry.js").Entry} Entry */
 /** @typedef {Pick<Storage, "length" | "key" | "getItem" | "setItem" | "removeItem">} Store */
 
-/** How an entry ended, in the order of what is worse; 0 while it waits. */
-export const COUNTED = 1, BEFORE = 2, REFUSED = 3, UNKNOWN = 4;
-
 /** The entries of a queue in the storage. */
 export class Records {
   #storage;
