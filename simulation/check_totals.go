@@ -19,6 +19,7 @@ type guess struct {
 	replaced int64 // what the document showed before: an import in place brings it back
 	adopted  int64 // of n: the number that the app's document showed, from which it went on
 	open     bool  // n isn't known: a command set the total while nobody could tell what the shards hold
+	huge     bool  // it makes up for huge shards: once something else is written over these, no total may be able to show it
 }
 
 // beyond are the guesses from one command to the next.
@@ -44,7 +45,7 @@ func (b *beyond) open() bool {
 
 // beside is the guess of a base that has the total be n as of a point.
 func (p point) beside(g guess, n int64) guess {
-	g.n, g.open = wideOf(n).and(wideOf(-p.sum)).int64(), false
+	g.n, g.open, g.huge = wideOf(n).and(wideOf(-p.sum)).int64(), false, p.huge
 	if p.vague {
 		g.n, g.open = 0, true
 	}
@@ -154,16 +155,15 @@ func (k *counter) shows(from int) bool {
 }
 
 // closes has what the document shows tell what an open guess is: it shows what the shards held at one of the points
-// from k.from on. If nobody can tell that of one of them, the guess stays open. So it does where it was to make up for
-// huge shards: once something else is written over these, no total may be able to show it.
+// from k.from on. If nobody can tell that of one of them, the guess stays open. So does one that makes up for huge shards.
 func (k *counter) closes() {
-	if !k.beyond.open() || slices.ContainsFunc(k.series, func(p point) bool { return p.huge && p.beyond == k.beyond }) {
+	if !k.beyond.open() {
 		return
 	}
 	closed := map[guess]bool{}
 	for g := range k.beyond.guesses {
 		for _, p := range k.series[k.from:] {
-			if !g.open {
+			if !g.open || g.huge {
 				closed[g] = true
 			} else {
 				closed[p.beside(g, k.doc.Total)] = true

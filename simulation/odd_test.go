@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -112,6 +113,32 @@ func storiesOfOdd() []story {
 			s.add(Acknowledged{Doc: shard, Of: s.commit(map[Doc]*Document{shard: {Odd: true}}), Fields: []string{""}})
 			s.add(Begin{Call: 3, Kind: Increment, Intent: 10, Adds: []Add{{plain, 1, ""}}})
 			s.add(Acknowledged{Doc: doc("shard", "1"), Of: s.commit(map[Doc]*Document{doc("shard", "1"): {Count: 101}}), Fields: []string{""}})
+		}},
+		{"a rebase makes up for huge shards, and what is taken over since doesn't tell more", "", func(s *script) {
+			s.add(Hosted{CleanupAfter: time.Hour, InPlace: true, Live: true})
+			s.add(AppWrites{Counter: plain, Title: 1})
+			s.commit(map[Doc]*Document{doc("counter", ""): {Title: 1}})
+			hosted := func(total int64, more map[Doc]*Document) {
+				docs := map[Doc]*Document{doc("counter", ""): {NumShards: 2, Title: 1, Total: total}, doc("base", ""): {}}
+				maps.Copy(docs, more)
+				s.commit(docs)
+			}
+			hosted(0, map[Doc]*Document{shard: {}, doc("shard", "1"): {}})
+			write(s, Document{Count: math.MinInt64 + 1})
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 9, Adds: []Add{{plain, 100, ""}}})
+			s.commit(map[Doc]*Document{doc("shard", "1"): {Count: 100}})
+			s.add(Begin{Call: 2, Kind: Rebase, Counter: plain, To: 7})
+			hosted(7, nil)
+			s.add(End{Call: 2, Outcome: OK})
+			s.add(Acknowledged{Doc: shard, Of: s.commit(map[Doc]*Document{shard: {Odd: true}}), Fields: []string{""}})
+			s.add(Begin{Call: 3, Kind: Old, Intent: 10, Adds: []Add{{Counter: plain, By: 4}}})
+			s.commit(map[Doc]*Document{doc("source shard", "a"): {Count: 4}})
+			hosted(7, map[Doc]*Document{doc("source shard", "a"): {}})
+			for n := range 2 {
+				s.add(Begin{Call: 4 + n, Kind: Increment, Intent: 11 + n, Adds: []Add{{plain, 1, ""}}})
+				s.add(Acknowledged{Doc: doc("shard", "1"), Of: s.commit(map[Doc]*Document{doc("shard", "1"): {Count: int64(101 + n)}}), Fields: []string{""}})
+			}
+			s.add(Calm{})
 		}},
 		{"a shard that the system makes no integer", "nothing else wrote there", func(s *script) {
 			make(s)

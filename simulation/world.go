@@ -281,7 +281,9 @@ func (w *world) storm(epoch uint64) {
 	if w.neighbour != nil {
 		every("neighbour", w.plan.NeighbourEvery, w.live)
 	}
-	every("worker", w.plan.Workers, func(r *rand.Rand) { w.work(r, began) })
+	if epoch == 0 || !w.plan.InPlace { // or it is uninstalled by now, for good
+		every("worker", w.plan.Workers, func(r *rand.Rand) { w.work(r, began) })
+	}
 	if epoch == 0 && w.plan.Many > 0 {
 		all.Go(w.many)
 	}
