@@ -96,6 +96,25 @@ func TestReconcileReportsWhatIsNotAnInteger(t *testing.T) {
 	}
 }
 
+// A counter without a document appears whatever its shards hold, and shows a sum once there is one. It was an error of its
+// events, which slows down those of all others.
+func TestACounterAppearsWhateverItsShardsHold(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]any{"not a number": math.NaN(), "beyond 2^63": 1e300} {
+		virtual.Run(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			w.must(w.shard(0).Set(w.ctx, map[string]any{"count": value}))
+			w.apply(w.arrived()...)
+			if r := w.reconcile(); !strings.Contains(r.Problem, `"0"`) {
+				t.Errorf("reconcile = %+v, want a problem with shard 0", r)
+			}
+			w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 3}))
+			w.apply(w.arrived()...)
+			w.total(3)
+		})
+	}
+}
+
 // Two halves are a whole: what is added up is what the shards hold, and not what each of them would count.
 func TestFractionsAddUp(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {

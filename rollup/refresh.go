@@ -247,11 +247,12 @@ func anyCounted(answers map[string]book.Answer) bool {
 
 // appear makes the document of a counter below which something was counted: see [book.Books.Appear].
 func (c *Client) appear(ctx context.Context, counter string, documents bool) (exists bool, err error) {
-	if exists, err = c.books.Appear(ctx, counter, documents); exists {
-		c.log.InfoContext(ctx, logAdopted, "counter", counter)
-	}
+	exists, err = c.books.Appear(ctx, counter, documents)
 	if err != nil {
 		return false, fmt.Errorf("make what is missing: %w", err)
+	}
+	if exists {
+		c.log.InfoContext(ctx, logAdopted, "counter", counter)
 	}
 	return exists, nil
 }

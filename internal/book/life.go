@@ -66,11 +66,11 @@ func (b *Book) begin(ctx context.Context, tx *store.Tx, total int64) (map[string
 	plain := b.names().Plain()
 	for _, field := range b.names().Fields {
 		base := b.Base.Counts[field.Shard]
-		sum, ok := Whole(shards.Add(field))
-		if !ok {
-			return nil, fmt.Errorf("%w: the shards' sum of %s: set right what they hold", store.ErrNotInteger, field.Shard)
-		}
+		sum, ok := Whole(shards.Add(field))            // 0 where it is no integer: the first roll-up says so
 		if total != 0 && field.Name == plain[0].Name { // what has a limit begins with nothing
+			if !ok {
+				return nil, fmt.Errorf("%w: the shards' sum of %s: set right what they hold", store.ErrNotInteger, field.Shard)
+			}
 			base = store.Sub(total, sum)
 		}
 		put(&after.Base.Counts, field.Shard, base)
