@@ -18,7 +18,7 @@ const text = (id, value) => { if ($(id).textContent !== value) $(id).textContent
 const config = JSON.parse($("config").textContent);
 const parts = config.only ? 1 : config.counters.split("/").length / 2; // of an id, one for each wildcard
 const notAnID = config.only ? `There is one counter, ${config.only}.`
-  : `An id of ${config.counters} has ${parts === 1 ? "no slash" : `${parts} parts with a slash between`}, none of them ., .. or of the form __x__.`;
+  : `An id of ${config.counters} has ${parts === 1 ? "no slash, and isn't" : `${parts} parts with a slash between, none of them`} ., .. or of the form __x__.`;
 const id = new URLSearchParams(location.search).get("counter") || config.only || [...Array(parts - 1).fill("demo"), "post-123"].join("/"); // the README's
 $("id").value = id;
 text("name", config.fields.length === 1 ? id : `${id}: ${config.first}`);
