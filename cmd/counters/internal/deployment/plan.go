@@ -255,7 +255,7 @@ func (d *Deployer) tryIt() string {
 	case "appcheck":
 		credentials, where = "--header 'X-Firebase-AppCheck: TOKEN'", "TOKEN is an App Check token of your app"
 	}
-	if d.Settings.Hosted || d.setting("AUTO_CREATE") == "false" || strings.Count(d.Settings.Counters, "{") > 1 { // it can't make a counter by itself
+	if d.Settings.Hosted || d.setting("AUTO_CREATE") == "false" || strings.Count(d.Settings.Counters, "{") != 1 { // it can't make a counter by itself
 		credentials += " --counter ID"
 		if where != "" {
 			where += ", and "
