@@ -4,6 +4,7 @@ import { CounterError, microsOf } from "./entry.js";
 const TIMEOUT = 25_000; // ms; the function answers within 20 s unless REQUEST_TIMEOUT says more
 const AGAIN = 5_000; // ms until a question that got no answer is asked again
 const LATER = 30_000; // ms until one that was refused is asked again
+const AWAY = 3_600_000; // ms that an answer may ask to wait: a proxy says a month, and a timer takes that for none
 export { LATER };
 
 /**
@@ -57,7 +58,8 @@ export async function ask(url, target, how, stopped) {
   }
   if (answer.ok && body.counter) return { body };
   if (refuses(answer, body)) return { error: refusal(answer, body) };
-  return { again: Number(answer.headers.get("Retry-After")) * 1_000 || 0, trouble: body.detail ?? notOurs(answer), all: answer.status === 429 };
+  const again = Math.min(Number(answer.headers.get("Retry-After")) * 1_000 || 0, AWAY);
+  return { again, trouble: body.detail ?? notOurs(answer), all: answer.status === 429 };
 }
 
 /**

@@ -147,6 +147,15 @@ test("what was clicked before the clock was set back, and was never sent, is cou
   assert.equal(f.sum(), 2);
 });
 
+test("a proxy that asks to wait for longer than a timer takes isn't asked again and again", async (t) => {
+  const f = await startFunction(t, () => ({ status: 503, headers: { "Retry-After": "2678400" } }));
+  const counters = open(t, f.url);
+  counters.counter("a").add(1).catch(() => {});
+  await until(() => counters.trouble);
+  await new Promise((later) => setTimeout(later, 300));
+  assert.equal(f.requests.length, 1);
+});
+
 test("what is refused is given up at once, in words, and is shown no more", async (t) => {
   const f = await startFunction(t, (n) => [{ status: 400, body: JSON.stringify({ status: 400, detail: "want at most 5" }) }, { status: 403, body: JSON.stringify({ status: 403 }) }][n]);
   const counters = open(t, f.url, { source: known(7) });
