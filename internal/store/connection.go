@@ -164,6 +164,19 @@ func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.C
 	}
 }
 
+// billed counts those attempts of a read that may be billed: the first, and each after one that had no answer in time.
+func billed(times *float64, do func(context.Context, *apiv1.Client) error) func(context.Context, *apiv1.Client) error {
+	unanswered := true
+	return func(ctx context.Context, api *apiv1.Client) error {
+		if unanswered {
+			*times++
+		}
+		err := do(ctx, api)
+		unanswered = IsDeadline(err)
+		return err
+	}
+}
+
 // redial replaces a silent connection. The last call over the old one closes it.
 func (c *connection) redial(silent *line) {
 	c.mu.Lock()

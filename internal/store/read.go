@@ -59,8 +59,8 @@ func (r reader) GetPaths(ctx context.Context, paths []string, names ...string) (
 		req.ConsistencySelector = &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: r.transaction}
 	}
 	r.db.Budget.Spend(ceiling.Reads, float64(len(names))) // before others count on them
-	found := make(map[string]*firestorepb.Document, len(names))
-	err := r.db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) error {
+	found, times := make(map[string]*firestorepb.Document, len(names)), 0.0
+	err := r.db.api.read(ctx, billed(&times, func(ctx context.Context, api *apiv1.Client) error {
 		clear(found)
 		stream, err := api.BatchGetDocuments(r.db.outgoing(ctx), req)
 		if err != nil {
@@ -72,7 +72,8 @@ func (r reader) GetPaths(ctx context.Context, paths []string, names ...string) (
 				found[doc.GetName()] = doc
 			}
 		})
-	})
+	}))
+	r.db.Budget.Spend(ceiling.Reads, (times-1)*float64(len(names)))
 	if err != nil {
 		return nil, readTime, err
 	}
@@ -157,7 +158,8 @@ func (r reader) DocumentsAsOf(ctx context.Context, q Query) (docs []*firestorepb
 	case !q.At.IsZero():
 		req.ConsistencySelector = &firestorepb.RunQueryRequest_ReadTime{ReadTime: timestamppb.New(q.At)}
 	}
-	err = r.db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) error {
+	times := 0.0
+	err = r.db.api.read(ctx, billed(&times, func(ctx context.Context, api *apiv1.Client) error {
 		docs = nil
 		stream, err := api.RunQuery(r.db.outgoing(ctx), req)
 		if err != nil {
@@ -172,8 +174,8 @@ func (r reader) DocumentsAsOf(ctx context.Context, q Query) (docs []*firestorepb
 				docs = append(docs, doc)
 			}
 		})
-	})
-	r.db.Budget.Spend(ceiling.Reads, float64(max(1, len(docs))))
+	}))
+	r.db.Budget.Spend(ceiling.Reads, times*float64(max(1, len(docs))))
 	if err != nil {
 		return nil, read, err
 	}
@@ -246,7 +248,8 @@ func (db *DB) IDs(ctx context.Context, size int) iter.Seq2[string, error] {
 // listDocuments reads a page of the counters' collection, without fields.
 func (db *DB) listDocuments(ctx context.Context, size int, token string) (docs []*firestorepb.Document, next string, err error) {
 	parent, id := split(db.Layout.Counters())
-	err = db.api.read(ctx, func(ctx context.Context, api *apiv1.Client) (err error) {
+	times := 0.0
+	err = db.api.read(ctx, billed(&times, func(ctx context.Context, api *apiv1.Client) (err error) {
 		it := api.ListDocuments(db.outgoing(ctx), &firestorepb.ListDocumentsRequest{
 			Parent:       parent,
 			CollectionId: id,
@@ -256,8 +259,8 @@ func (db *DB) listDocuments(ctx context.Context, size int, token string) (docs [
 		docs = nil
 		next, err = iterator.NewPager(it, size, token).NextPage(&docs)
 		return err
-	})
-	db.Budget.Spend(ceiling.Reads, float64(max(1, len(docs))))
+	}))
+	db.Budget.Spend(ceiling.Reads, times*float64(max(1, len(docs))))
 	return docs, next, err
 }
 
@@ -518,7 +521,8 @@ func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.Structu
 	}
 	values := make([]*firestorepb.Value, len(of))
 	var read time.Time
-	ask := func(ctx context.Context, api *apiv1.Client) error {
+	times := 0.0
+	ask := billed(&times, func(ctx context.Context, api *apiv1.Client) error {
 		stream, err := api.RunAggregationQuery(db.outgoing(ctx), req)
 		if err != nil {
 			return err
@@ -535,7 +539,7 @@ func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.Structu
 				}
 			}
 		})
-	}
+	})
 	var err error
 	if q.errs {
 		err = db.api.twice(ctx, ask)
@@ -545,7 +549,7 @@ func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.Structu
 	if err == nil {
 		db.clock.saw(read)
 	}
-	db.Budget.Spend(ceiling.Reads, q.units(db, values[0].GetIntegerValue()))
+	db.Budget.Spend(ceiling.Reads, times*q.units(db, values[0].GetIntegerValue()))
 	if err == nil && slices.Contains(values, nil) {
 		err = errors.New("the aggregation has no result")
 	}

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
+	"github.com/firestore-counters/counters/internal/testbed/virtual"
 )
 
 // A sum tells as of when it is, and another one is of that time.
@@ -80,5 +82,62 @@ func TestASumOfManyShardsTakesMoreReads(t *testing.T) {
 		if got := before - db.Budget.Left(ceiling.Reads); got < want-0.5 || got > want {
 			t.Errorf("the sum of %s takes %v reads, want %v", counter, got, want)
 		}
+	}
+}
+
+// late is a call whose answers come when nobody waits for them any more.
+type late struct{ grpc.ClientStream }
+
+func (l late) RecvMsg(m any) error {
+	err := l.ClientStream.RecvMsg(m)
+	<-l.Context().Done()
+	return err
+}
+
+// What is asked again, because no answer came in time, may be billed each time, and takes as much of a ceiling.
+func TestWhatIsAskedAgainIsSpent(t *testing.T) {
+	for name, read := range map[string]func(ctx context.Context, db *store.DB) error{
+		"documents": func(ctx context.Context, db *store.DB) error {
+			_, _, err := db.Get(ctx, db.Layout.Counter("a"), db.Layout.Counter("b"), db.Layout.Counter("c"))
+			return err
+		},
+		"a query": func(ctx context.Context, db *store.DB) error {
+			_, err := db.Documents(ctx, store.Query{Collection: db.Layout.Counters()})
+			return err
+		},
+		"a sum": func(ctx context.Context, db *store.DB) error {
+			_, _, _, err := db.Sum(ctx, db.Layout.Counters(), "n", nil, time.Time{})
+			return err
+		},
+	} {
+		virtual.Run(t, name, func(t *testing.T) {
+			f, calls := virtual.Start(t), 0
+			for _, id := range []string{"a", "b", "c"} {
+				if _, err := f.Client().Doc("counters/"+id).Set(t.Context(), map[string]any{"n": 1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			db, err := store.Open(t.Context(), layout.Place{Project: "p"}, option.WithGRPCConn(f.Conn(grpc.WithStreamInterceptor(
+				func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, call grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+					stream, err := call(ctx, desc, conn, method, opts...)
+					if calls++; calls == 1 && err == nil {
+						return late{stream}, nil
+					}
+					return stream, err
+				}))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			db.Budget = ceiling.New(ceiling.Rates{Reads: 1000})
+			billed := f.Stats().Reads
+			if err := read(t.Context(), db); err != nil {
+				t.Fatal(err)
+			}
+			use, _ := db.Budget.Tell(0)
+			if billed = f.Stats().Reads - billed; use.Spent[ceiling.Reads] != float64(billed) || calls != 2 {
+				t.Errorf("%v reads are spent, of %d that are billed, in %d calls", use.Spent[ceiling.Reads], billed, calls)
+			}
+		})
 	}
 }
