@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -61,7 +62,7 @@ func Take(ctx context.Context, db *store.DB, b *book.Book, named []string, looks
 	for i, shard := range named {
 		names[i] = db.Layout.ExtensionShard(b.Counter, shard)
 	}
-	docs, at, err := db.Get(ctx, names...)
+	docs, at, err := db.Slim(slim(db.Layout)).Get(ctx, names...)
 	reads := len(names)
 	if err != nil {
 		return Moved{Reads: reads}, fmt.Errorf("read what the extension's clients counted: %w", err)
@@ -149,6 +150,32 @@ func (t *Moved) Show(answers map[string]book.Answer, next time.Time) book.Shown 
 	return s
 }
 
+// large is how many bytes a shard of the extension's has at most that is kept as it was read: of the largest, one commit
+// would have 400 MB in memory.
+const large = 32 << 10
+
+// slim leaves the counted numbers of a large shard, and that there is more. Of a large partial sum it leaves only that.
+func slim(names layout.Layout) func(*firestorepb.Document) {
+	return func(shard *firestorepb.Document) {
+		if proto.Size(shard) <= large {
+			return
+		}
+		numbers := map[string]*firestorepb.Value{updatesID: store.String("large")}
+		for _, field := range names.Fields {
+			v := shard.GetFields()[field.Name]
+			if _, number := store.Float(v); number && !isPartial(shard) {
+				numbers[field.Name] = v
+			}
+		}
+		shard.Fields = numbers
+	}
+}
+
+// tooLarge reports whether a partial sum is so large that nothing is taken of it.
+func tooLarge(shard *firestorepb.Document) bool {
+	return isPartial(shard) && shard.GetFields()[updatesID].GetStringValue() != ""
+}
+
 // nameOf is how a problem names a shard.
 func nameOf(shard *firestorepb.Document) string {
 	return fmt.Sprintf("%s %.40q", layout.ExtensionShards, store.IDOf(shard.GetName()))
@@ -165,6 +192,9 @@ func Holds(fields layout.Fields, shard *firestorepb.Document) bool {
 // wholeIn is the whole part of what one of the extension's shards holds of a field. As for the extension, what is no
 // number counts nothing. Of MinInt64, the most that an increment takes off is taken first.
 func wholeIn(shard *firestorepb.Document, field string) (n int64, problem string) {
+	if tooLarge(shard) {
+		return 0, "is among more than 32 KiB of updates"
+	}
 	fraction := 0.0
 	var whole []int64
 	for _, fields := range parts(shard) {
@@ -195,7 +225,7 @@ func parts(shard *firestorepb.Document) (all []map[string]*firestorepb.Value) {
 // empty reports whether one of the extension's shards holds nothing at all, of whatever field.
 func empty(shard *firestorepb.Document) bool {
 	rest := parts(shard)
-	if isPartial(shard) && len(shard.GetFields()) > 1 {
+	if isPartial(shard) && len(shard.GetFields()) > 1 || tooLarge(shard) {
 		return false
 	}
 	sums := map[string]int64{}
@@ -233,7 +263,7 @@ func waiting(ctx context.Context, db *store.DB, counter string, known book.Shard
 		if q.Limit = cmp.Or(q.Limit, AtOnce-len(known)); len(known) >= AtOnce {
 			break
 		}
-		docs, err := db.Documents(ctx, q)
+		docs, err := db.Slim(slim(db.Layout)).Documents(ctx, q)
 		if err != nil {
 			return known, fmt.Errorf("look for what the extension's clients counted: %w", err)
 		}
@@ -260,7 +290,7 @@ func (m *Moved) lookForIdle(ctx context.Context, db *store.DB) error {
 	if after := m.Book.Base.Swept; after != "" {
 		q.After = db.Layout.ExtensionShard(m.Book.Counter, after)
 	}
-	docs, at, err := db.DocumentsAsOf(ctx, q)
+	docs, at, err := db.Slim(slim(db.Layout)).DocumentsAsOf(ctx, q)
 	if err != nil {
 		return fmt.Errorf("look for idle shards of the extension's: %w", err)
 	}

@@ -2,6 +2,7 @@ package extension
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/emulator"
@@ -85,6 +87,42 @@ func TestOneLooksForTheExtension(t *testing.T) {
 			if reads := server.Stats().Reads - before; reads != 1 {
 				t.Errorf("minute %d: %d reads", minute, reads)
 			}
+		}
+	})
+}
+
+// Clients may write a megabyte into each shard: what is read leaves its numbers, and no more in memory. One that has
+// grown so large isn't idle, and a partial sum with that many updates stays, and is named.
+func TestLargeShardsAreTakenOver(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		server := virtual.Start(t)
+		db, err := store.Open(t.Context(), layout.Place{Project: "p", Counters: "pages/{page}", Fields: "visits", Hosted: true, Extension: true}, option.WithGRPCConn(server.Conn()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		large := strings.Repeat("x", 900<<10)
+		for _, id := range []string{"named", "found", "idle"} {
+			server.Put("pages/hello/_counter_shards_/"+id, map[string]any{"visits": map[string]int{"idle": 0, "named": 3, "found": 4}[id], "other": large})
+		}
+		server.Put("pages/hello/_counter_shards_/text", map[string]any{"visits": large})
+		server.Put("pages/hello/_counter_shards_/\t0000", map[string]any{updatesID: []any{map[string]any{updateData: map[string]any{"visits": 5}, updateID: large}}})
+		server.Put("pages/hello", map[string]any{"visits": 1000})
+		b, err := book.Of(db).Read(t.Context(), "hello")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(idleFor + time.Hour)
+		m, err := Take(t.Context(), db, b, []string{"named", "text"}, true)
+		if err != nil || m.Amounts["visits"] != 7 || len(m.Writes) != 2 || len(m.Idle) > 0 || len(m.Problems) != 1 || !strings.Contains(m.Problems[0], "updates") {
+			t.Errorf("%v, taken from %d, %d idle, problems %q, %v; want 7 from 2, and the partial sum named", m.Amounts, len(m.Writes), len(m.Idle), m.Problems, err)
+		}
+		size := 0
+		for _, shard := range m.shards {
+			size += proto.Size(shard)
+		}
+		if size > 10<<10 {
+			t.Errorf("%d bytes are kept of %d shards", size, len(m.shards))
 		}
 	})
 }

@@ -69,7 +69,7 @@ func (r reader) GetPaths(ctx context.Context, paths []string, names ...string) (
 		return receive(stream.Recv, func(resp *firestorepb.BatchGetDocumentsResponse) {
 			readTime = resp.GetReadTime().AsTime()
 			if doc := resp.GetFound(); doc != nil {
-				found[doc.GetName()] = doc
+				found[doc.GetName()] = r.came(doc)
 			}
 		})
 	}))
@@ -171,7 +171,7 @@ func (r reader) DocumentsAsOf(ctx context.Context, q Query) (docs []*firestorepb
 				r.db.clock.saw(read)
 			}
 			if doc := resp.GetDocument(); doc != nil {
-				docs = append(docs, doc)
+				docs = append(docs, r.came(doc))
 			}
 		})
 	}))

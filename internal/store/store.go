@@ -63,6 +63,18 @@ type DB struct {
 type reader struct {
 	db          *DB
 	transaction []byte
+	slim        func(*firestorepb.Document) // takes away what nobody needs of a document, as it comes; may be nil
+}
+
+// Slim is a reader of documents of which many may be large: slim takes away of each, as it comes, what nobody needs.
+func (db *DB) Slim(slim func(*firestorepb.Document)) reader { return reader{db: db, slim: slim} }
+
+// came has a document have only what is needed of it.
+func (r reader) came(doc *firestorepb.Document) *firestorepb.Document {
+	if r.slim != nil {
+		r.slim(doc)
+	}
+	return doc
 }
 
 // Open connects to a database, with the official client's options. If FIRESTORE_EMULATOR_HOST is set,
