@@ -184,7 +184,7 @@ func (c *checker) viewed(id string, k *counter, d deed, before *Document) {
 	}
 	// The app's own, even where that is what the counter holds by chance: events from before may be acknowledged.
 	apps := c.hosted != nil && (d.made || before.Title != k.doc.Title)
-	anything := k.writers > 0 && k.beyond.open() // would fit, and is taken for the other's
+	anything := k.writers > 0 && (k.beyond.open() || k.now().vague) // would fit, and is taken for the other's
 	if d.edited || !apps && !anything && k.shows(0) {
 		k.stale = false
 		return

@@ -140,6 +140,17 @@ func storiesOfOdd() []story {
 			}
 			s.add(Calm{})
 		}},
+		{"somebody else writes the total while nobody can tell what the shards hold, and a reconcile finds that", "", func(s *script) {
+			make(s)
+			write(s, Document{Count: math.MinInt64 + 1})
+			s.add(Begin{Call: 1, Kind: Increment, Intent: 9, Adds: []Add{{plain, 100, ""}}})
+			s.commit(map[Doc]*Document{doc("shard", "1"): {Count: 100}})
+			show(s, math.MinInt64+101)
+			s.add(Foreign{Counter: plain})
+			show(s, 42)
+			show(s, math.MinInt64+101)
+			s.add(Reconciled{Counter: plain, Looked: true, Drift: math.MaxInt64})
+		}},
 		{"a shard that the system makes no integer", "nothing else wrote there", func(s *script) {
 			make(s)
 			s.commit(map[Doc]*Document{shard: {Odd: true}})
