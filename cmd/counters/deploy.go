@@ -86,8 +86,11 @@ client still writes to shards is counted when the functions are deployed again, 
 				question += ", and the database " + r.Database + " with all documents in it"
 			}
 			if !yes && !d.DryRun {
-				if goes, err := goOn(cmd, false, question); err != nil || !goes || !atTerminal(cmd) {
-					return errors.Join(err, errors.New("nothing was removed; say --yes where there is no terminal to ask on"))
+				if !atTerminal(cmd) {
+					return badUsage("nothing was removed, as there is no terminal to ask on: say --yes to do it")
+				}
+				if goes, err := goOn(cmd, false, question); err != nil || !goes {
+					return errors.Join(err, errors.New("nothing was removed"))
 				}
 			}
 			return d.Destroy(cmd.Context(), r)

@@ -128,7 +128,7 @@ func runDev(cmd *cobra.Command, c dev.Config, faults *pflag.FlagSet) error {
 	}
 	set, err := settings.Parse(c.Environ)
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	page := http.NewServeMux() // Its handler comes below: where Firestore is, is only known then.
 	c.Page = page

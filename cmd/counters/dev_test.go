@@ -402,11 +402,15 @@ func TestDevRefuses(t *testing.T) {
 		{[]string{"--idle", "1m"}, "--idle would do nothing: all instances are kept running"},
 		{[]string{"--no-such-flag"}, "no flag --no-such-flag"},
 		{[]string{"and", "more"}, "2 arguments, want: counters dev [flags]"},
+		{[]string{"--extension"}, "set Hosted, too (HOSTED=true, --hosted)"},
 	} {
 		refuses(t, test.args, test.want)
 	}
 	t.Setenv("NUM_SHARDS", "1001")
 	refuses(t, nil, "NUM_SHARDS=1001: want 1 to 1000")
+	if code := run(t.Context(), []string{"dev"}, io.Discard, io.Discard); code != exitUsage {
+		t.Errorf("a wrong setting ends with %d, as no wrong flag does", code)
+	}
 	t.Setenv("NUM_SHARDS", "")
 	t.Setenv("FIRESTORE_EMULATOR_HOST", "firestore.invalid:8080")
 	refuses(t, []string{"--port", "0", "--functions-port", "0"}, "no Firestore answers at FIRESTORE_EMULATOR_HOST=firestore.invalid:8080: start it, or unset the variable")

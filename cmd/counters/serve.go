@@ -40,7 +40,7 @@ It accepts everything that reaches its port. Something else must deliver events 
 				return badUsage("--port %s: want a port, 1 to 65535", port)
 			}
 			if _, err := settings.Parse(os.Environ()); err != nil {
-				return err
+				return usageError{err}
 			}
 			// what the framework goes by
 			if err := os.Setenv("FUNCTION_TARGET", args[0]); err != nil {

@@ -77,7 +77,7 @@ func TestCommandsSayWhatIsWrong(t *testing.T) {
 		{"deploy --project a-project --location us-central1 --set NUM_SHARDS=0", "NUM_SHARDS=0: want 1 to 1000", exitUsage},
 		{"deploy --project a-project --location us-central1 --source nowhere", "--source nowhere: want a folder with function.go", exitFailed},
 		{"destroy", "counters: --project is missing", exitUsage},
-		{"destroy --project a-project --region us-central1", "counters: nothing was removed", exitFailed},
+		{"destroy --project a-project --region us-central1", "counters: nothing was removed", exitUsage},
 		{"smoke", "want: counters smoke URL", exitUsage},
 		{"smoke http://127.0.0.1:1", "no answer: Post", exitFailed},
 	} {

@@ -53,7 +53,7 @@ func (p Place) Layout() (Layout, error) {
 	}
 	l := Layout{Path: path, Shards: cmp.Or(p.Shards, DefaultShards), Hosted: p.Hosted, Extension: p.Extension}
 	if l.Extension && !l.Hosted {
-		return Layout{}, errors.New("the extension's documents are the app's own: set Hosted")
+		return Layout{}, errors.New("the extension counts in documents of the app's own: set Hosted, too (HOSTED=true, --hosted)")
 	}
 	if allowed := WrongShards(l.Shards, fields); allowed != "" {
 		return Layout{}, fmt.Errorf("collection of the shards: %s: want %s", l.Shards, allowed)
