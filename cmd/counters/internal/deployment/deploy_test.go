@@ -8,6 +8,9 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -907,5 +910,25 @@ func TestARefusalWithoutAMessageHasItsReason(t *testing.T) {
 	const said = `{"error": {"code": 403, "details": [{"reason": "SERVICE_DISABLED"}]}}`
 	if err := refusal(403, []byte(said)); !Off(err) || err.Error() != "403: "+said {
 		t.Errorf("it is %v, and says that an API is off: %v", err, Off(err))
+	}
+}
+
+// A file of a source may be called anything: gcloud lists one a line.
+func TestSourceOfAFolder(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("gcloud is played by a script of sh")
+	}
+	in, from := t.TempDir(), t.TempDir()
+	t.Setenv("PATH", in+string(os.PathListSeparator)+os.Getenv("PATH"))
+	for file, text := range map[string]string{
+		filepath.Join(in, "gcloud"): "#!/bin/sh\nls\n", filepath.Join(from, "function.go"): "package p\n", filepath.Join(from, "read me.txt"): "",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := &Deployer{Wanted: Wanted{Source: from}, Cloud: Cloud{Said: t.Output()}, dir: t.TempDir()}
+	if err := d.sources(t.Context()); err != nil || d.source != from || d.version == "" {
+		t.Errorf("source %s of version %q: %v", d.source, d.version, err)
 	}
 }
