@@ -265,6 +265,62 @@ func TestLargeReadsAreRemembered(t *testing.T) {
 	}
 }
 
+// Many who repeat at the same time what was done before owe next to nothing, however much is saved: each reads its marker
+// or membership. Whoever came with a key was refused for 20 minutes afterwards.
+func TestManyRepeatWhatWasDone(t *testing.T) {
+	t.Parallel()
+	const n = 1500
+	for name, send := range map[string]func(f *flooded, i int) *http.Request{
+		"keys": func(f *flooded, i int) *http.Request {
+			return f.request("POST", "/c", "", "", "Idempotency-Key", fmt.Sprint(i))
+		},
+		"joins": func(f *flooded, i int) *http.Request { return f.request("PUT", fmt.Sprintf("/c/total/m%d", i), "", "") },
+		"holds": func(f *flooded, i int) *http.Request {
+			return f.request("PUT", fmt.Sprintf("/c/total/m%d?hold=10h", i), "", "")
+		},
+		"leaves": func(f *flooded, i int) *http.Request {
+			return f.request("DELETE", fmt.Sprintf("/c/total/m%d", i), "", "")
+		},
+		"no room": func(f *flooded, i int) *http.Request {
+			return f.request("POST", "/c", `{"by":{"seats":11}}`, "", "Idempotency-Key", fmt.Sprint(i))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := startFlooded(t, "none", settings.Ceiling{Writes: 3, Reads: 1.5, Creates: 0.1, Bytes: 1e7, Logs: 500}, "FIELDS=total,seats=limit(10)", "MEMBERS=any") // $5 a day
+				budget := f.client.Budget()
+				time.Sleep(ceiling.Holds)
+				f.do(f.request("POST", "/c", "", ""))
+				for i := range n {
+					budget.Spend(ceiling.Writes, -10)
+					budget.Spend(ceiling.Reads, -50)
+					if status, m := f.do(send(f, i)); status != 200 && status != 409 {
+						t.Fatal(status, m.body)
+					}
+				}
+				time.Sleep(ceiling.Holds)
+				f.latency = 20 * time.Millisecond
+				f.do(f.request("GET", "/c", "", ""))
+				var all sync.WaitGroup
+				var answered atomic.Int64
+				for i := range n {
+					all.Go(func() {
+						if status, _ := f.do(send(f, i)); status == 200 || status == 409 {
+							answered.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				synctest.Wait()
+				if left := budget.Left(ceiling.Reads); left < -20 || answered.Load() < 500 {
+					t.Errorf("%.0f reads are left; %d of %d are answered", left, answered.Load(), n)
+				}
+			})
+		})
+	}
+}
+
 // A crowd whose holds of one field are over, and who come for these at the same time, share what it takes: most are
 // answered at once, owe next to nothing, and the others are within minutes. Each read all holds that were over, and did
 // so again once another had ended some, so that nobody was answered, and some not within an hour.

@@ -197,9 +197,17 @@ func (c *Client) fence(ctx context.Context, b *batch) step {
 	return b.fenced(resp.GetWriteResults()[0].GetUpdateTime().AsTime())
 }
 
-// readMarkers reads the batch's markers and memberships at one time. While a commit is in doubt the batch's own marker
-// says it all.
+// readMarkers reads the batch's markers and memberships at one time, or those for which the budget has reads: the other
+// requests are another batch then. While a commit is in doubt the batch's own marker says it all, and has to be read.
 func (c *Client) readMarkers(ctx context.Context, b *batch) step {
+	if b.doubt == nil {
+		first, others, promised := c.readable(b.requests)
+		if len(first) == 0 {
+			return b.failure(errShort)
+		}
+		defer c.cfg.Budget.Back(promised) // what it took has been spent
+		b.requests, b.unplanned = first, append(b.unplanned, others...)
+	}
 	ids, requests := slices.Collect(maps.Keys(b.markers())), b.requests
 	if b.doubt != nil && b.own() {
 		ids, requests = []string{b.id}, nil

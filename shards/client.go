@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -192,6 +193,28 @@ func (c *Client) afford(one ceiling.Amounts, n int, what string) (all ceiling.Am
 	}
 	budget.SpendAll(one)
 	return others.Plus(one), nil
+}
+
+// fewMarkers is how many reads of markers may be owed.
+const fewMarkers = 10
+
+// readable are the first requests for whose markers and memberships the budget has reads, which it keeps for them, and
+// the others: many may repeat at the same time what was done before.
+func (c *Client) readable(requests []*request) (first, others []*request, promised ceiling.Amounts) {
+	left := c.cfg.Budget.Left(ceiling.Reads)
+	n := slices.IndexFunc(requests, func(r *request) bool {
+		takes := float64(len(r.documents()))
+		if takes > 0 && (left < 0 || promised[ceiling.Reads]+takes > left+fewMarkers) {
+			return true
+		}
+		promised[ceiling.Reads] += takes
+		return false
+	})
+	if n >= 0 {
+		requests, others = requests[:n:n], requests[n:]
+	}
+	c.cfg.Budget.SpendAll(promised)
+	return requests, others, promised
 }
 
 // plainly is the error of a call that came to nothing. If its context has ended, or there was no

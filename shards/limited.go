@@ -37,8 +37,12 @@ func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bo
 	places := slices.Collect(maps.Keys(b.limited()))
 	known := b.misses == 0 || b.misses%looksAfter > 0 // or it looks: what is known is old, most likely
 	p, ended, err := c.planLimited(ctx, hold.In(c.db), places, b.requests, known)
+	var refused, others []*request
 	if err == nil && !ended && len(p.Refused) > 0 {
-		err = c.refuse(ctx, some(b.requests, p.Refused), p)
+		var promised ceiling.Amounts
+		refused, others, promised = c.readable(some(b.requests, p.Refused))
+		defer c.cfg.Budget.Back(promised) // what it took has been spent
+		err = c.refuse(ctx, refused, p)
 	}
 	switch {
 	case errors.Is(err, errUnmade):
@@ -53,7 +57,10 @@ func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bo
 	case ended: // there is room, unless others were faster; it counts as a miss, so that this comes to an end
 		return b.missed(errEnded), false
 	}
-	b.unplanned = append(b.unplanned, some(b.requests, p.Waiting)...)
+	if len(p.Taken)+len(refused) == 0 && len(others) > 0 {
+		return b.failure(errShort), false
+	}
+	b.unplanned = append(append(b.unplanned, some(b.requests, p.Waiting)...), others...)
 	b.requests, b.plan = some(b.requests, p.Taken), p
 	return finished, len(b.requests) > 0
 }
