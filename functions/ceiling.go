@@ -324,21 +324,21 @@ func (h *incrementHandler) back(ctx context.Context, r *request) {
 		r.promised[ceiling.Reads] = 0
 		time.AfterFunc(h.RequestTimeout, func() { h.budget.Spend(ceiling.Reads, -reads) })
 	}
-	h.budget.Back(r.promised)
+	h.budget.Release(r.promised)
 }
 
 // mayCreate spends what is left for new counters, while there is enough for all that these take: others would have to
-// wait until it is earned. Errors: a problem with 429, and those of [shards.Client.MayMake]; then nothing is spent.
+// wait until it is earned. Errors: a problem with 429, and those of [shards.Client.CheckNew]; then nothing is spent.
 func (h *incrementHandler) mayCreate(n int) error {
 	if n == 0 || h.budget == nil {
 		return nil
 	}
-	if err := h.client.MayMake(n); err != nil {
+	if err := h.client.CheckNew(n); err != nil {
 		h.budget.Held()
 		return err
 	}
 	wait := h.budget.Short(ceiling.Writes, ceiling.Reads)
-	for u, takes := range h.client.Making().Times(n) {
+	for u, takes := range h.client.CostOfCounter().Times(n) {
 		wait = max(wait, h.budget.Until(ceiling.Unit(u), takes))
 	}
 	if wait == 0 {

@@ -46,7 +46,7 @@ func (h *incrementHandler) read(w http.ResponseWriter, r *request) (any, error) 
 		return nil, err
 	}
 	if r.field != "" {
-		snapshot = snapshot.Of(r.field)
+		snapshot = snapshot.OfField(r.field)
 	}
 	w.Header().Set("Cache-Control", h.caching())
 	// Rollup has writes for what Increment has, and waits as well.
@@ -86,7 +86,7 @@ func (h *incrementHandler) remembered(w http.ResponseWriter, r *request, counter
 		return nil, beyond(max(time.Second, h.budget.Short(ceiling.Reads)), "reads")
 	}
 	if r.field != "" {
-		snapshot = snapshot.Of(r.field)
+		snapshot = snapshot.OfField(r.field)
 	}
 	w.Header().Set("Cache-Control", h.caching())
 	return heldUp{snapshot, age > h.ReadCache}, nil

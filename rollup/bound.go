@@ -24,8 +24,8 @@ const (
 	slower = 100 * time.Millisecond
 	// deadFor is how long a deleted entry stays in an index. A bound that is as old has nothing to skip any more.
 	deadFor = time.Hour
-	// A listing is a read for each shard. The first one waits for a quarter as many events as there are shards, and
-	// others for four times as many: then it takes at most a quarter of a read an event.
+	// A listing reads each shard. The first one waits for a quarter as many events as there are shards. Each later one
+	// waits for four times as many, and so costs at most a quarter of a read an event.
 	dear = 4
 	// A counter with fewer events within deadFor is quiet. It is asked plainly, also if chance makes a query slow.
 	quiet = 100
@@ -46,9 +46,9 @@ type bound struct {
 type way int
 
 const (
-	plain   way = iota // queries of all shards
-	bounded            // queries of the shards that hold at least the least known number
-	listed             // no query: a list of the shards
+	unbounded way = iota // queries of all shards
+	bounded              // queries of the shards that hold at least the least known number
+	listed               // no query: a list of the shards
 )
 
 // next says how a flight asks for the sums of some fields.
@@ -61,11 +61,11 @@ func (b *bound) next(f flight, fields layout.Fields) way {
 	case b.slow && (b.least == nil && b.events >= max(quiet, b.shards/dear) || b.least != nil && b.events >= b.shards*dear):
 		return listed
 	case b.least == nil:
-		return plain
+		return unbounded
 	}
 	for _, field := range fields {
 		if _, known := b.least[field.Shard]; !known { // a shard lacks the field, so the two counts would always differ
-			return plain
+			return unbounded
 		}
 	}
 	return bounded
@@ -125,9 +125,9 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 }
 
 // sumsByQuery asks for sums by a query for each field, which leaves out shards below the least known number where it is
-// bounded. It reports whether the sums are whole, which means of all shards: plain ones always are.
+// bounded. It reports whether the sums are whole, which means of all shards: others always are.
 func (c *Client) sumsByQuery(ctx context.Context, f flight, fields layout.Fields, b *bound, way way) (answers map[string]book.Answer, whole bool, reads int, err error) {
-	answers, longest, err := c.atOnce(fields, func(field layout.Field, at time.Time) (book.Answer, error) {
+	answers, longest, err := c.askSideBySide(fields, func(field layout.Field, at time.Time) (book.Answer, error) {
 		var least *int64
 		if way == bounded {
 			least = new(b.least[field.Shard])
@@ -136,19 +136,19 @@ func (c *Client) sumsByQuery(ctx context.Context, f flight, fields layout.Fields
 	})
 	reads = len(fields)
 	b.took(longest, c.lone(longest, err), answers, err)
-	if err != nil || way == plain && !b.slow {
+	if err != nil || way == unbounded && !b.slow {
 		return answers, err == nil, reads, err
 	}
 	// The shards are counted. If the sums are bounded, the numbers tell whether they are whole. If they are slow, the
 	// time of the counts, which read no deleted entries, tells whether all queries are slow, and not these alone.
 	began, counts := time.Now(), 1+len(c.db.Layout.Apart())
-	whole, err = c.whole(ctx, f.counter, fields, answers)
+	whole, err = c.coverAllShards(ctx, f.counter, fields, answers)
 	reads += counts
 	if err != nil {
 		return nil, false, reads, err
 	}
 	b.took(longest, c.measured(time.Since(began)/time.Duration(counts)), answers, nil)
-	return answers, whole || way == plain, reads, nil
+	return answers, whole || way == unbounded, reads, nil
 }
 
 // sumsByList reads all shards and adds up what they hold. It also notes their least numbers, for bounded queries.
@@ -161,7 +161,7 @@ func (c *Client) sumsByList(ctx context.Context, f flight, fields layout.Fields,
 	b.see(f.started, all, docs)
 	answers = map[string]book.Answer{}
 	for _, field := range fields {
-		answers[field.Name] = book.Answer{Value: book.Shards(docs).Add(field), At: at}
+		answers[field.Name] = book.Answer{Value: book.Shards(docs).SumOf(field), At: at}
 	}
 	return answers, max(1, len(docs)), nil
 }
@@ -184,8 +184,8 @@ func (c *Client) measured(took time.Duration) time.Duration {
 	return took
 }
 
-// whole reports whether sums are of all shards in which their fields are counted: see [layout.Field.Apart].
-func (c *Client) whole(ctx context.Context, counter string, fields layout.Fields, sums map[string]book.Answer) (bool, error) {
+// coverAllShards reports whether sums are of all shards in which their fields are counted: see [layout.Field.Apart].
+func (c *Client) coverAllShards(ctx context.Context, counter string, fields layout.Fields, sums map[string]book.Answer) (bool, error) {
 	collection, at := c.db.Layout.ShardsOf(counter), sums[fields[0].Name].At
 	others, err := c.db.Count(ctx, collection, "", at)
 	shards := map[string]int64{} // :: field that shards have which are a field's own, "" of the others → how many there are
@@ -207,8 +207,9 @@ func (c *Client) whole(ctx context.Context, counter string, fields layout.Fields
 	return true, nil
 }
 
-// atOnce asks for fields, all as of the time of the first one's answer, and says how long the longest query took.
-func (c *Client) atOnce(fields layout.Fields, ask func(field layout.Field, at time.Time) (book.Answer, error)) (answers map[string]book.Answer, longest time.Duration, err error) {
+// askSideBySide asks for fields, all as of the time of the first one's answer, and says how long the longest query
+// took.
+func (c *Client) askSideBySide(fields layout.Fields, ask func(field layout.Field, at time.Time) (book.Answer, error)) (answers map[string]book.Answer, longest time.Duration, err error) {
 	list, took := make([]book.Answer, len(fields)), make([]time.Duration, len(fields))
 	query := func(i int) (err error) {
 		began := time.Now()

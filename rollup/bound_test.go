@@ -110,10 +110,10 @@ func TestBoundWhenSlow(t *testing.T) {
 		}
 	}
 	const quick, slow = 2*lone + slower, 2*lone + slower + 1
-	next(1_000_000, time.Second, plain, quick)
-	next(1, time.Hour, plain, quick)
-	next(1, 2*time.Hour, plain, slow)
-	next(98, time.Second, plain, slow)
+	next(1_000_000, time.Second, unbounded, quick)
+	next(1, time.Hour, unbounded, quick)
+	next(1, 2*time.Hour, unbounded, slow)
+	next(98, time.Second, unbounded, slow)
 	next(1, time.Second, listed, 0)
 	next(1_000_000, time.Second, bounded, quick)
 	next(1, time.Second, bounded, slow)
@@ -123,8 +123,8 @@ func TestBoundWhenSlow(t *testing.T) {
 	next(1, time.Second, listed, 0)
 	next(1, time.Second, bounded, 0) // without an answer, which is worth more than reads
 	next(1, time.Second, listed, 0)
-	next(1, time.Hour+time.Second, plain, quick)
-	next(1, time.Second, plain, 0)
+	next(1, time.Hour+time.Second, unbounded, quick)
+	next(1, time.Second, unbounded, 0)
 	next(1, time.Second, listed, 0)
 }
 

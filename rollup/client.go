@@ -40,10 +40,10 @@ type Client struct {
 	db            *store.DB
 	books         book.Books
 	log           *slog.Logger
-	known         *lru.Cache[string, *memory] // :: counter id → what is remembered of it
+	memories      *lru.Cache[string, *memory] // :: counter id → what is remembered of it
 	owner         sync.Mutex                  // of known, and query: who takes a memory out of known has it alone
 	query         time.Duration               // that a lone query takes, as far as is known
-	look          chan struct{}               // holds who waits for the read of a look at a document: see [Client.lookFor]
+	readTurn      chan struct{}               // holds who waits for the read of a look at a document: see [Client.findCounter]
 	extension     extension.Lookout
 	looksAtShards func() bool // whether a walk looks at each shard of a counter, whatever the sums say
 }
@@ -70,7 +70,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	}
 	db.Budget = cfg.Budget
 	return &Client{
-		db: db, books: book.Of(db), known: known, query: loneQuery, look: make(chan struct{}, 1), looksAtShards: func() bool { return rand.IntN(looksOnceIn) == 0 },
+		db: db, books: book.In(db), memories: known, query: loneQuery, readTurn: make(chan struct{}, 1), looksAtShards: func() bool { return rand.IntN(looksOnceIn) == 0 },
 		log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 	}, nil
 }

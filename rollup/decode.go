@@ -76,14 +76,14 @@ func (c *Client) Named(path string) ([]Change, error) {
 	return named(c.db.Layout, c.db.Layout.Document(path))
 }
 
-// lookFor reads the document of such a change, for the counter that it names now. The one that it named
+// findCounter reads the document of such a change, for the counter that it names now. The one that it named
 // before learns of it from a reconcile by name.
-func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
-	if err := c.mayLook(ctx); err != nil {
+func (c *Client) findCounter(ctx context.Context, change Change) (Change, error) {
+	if err := c.promiseRead(ctx); err != nil {
 		return change, err
 	}
 	docs, _, err := c.db.Get(ctx, c.db.Layout.Document(change.Document))
-	c.db.Budget.Back(oneRead)
+	c.db.Budget.Release(oneRead)
 	if err != nil {
 		return change, fmt.Errorf("read %q: %w", change.Document, err)
 	}
@@ -98,15 +98,15 @@ func (c *Client) lookFor(ctx context.Context, change Change) (Change, error) {
 // oneRead is what a look at a document takes.
 var oneRead = ceiling.Amounts{ceiling.Reads: 1}
 
-// mayLook promises a look its read. While there is none, one look waits, in turns with refreshes, and others are
+// promiseRead promises a look its read. While there is none, one look waits, in turns with refreshes, and others are
 // refused: those who wait would take the requests that an instance has at once. Errors: [ErrBusy], and ctx's.
-func (c *Client) mayLook(ctx context.Context) error {
+func (c *Client) promiseRead(ctx context.Context) error {
 	if c.db.Budget.Promise(oneRead) == 0 {
 		return nil
 	}
 	select {
-	case c.look <- struct{}{}:
-		defer func() { <-c.look }()
+	case c.readTurn <- struct{}{}:
+		defer func() { <-c.readTurn }()
 	default:
 		return ErrBusy
 	}
@@ -160,14 +160,14 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 			continue
 		}
 		references := referencesIn(names, c.Collection)
-		left, was := store.CounterIn(names, before, references)
+		before, was := store.CounterIn(names, before, references)
 		at, is := store.CounterIn(names, after, references)
 		if is {
 			c.Counter = at
 			list = append(list, c)
 		}
-		if was && !(is && left == at) {
-			c.Counter, c.Gone = left, true
+		if was && !(is && before == at) {
+			c.Counter, c.Gone = before, true
 			list = append(list, c)
 		}
 	}
@@ -186,16 +186,12 @@ func Delta(fields layout.Fields, before, after *firestorepb.Document) (changed [
 			delta = map[string]int64{}
 		}
 		changed = append(changed, field.Name)
-		delta[field.Name] = store.Sub(whole(is), whole(was))
+		now, _ := book.Whole(is)
+		before, _ := book.Whole(was)
+		delta[field.Name] = store.Sub(now, before)
 	}
 	slices.Sort(changed)
 	return changed, delta
-}
-
-// whole is the whole part of a number; 0 of what isn't one.
-func whole(v *firestorepb.Value) int64 {
-	n, _ := book.Whole(v)
-	return n
 }
 
 // documents are those before and after the change; nil if there was none, which may come as an empty

@@ -14,7 +14,7 @@ type Applied struct {
 	Yielded   bool // the rest was left to another instance
 	Delta     int64
 	Reads     int
-	Changes   []book.Change
+	Changes   []book.FieldDiff
 	Unknown   []string // fields that count documents, which are asked beside it
 }
 
@@ -32,11 +32,11 @@ func (c *Client) refreshFor(ctx context.Context, counter string, changes []Chang
 	f := flight{source: source{counter: counter}, hurries: spare, events: int64(len(changes)), interval: 1e9, ahead: 4e9, started: c.db.Now()}
 	for _, change := range changes {
 		f.addShards(change.Fields)
-		f.waits = append(f.waits, wait{fields: change.Fields, at: change.At})
+		f.needs = append(f.needs, need{fields: change.Fields, at: change.At})
 		f.makes = f.makes || !change.Gone
 	}
 	r, err := c.refresh(ctx, f)
-	a = Applied{Committed: r.wrote, Yielded: r.outcome == yielded, Reads: r.reads, Changes: r.changes, Unknown: r.unknown.Names()}
+	a = Applied{Committed: r.wrote, Yielded: r.outcome == leftToOthers, Reads: r.reads, Changes: r.changes, Unknown: r.unknown.Names()}
 	for _, change := range r.changes {
 		if change.Field.Name == "total" {
 			a.Delta = change.Delta
@@ -49,7 +49,7 @@ func (c *Client) refreshFor(ctx context.Context, counter string, changes []Chang
 func (c *Client) Looks(each bool) { c.looksAtShards = func() bool { return each } }
 
 // Forget has a client remember nothing of a counter.
-func (c *Client) Forget(counter string) { c.known.Remove(counter) }
+func (c *Client) Forget(counter string) { c.memories.Remove(counter) }
 
 // UsedSince is whether a walk looks at a counter before others.
 var UsedSince = usedSince

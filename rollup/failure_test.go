@@ -21,9 +21,9 @@ func TestFailure(t *testing.T) {
 	}{
 		{status.Error(codes.PermissionDenied, "no"), permanent},
 		{ErrPoison, permanent},
-		{ErrDamagedBase, own},
-		{book.ErrFormat, own},
-		{book.ErrOthers, own},
+		{ErrDamagedBase, ownFault},
+		{book.ErrFormat, ownFault},
+		{book.ErrOthers, ownFault},
 		{store.ErrClosed, permanent},
 		{ErrContention, contended},
 		{fmt.Errorf("%w: %w", ErrContention, status.Error(codes.Aborted, "busy")), contended},

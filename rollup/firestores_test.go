@@ -148,7 +148,7 @@ func rollsUp(t *testing.T, conn *grpc.ClientConn, run func(name string, walk fun
 				g.count(n, 100, 100)
 			}
 			g.has(all(300, 300))
-			m, ok := g.client.known.Get(g.counter)
+			m, ok := g.client.memories.Get(g.counter)
 			if !ok {
 				g.t.Fatal("the counter is forgotten")
 			}

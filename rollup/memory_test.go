@@ -14,7 +14,7 @@ func TestNoTwoRefreshesShareAMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Client{known: known}
+	c := &Client{memories: known}
 	var taken sync.Map // :: *memory → it is taken
 	var refreshes sync.WaitGroup
 	for range 8 {

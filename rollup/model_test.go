@@ -60,7 +60,7 @@ type walk struct {
 	source    map[string]int64
 	events    []*walkEvent // that nobody has acknowledged
 	instances [2]*walkInstance
-	late      []book.Shown // commits that are under way
+	late      []book.Draft // commits that are under way
 	cmd       *walkCommand
 
 	likely            map[string]float64 // how often what happens; each walk has its own
@@ -169,7 +169,7 @@ func (w *walk) read(base *firestorepb.Document) *book.Book {
 }
 
 // apply applies writes if their conditions hold, and says as of when the documents are.
-func (w *walk) apply(s book.Shown) *firestorepb.CommitResponse {
+func (w *walk) apply(s book.Draft) *firestorepb.CommitResponse {
 	docs := map[string]**firestorepb.Document{w.names().Counter("c"): &w.doc, w.names().BaseOf("c"): &w.base}
 	for _, write := range s.Writes {
 		doc := *docs[write.GetUpdate().GetName()]
@@ -399,7 +399,7 @@ func (w *walk) command() {
 func (w *walk) die(i int) {
 	w.instances[i] = &walkInstance{pacer: &pacer[*walkEvent]{
 		least: time.Millisecond, most: 5 * time.Millisecond, burst: 5, patience: 500 * time.Millisecond, recountMax: time.Millisecond,
-		maxWaiting: 100, atOnce: 10, spread: func() float64 { return 0 }, backlogs: map[source]*backlog[*walkEvent]{},
+		maxWaiting: 100, maxRunning: 10, spread: func() float64 { return 0 }, backlogs: map[source]*backlog[*walkEvent]{},
 	}}
 	for _, e := range w.events {
 		e.held[i] = false
@@ -458,7 +458,7 @@ func (w *walk) begin(i int) {
 
 // waits reports whether an event of the flight waits for what isn't shown as of its write.
 func (f *walkFlight) waits() bool {
-	return slices.ContainsFunc(f.flight.waits, func(wait wait) bool { return !wait.shown(f.asOf) })
+	return slices.ContainsFunc(f.flight.needs, func(wait need) bool { return !wait.shown(f.asOf) })
 }
 
 // again has a flight look.
@@ -476,13 +476,13 @@ func (w *walk) plan(i int) {
 			base = f.base
 		}
 		f.book, f.looked = w.read(base), true
-		f.refreshed.looked = f.book.At
+		f.refreshed.readAt = f.book.At
 		if w.chance(.5) {
 			return // what follows from that comes later
 		}
 	}
 	if f.book.Doc == nil {
-		w.end(i, committed)
+		w.end(i, covered)
 		return
 	}
 	f.asOf = map[string]time.Time{}
@@ -495,14 +495,14 @@ func (w *walk) plan(i int) {
 	}
 	f.unknown = notShown(f.book)
 	if f.looked && !f.flight.hurries && len(f.flight.answers) == 0 && f.waits() && w.chance(w.likely["yield"]) {
-		w.end(i, yielded)
+		w.end(i, leftToOthers)
 		return
 	}
 	now := w.tick()
 	var wanted []string
 	for _, field := range w.names().Fields {
 		_, asked := f.answers[field.Name]
-		waits := slices.ContainsFunc(f.flight.waits, func(wait wait) bool {
+		waits := slices.ContainsFunc(f.flight.needs, func(wait need) bool {
 			return slices.Contains(wait.fields, field.Name) && !wait.shown(f.asOf)
 		})
 		if waits && !asked && f.book.MayShow(field) {
@@ -546,7 +546,7 @@ func (w *walk) commit(i int) {
 	if s = f.book.Show(f.answers, time.Time{}); !f.ready {
 		return
 	}
-	equal := len(s.Writes) == 1 && !slices.ContainsFunc(s.Changes, func(c book.Change) bool { return c.Delta != 0 })
+	equal := len(s.Writes) == 1 && !slices.ContainsFunc(s.Changes, func(c book.FieldDiff) bool { return c.Delta != 0 })
 	switch {
 	case len(s.Writes) == 0 && !f.looked && (len(f.answers) > 0 || f.waits()):
 		f.again()
@@ -555,7 +555,7 @@ func (w *walk) commit(i int) {
 		if !f.looked || w.off == ruleWritten {
 			in.known = f.book
 		}
-		w.end(i, committed)
+		w.end(i, covered)
 		return
 	}
 	if f.tries++; f.tries > 6 {
@@ -579,7 +579,7 @@ func (w *walk) commit(i int) {
 		}
 	}
 	f.wrote = true
-	w.end(i, committed)
+	w.end(i, covered)
 }
 
 // end ends a refresh.
@@ -587,13 +587,13 @@ func (w *walk) end(i int, o outcome) {
 	in := w.instances[i]
 	f := in.flight
 	in.flight = nil
-	f.wait, f.outcome = -1, o
+	f.untilNext, f.outcome = -1, o
 	s := in.pacer.done(w.pace, f.flight, f.refreshed)
 	w.acknowledge(s.done)
-	for _, e := range s.refused {
+	for _, e := range s.redeliver {
 		e.held[i] = false
 	}
-	if o == committed && w.off == ruleCame && f.wrote {
+	if o == covered && w.off == ruleCame && f.wrote {
 		b := in.pacer.backlogs[source{counter: "c"}]
 		for _, e := range b.next {
 			w.acknowledge([]*walkEvent{e.event})
@@ -610,7 +610,7 @@ func (w *walk) count(i int) {
 	if in.asked == nil || !w.chance(.3) {
 		return
 	}
-	in.pacer.recounted(w.pace, in.asked.flight, asked{answers: map[string]book.Answer{"n": in.asked.answer}, at: in.asked.answer.At, largest: 1})
+	in.pacer.recounted(w.pace, in.asked.flight, queried{answers: map[string]book.Answer{"n": in.asked.answer}, at: in.asked.answer.At, largest: 1})
 	in.asked = nil
 }
 

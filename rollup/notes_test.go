@@ -520,7 +520,7 @@ func TestNotesThatAreLeftHideNoOther(t *testing.T) {
 			w.t.Errorf("due are %+v, %v", due, err)
 		}
 		w.must(db.EnsureNote(w.ctx, "again", ""))
-		if due, err := old.NotesDue(w.ctx, w.now()); err != nil || len(due) != 1 || due[0].Counter != "again" || due[0].Left {
+		if due, err := old.NotesDue(w.ctx, w.now()); err != nil || len(due) != 1 || due[0].Counter != "again" || due[0].ForOthers {
 			w.t.Errorf("due are %+v, %v", due, err)
 		}
 	})

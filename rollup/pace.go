@@ -30,11 +30,11 @@ type pacer[W any] struct {
 	patience    time.Duration  // how long refreshes or recounts may fail in a row before their events wait no longer
 	recountMax  time.Duration  // how long a recount waits for more events
 	maxWaiting  int            // events, those in flight included
-	atOnce      int            // refreshes in flight, and recounts beside them
+	maxRunning  int            // refreshes in flight, and recounts beside them
 	spread      func() float64 // within [0, 1)
 
 	backlogs            map[source]*backlog[W] // those in flight, too
-	refreshes, recounts queue[W]
+	refreshes, recounts dueHeap[W]
 	waiting             int
 	draining            bool  // nothing else comes: what waits goes now
 	scarce              bool  // there are few reads or writes, for which much waits: see urgent
@@ -54,14 +54,14 @@ const slowCommit = 250 * time.Millisecond
 // backlog is what waits for a counter's next refresh, or a collection's next recount, and what is in flight.
 type backlog[W any] struct {
 	source
-	next, inFlight []*waiting[W]
+	next, inFlight []*pending[W]
 	events         int64         // events that next stands for, those that need not wait included
 	interval       time.Duration // least, or what failures have stretched it to
 	since          time.Time     // when the first of next came
 	earliest       time.Time     // when the next one may start
 	latest         time.Time     // when a recount starts at the latest; where nothing waits, when the backlog is forgotten
 	failing        time.Time     // since when all have failed; zero if the last one didn't
-	place          int           // in its queue; -1 in flight
+	heapIndex      int           // in its queue; -1 in flight
 
 	// of a refresh
 	answers, flying map[string]book.Answer // of recounts, by the names of their fields
@@ -77,9 +77,9 @@ type backlog[W any] struct {
 	hopeless bool  // nothing is gained by asking again soon
 }
 
-// waiting is an event that waits to be covered.
-type waiting[W any] struct {
-	wait
+// pending is an event that waits to be covered.
+type pending[W any] struct {
+	need
 	event     W
 	timed     bool   // it has the time of its own write
 	gone      bool   // no counter is made for it
@@ -120,11 +120,11 @@ func (p *pacer[W]) backlog(now time.Time, src source) *backlog[W] {
 	return b
 }
 
-// add takes an event, and returns those that are done: whoever waits for no field that a strictly later event doesn't
-// wait for. If this process dies that one comes again, and what covers it covers both. It reports false if too many
-// wait already. A recount starts in time for the event's patience.
+// add takes an event. It returns the events for which a later one stands: those whose fields are all among its fields.
+// They are done. If this process dies, the later event is delivered again, and the refresh for it covers them too. It
+// reports false if too many wait already. A recount starts in time for the event's patience.
 func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, event W) (done []W, ok bool) {
-	e := &waiting[W]{wait: wait{fields: change.Fields}, event: event, gone: change.Gone}
+	e := &pending[W]{need: need{fields: change.Fields}, event: event, gone: change.Gone}
 	if e.timed = !change.At.IsZero() && !e.gone; e.timed { // of deletions alone no counter is made: they stand for nothing else
 		e.at = change.At
 	}
@@ -139,7 +139,7 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 			}
 		}
 		waited = !b.empty() // the first event's patience counts, whatever follows it
-		for _, list := range [][]*waiting[W]{b.next, b.inFlight} {
+		for _, list := range [][]*pending[W]{b.next, b.inFlight} {
 			for _, h := range list {
 				if e.covers(h) {
 					done = append(done, h.event)
@@ -147,7 +147,7 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 				}
 			}
 		}
-		b.next = slices.DeleteFunc(b.next, func(h *waiting[W]) bool { return h.over })
+		b.next = slices.DeleteFunc(b.next, func(h *pending[W]) bool { return h.over })
 		p.moved(b)
 		p.waiting -= len(done)
 	}
@@ -175,7 +175,7 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 func (p *pacer[W]) want(now time.Time, counter string, field layout.Field) {
 	src := source{counter, field.Counted.Documents()}
 	_, brings := p.backlog(now, source{counter: counter}).answers[field.Name]
-	if b := p.backlogs[src]; brings || p.draining || b != nil && (!b.empty() || b.place < 0 || b.hopeless) {
+	if b := p.backlogs[src]; brings || p.draining || b != nil && (!b.empty() || b.heapIndex < 0 || b.hopeless) {
 		return
 	}
 	b := p.backlog(now, src)
@@ -186,7 +186,7 @@ func (p *pacer[W]) want(now time.Time, counter string, field layout.Field) {
 
 // tally adds an event to those that the backlog stands for, and keeps the earliest time of a write, for the log. A
 // recount waits until there are as many events as the last one took reads, or until it is late: see due.
-func (b *backlog[W]) tally(e *waiting[W]) {
+func (b *backlog[W]) tally(e *pending[W]) {
 	b.events++
 	if e.timed && (b.oldest.IsZero() || e.at.Before(b.oldest)) {
 		b.oldest = e.at
@@ -205,7 +205,7 @@ func (b *backlog[W]) brings(change Change) {
 
 // covers reports whether whatever covers an event covers the other, too: it is later, and of all its fields. An event
 // without a time of its own covers nothing: a copy of it may have been acknowledged elsewhere for an older answer.
-func (w *waiting[W]) covers(other *waiting[W]) bool {
+func (w *pending[W]) covers(other *pending[W]) bool {
 	return w.timed && other.timed && !other.over && w.at.After(other.at) &&
 		!slices.ContainsFunc(other.fields, func(f string) bool { return !slices.Contains(w.fields, f) })
 }
@@ -240,7 +240,7 @@ func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 	if f.all = now.Sub(b.all) >= allEvery; f.all {
 		b.all = now
 	}
-	var later []*waiting[W]
+	var later []*pending[W]
 	flying := b.next[:0:0]
 	for _, w := range b.next {
 		if !f.addShards(w.fields) {
@@ -248,7 +248,7 @@ func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 			continue
 		}
 		flying = append(flying, w)
-		f.waits = append(f.waits, w.wait)
+		f.needs = append(f.needs, w.need)
 		f.makes = f.makes || !w.gone
 	}
 	f.answers, b.flying, b.answers = b.answers, b.answers, nil
@@ -261,9 +261,9 @@ func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 
 // released is what becomes of the events of a refresh or a recount that need not wait any longer.
 type released[W any] struct {
-	done    []W // their fields are shown as of their write, or were asked for after they came
-	noted   []W // they can't be, for a reason of their counter's own: done once that is noted
-	refused []W // to be delivered again
+	done      []W // their fields are shown as of their write, or were asked for after they came
+	noted     []W // they can't be, for a reason of their counter's own: done once that is noted
+	redeliver []W // to be delivered again
 }
 
 // done takes a refresh back. If it failed, its events go again, until its patience is over. If another instance had
@@ -274,29 +274,29 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 	p.pace(now, b, f, r)
 	events := b.inFlight
 	b.inFlight = nil
-	if again || o == yielded {
+	if again || o == leftToOthers {
 		b.bring(b.flying)
 	}
 	// An event is over if a later one stands for it. It is asked again if its answer was too early. It goes back in line
 	// if the refresh goes again, or is left to another instance that hasn't shown it yet. Otherwise it is released.
 	for _, w := range events {
-		if o == yielded && w.at.IsZero() { // its write was no later than the first look since it came
-			w.at = r.looked
+		if o == leftToOthers && w.at.IsZero() { // its write was no later than the first look since it came
+			w.at = r.readAt
 		}
 		switch {
 		case w.over:
-		case o == committed && w.waitsForOne(r.early):
+		case o == covered && w.waitsForOne(r.early):
 			p.askAgain(now, f.counter, w)
-		case again, o == yielded && !w.shown(r.asOf):
+		case again, o == leftToOthers && !w.shown(r.asOf):
 			b.next, b.events = append(b.next, w), b.events+1
-		case o == yielded:
-			s.add(committed, w)
+		case o == leftToOthers:
+			s.add(covered, w)
 		default:
 			s.add(o, w)
 		}
 	}
 	if r.asOf != nil {
-		b.next = slices.DeleteFunc(b.next, func(w *waiting[W]) bool {
+		b.next = slices.DeleteFunc(b.next, func(w *pending[W]) bool {
 			shown := w.shown(r.asOf)
 			if shown {
 				s.done = append(s.done, w.event)
@@ -313,7 +313,7 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 
 // askAgain has an event wait for its question to be asked again at once: by a recount of what was counted for it, or by
 // the counter's next refresh.
-func (p *pacer[W]) askAgain(now time.Time, counter string, w *waiting[W]) {
+func (p *pacer[W]) askAgain(now time.Time, counter string, w *pending[W]) {
 	b := p.backlog(now, source{counter, w.recounted})
 	b.next, b.events = append(b.next, w), b.events+1
 	b.earliest, b.latest = now, now
@@ -334,9 +334,9 @@ func (b *backlog[W]) bring(answers map[string]book.Answer) {
 
 // recounted takes a recount back. Its answers go to the counter's next refresh, and its events wait there for these to
 // be shown. If it failed, they go again. If Firestore didn't answer in time they are noted, so that no others wait.
-func (p *pacer[W]) recounted(now time.Time, f flight, got asked) (s released[W]) {
+func (p *pacer[W]) recounted(now time.Time, f flight, got queried) (s released[W]) {
 	b := p.backlogs[f.source]
-	again, events := p.again(now, b, got.outcome), slices.DeleteFunc(b.inFlight, func(w *waiting[W]) bool { return w.over })
+	again, events := p.again(now, b, got.outcome), slices.DeleteFunc(b.inFlight, func(w *pending[W]) bool { return w.over })
 	b.inFlight, b.hopeless = nil, got.outcome == unchanged
 	to := p.backlog(now, source{counter: f.counter})
 	to.bring(got.answers)
@@ -344,12 +344,12 @@ func (p *pacer[W]) recounted(now time.Time, f flight, got asked) (s released[W])
 	case again:
 		b.next, b.wanted = append(events, b.next...), true
 		b.events += f.events
-	case got.outcome != committed && got.outcome != unchanged:
+	case got.outcome != covered && got.outcome != unchanged:
 		s.add(got.outcome, events...)
 	case got.unanswered:
-		s.add(own, events...)
+		s.add(ownFault, events...)
 	case len(got.answers) == 0: // Firestore refuses all of the queries
-		s.add(committed, events...)
+		s.add(covered, events...)
 	default:
 		for _, w := range events {
 			w.recounted, w.at, w.timed, w.gone = f.documents, got.at, false, w.gone || got.elsewhere
@@ -358,7 +358,7 @@ func (p *pacer[W]) recounted(now time.Time, f flight, got asked) (s released[W])
 		to.events += int64(len(events))
 	}
 	p.moved(to)
-	if got.outcome == committed {
+	if got.outcome == covered {
 		b.reads, b.interval = got.largest, max(p.least, b.interval/2)
 		p.usual += (got.largest - p.usual) / 4
 		b.earliest = f.started.Add(b.interval)
@@ -371,15 +371,15 @@ func (p *pacer[W]) recounted(now time.Time, f flight, got asked) (s released[W])
 }
 
 // add adds events by what became of their refresh or recount.
-func (s *released[W]) add(o outcome, list ...*waiting[W]) {
+func (s *released[W]) add(o outcome, list ...*pending[W]) {
 	for _, w := range list {
 		switch o {
-		case committed:
+		case covered:
 			s.done = append(s.done, w.event)
-		case contended, own:
+		case contended, ownFault:
 			s.noted = append(s.noted, w.event)
 		default:
-			s.refused = append(s.refused, w.event)
+			s.redeliver = append(s.redeliver, w.event)
 		}
 	}
 }
@@ -387,17 +387,17 @@ func (s *released[W]) add(o outcome, list ...*waiting[W]) {
 // pace says when a counter's next refresh may start: the document itself says from when on it may be written again.
 func (p *pacer[W]) pace(now time.Time, b *backlog[W], f flight, r refreshed) {
 	switch {
-	case r.outcome == committed && r.wrote:
-		b.interval, b.earliest = max(p.least, b.interval/2), now.Add(r.wait)
-		if r.waited > slowCommit {
+	case r.outcome == covered && r.wrote:
+		b.interval, b.earliest = max(p.least, b.interval/2), now.Add(r.untilNext)
+		if r.commitTook > slowCommit {
 			// counted from the end, those who are in each other's way move apart
-			b.earliest = now.Add(max(r.wait, b.interval))
+			b.earliest = now.Add(max(r.untilNext, b.interval))
 		}
-	case r.outcome == committed || r.outcome == yielded:
+	case r.outcome == covered || r.outcome == leftToOthers:
 		b.interval = p.least
-		if r.wait > 0 {
+		if r.untilNext > 0 {
 			// a little after the other's next one, and apart from those who look, too
-			b.earliest = now.Add(r.wait + time.Duration((1+p.spread())*float64(p.least)/10))
+			b.earliest = now.Add(r.untilNext + time.Duration((1+p.spread())*float64(p.least)/10))
 		}
 	default:
 		pause := p.least
@@ -439,7 +439,7 @@ func (p *pacer[W]) again(now time.Time, b *backlog[W], o outcome) bool {
 
 // ended has a source wait for its next turn.
 func (p *pacer[W]) ended(now time.Time, b *backlog[W], s released[W]) {
-	p.waiting -= len(s.done) + len(s.noted) + len(s.refused)
+	p.waiting -= len(s.done) + len(s.noted) + len(s.redeliver)
 	if p.draining && b.failing.IsZero() {
 		b.hurry(now)
 	}
@@ -461,8 +461,8 @@ func (p *pacer[W]) drain(now time.Time) {
 	heap.Init(&p.recounts)
 }
 
-// left are the events that wait for a refresh or a recount that has not begun.
-func (p *pacer[W]) left() (left []W) {
+// unbegun are the events that wait for a refresh or a recount that has not begun.
+func (p *pacer[W]) unbegun() (left []W) {
 	for _, b := range p.backlogs {
 		for _, w := range b.next {
 			left = append(left, w.event)
@@ -472,33 +472,34 @@ func (p *pacer[W]) left() (left []W) {
 	return left
 }
 
-// queue has backlogs in the order in which they are due, the first on top, but those in flight.
-type queue[W any] struct {
-	waits   []*backlog[W]
+// dueHeap has backlogs in the order in which they are due, the first on top, but those in flight.
+type dueHeap[W any] struct {
+	list    []*backlog[W]
 	running int // in flight
 }
 
 // queue is that of a source. Recounts have their own: they may take a minute.
-func (p *pacer[W]) queue(src source) *queue[W] {
+func (p *pacer[W]) queue(src source) *dueHeap[W] {
 	if src.documents == "" {
 		return &p.refreshes
 	}
 	return &p.recounts
 }
 
-// urgent takes the backlog for which most has waited for longest, for each read that it costs: what is cheap or hot goes
-// before what is dear or forged, and whatever waits long enough comes to its turn. Answers are paid, and go before all.
+// urgent takes the backlog for which most has waited for longest, for each read that it costs: what is cheap or hot
+// goes before what is dear or forged, and whatever waits long enough comes to its turn. Answers are paid, and go before
+// all.
 func (p *pacer[W]) urgent(now time.Time) (first *backlog[W]) {
 	most, taken := 0.0, []*backlog[W](nil)
-	for _, q := range []*queue[W]{&p.refreshes, &p.recounts} {
-		for _, b := range q.waits {
+	for _, q := range []*dueHeap[W]{&p.refreshes, &p.recounts} {
+		for _, b := range q.list {
 			takes := b.reads
 			if takes == 0 && b.documents != "" {
 				takes = p.usual
 			}
 			worth := now.Sub(b.since).Seconds() * float64(b.events) / float64(book.Reads+1+takes)
 			switch {
-			case b.due().After(now), q.running >= p.atOnce:
+			case b.due().After(now), q.running >= p.maxRunning:
 			case b.empty():
 				taken = append(taken, b)
 				delete(p.backlogs, b.source)
@@ -514,14 +515,14 @@ func (p *pacer[W]) urgent(now time.Time) (first *backlog[W]) {
 		p.queue(first.source).running++
 	}
 	for _, b := range taken {
-		heap.Remove(p.queue(b.source), b.place)
+		heap.Remove(p.queue(b.source), b.heapIndex)
 	}
 	return first
 }
 
 // next takes the first backlog that may start now; nil if none may. It forgets those for which nothing waits.
-func (p *pacer[W]) next(now time.Time, q *queue[W]) *backlog[W] {
-	for q.running < p.atOnce && len(q.waits) > 0 && !q.waits[0].due().After(now) {
+func (p *pacer[W]) next(now time.Time, q *dueHeap[W]) *backlog[W] {
+	for q.running < p.maxRunning && len(q.list) > 0 && !q.list[0].due().After(now) {
 		b := heap.Pop(q).(*backlog[W])
 		if !b.empty() {
 			q.running++
@@ -534,41 +535,41 @@ func (p *pacer[W]) next(now time.Time, q *queue[W]) *backlog[W] {
 
 // moved has a backlog be where it belongs, because it may be due at another time.
 func (p *pacer[W]) moved(b *backlog[W]) {
-	if b.place >= 0 {
-		heap.Fix(p.queue(b.source), b.place)
+	if b.heapIndex >= 0 {
+		heap.Fix(p.queue(b.source), b.heapIndex)
 	}
 }
 
 // wake is when to start next. It reports false if only an event, or one that ends, can change that.
 func (p *pacer[W]) wake() (at time.Time, ok bool) {
-	for _, q := range []*queue[W]{&p.refreshes, &p.recounts} {
-		if q.running < p.atOnce && len(q.waits) > 0 && (!ok || q.waits[0].due().Before(at)) {
-			at, ok = q.waits[0].due(), true
+	for _, q := range []*dueHeap[W]{&p.refreshes, &p.recounts} {
+		if q.running < p.maxRunning && len(q.list) > 0 && (!ok || q.list[0].due().Before(at)) {
+			at, ok = q.list[0].due(), true
 		}
 	}
 	return at, ok
 }
 
 // Len and the rest are [heap.Interface].
-func (q *queue[W]) Len() int           { return len(q.waits) }
-func (q *queue[W]) Less(i, j int) bool { return q.waits[i].due().Before(q.waits[j].due()) }
+func (q *dueHeap[W]) Len() int           { return len(q.list) }
+func (q *dueHeap[W]) Less(i, j int) bool { return q.list[i].due().Before(q.list[j].due()) }
 
-func (q *queue[W]) Swap(i, j int) {
-	q.waits[i], q.waits[j] = q.waits[j], q.waits[i]
-	q.waits[i].place, q.waits[j].place = i, j
+func (q *dueHeap[W]) Swap(i, j int) {
+	q.list[i], q.list[j] = q.list[j], q.list[i]
+	q.list[i].heapIndex, q.list[j].heapIndex = i, j
 }
 
-func (q *queue[W]) Push(x any) {
+func (q *dueHeap[W]) Push(x any) {
 	b := x.(*backlog[W])
-	b.place = len(q.waits)
-	q.waits = append(q.waits, b)
+	b.heapIndex = len(q.list)
+	q.list = append(q.list, b)
 }
 
-func (q *queue[W]) Pop() any {
-	last := len(q.waits) - 1
-	b := q.waits[last]
-	q.waits[last] = nil
-	q.waits, b.place = q.waits[:last], -1
+func (q *dueHeap[W]) Pop() any {
+	last := len(q.list) - 1
+	b := q.list[last]
+	q.list[last] = nil
+	q.list, b.heapIndex = q.list[:last], -1
 	return b
 }
 
@@ -582,13 +583,13 @@ type source struct {
 type outcome int
 
 const (
-	committed outcome = iota // what was asked for is shown, or was already, or can't be, which is logged
-	unchanged                // of a recount: nothing is gained by asking again soon
-	yielded                  // the rest is left to the instance that has just written
-	failed                   // it goes again; after its patience its events are delivered again
-	contended                // others were faster, or have locked it: it goes again; after its patience its events are noted
-	own                      // for a reason that is the counter's own, and stays: its events are noted
-	permanent                // going again doesn't help: its events are delivered again
+	covered      outcome = iota // what was asked for is shown, or was already, or can't be, which is logged
+	unchanged                   // of a recount: nothing is gained by asking again soon
+	leftToOthers                // the rest is left to the instance that has just written
+	failed                      // it is tried again; after its patience its events are refused, and delivered again
+	contended                   // others were faster, or have locked it: it goes again; after its patience its events are noted
+	ownFault                    // for a reason that is the counter's own, and stays: its events are noted
+	permanent                   // going again doesn't help: its events are delivered again
 )
 
 // failure is the outcome of a refresh or recount that returned an error. A commit without an answer may wait for the
@@ -597,7 +598,7 @@ const (
 func failure(err error) outcome {
 	switch {
 	case errors.Is(err, ErrDamagedBase), errors.Is(err, ErrExtensionRuns):
-		return own
+		return ownFault
 	case errors.Is(err, ErrContention), errors.Is(err, store.ErrDoubt):
 		return contended
 	case errors.Is(err, ErrPoison), store.KindOf(err) == store.Permanent:
@@ -608,20 +609,20 @@ func failure(err error) outcome {
 
 // refreshed is what one refresh did, and saw.
 type refreshed struct {
-	outcome outcome
-	asOf    map[string]time.Time // as of when the document shows its fields
-	looked  time.Time            // when the document was read last; zero if it never was
-	wait    time.Duration        // until the document may be refreshed again, since this one ended; below 0 where it may already
-	wrote   bool                 // it was committed
-	waited  time.Duration        // how long the commit took
-	early   []string             // fields whose answers must be asked again
-	unknown layout.Fields        // fields that count documents, and of which nobody knows as of when they are shown
-	changes []book.Change
-	reads   int // documents, and answers of queries
+	outcome    outcome
+	asOf       map[string]time.Time // as of when the document shows its fields
+	readAt     time.Time            // when the document was read last; zero if it never was
+	untilNext  time.Duration        // until the document may be refreshed again, since this one ended; below 0 where it may already
+	wrote      bool                 // it was committed
+	commitTook time.Duration        // how long the commit took
+	early      []string             // fields whose answers must be asked again
+	unknown    layout.Fields        // fields that count documents, and of which nobody knows as of when they are shown
+	changes    []book.FieldDiff
+	reads      int // documents, and answers of queries
 }
 
-// asked is what queries have said.
-type asked struct {
+// queried is what queries have said.
+type queried struct {
 	outcome  outcome
 	answers  map[string]book.Answer // by the names of their fields
 	at       time.Time              // as of when they are
@@ -636,7 +637,7 @@ type asked struct {
 // flight is what one refresh or recount is for.
 type flight struct {
 	source
-	waits   []wait
+	needs   []need
 	answers map[string]book.Answer // of recounts, by the names of their fields
 	shards  []string               // ids of the extension's that events name: what they hold is taken over
 	makes   bool                   // not all of it is deletions, of which no counter is made
@@ -685,18 +686,18 @@ func (f *flight) nextStart(earliest, now time.Time) time.Time {
 	return earliest.Add(f.interval)
 }
 
-// wait is what an event waits for: that its fields are shown as of a time or later; zero where nobody knows one.
-type wait struct {
+// need is what an event waits for: that its fields are shown as of a time or later; zero where nobody knows one.
+type need struct {
 	fields []string // sorted
 	at     time.Time
 }
 
 // waitsForOne reports whether the event waits for one of these fields.
-func (w wait) waitsForOne(fields []string) bool {
+func (w need) waitsForOne(fields []string) bool {
 	return slices.ContainsFunc(fields, func(field string) bool { return slices.Contains(w.fields, field) })
 }
 
 // shown reports whether its fields are shown as of its write or later.
-func (w wait) shown(asOf map[string]time.Time) bool {
+func (w need) shown(asOf map[string]time.Time) bool {
 	return !w.at.IsZero() && !slices.ContainsFunc(w.fields, func(f string) bool { return asOf[f].Before(w.at) })
 }

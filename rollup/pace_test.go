@@ -15,7 +15,7 @@ import (
 func newPacer() *pacer[int] {
 	return &pacer[int]{
 		least: time.Second, most: 5 * time.Second, burst: 5, patience: 15 * time.Second, recountMax: time.Minute,
-		maxWaiting: 100, atOnce: 10, spread: func() float64 { return 0 }, backlogs: map[source]*backlog[int]{},
+		maxWaiting: 100, maxRunning: 10, spread: func() float64 { return 0 }, backlogs: map[source]*backlog[int]{},
 	}
 }
 
@@ -78,8 +78,8 @@ func TestQueue(t *testing.T) {
 					t.Fatalf("it has %d, want %d", q.Len(), len(in))
 				}
 				for _, b := range in {
-					if b.due().Before(q.waits[0].due()) {
-						t.Fatalf("one is due at %v, and the first at %v", b.due(), q.waits[0].due())
+					if b.due().Before(q.list[0].due()) {
+						t.Fatalf("one is due at %v, and the first at %v", b.due(), q.list[0].due())
 					}
 				}
 			},
@@ -106,7 +106,7 @@ func TestPacerKeepsTheBucket(t *testing.T) {
 			t.Fatalf("refresh %d doesn't start", i)
 		}
 		next := f.nextStart(start.Add(time.Duration(i-4)*time.Second), earliest)
-		s := p.done(earliest, f, refreshed{outcome: committed, wrote: true, wait: next.Sub(earliest), asOf: shownAsOf(i, "a")})
+		s := p.done(earliest, f, refreshed{outcome: covered, wrote: true, untilNext: next.Sub(earliest), asOf: shownAsOf(i, "a")})
 		if !slices.Equal(s.done, []int{i}) {
 			t.Fatalf("%v are done", s.done)
 		}
@@ -147,7 +147,7 @@ func TestPacerKeepsACrowdToTheInterval(t *testing.T) {
 				t.Fatal("the first refresh doesn't start at once")
 			}
 			next := f.nextStart(start.Add(-time.Hour), start)
-			p.done(start, f, refreshed{outcome: committed, wrote: true, wait: next.Sub(start), asOf: shownAsOf(tt.first-1, "a")})
+			p.done(start, f, refreshed{outcome: covered, wrote: true, untilNext: next.Sub(start), asOf: shownAsOf(tt.first-1, "a")})
 			for i := range tt.then {
 				p.add(start, changed(100+i, tt.by), time.Hour, 100+i)
 			}
@@ -209,7 +209,7 @@ func TestPacerCoversWhatCame(t *testing.T) {
 	p.add(start, event(10), time.Hour, 2)
 	p.add(start, event(20, "b"), time.Hour, 3)
 	p.add(start, event(-1), time.Hour, 4)
-	s := p.done(start, f, refreshed{outcome: committed, wrote: true, asOf: shownAsOf(15, "a", "b")})
+	s := p.done(start, f, refreshed{outcome: covered, wrote: true, asOf: shownAsOf(15, "a", "b")})
 	if slices.Sort(s.done); !slices.Equal(s.done, []int{1, 2}) {
 		t.Errorf("%v are done, want the one in flight, and the one whose write is shown", s.done)
 	}
@@ -225,7 +225,7 @@ func TestPacerStampsWhatHasNoTime(t *testing.T) {
 	p := newPacer()
 	p.add(start, event(-1), time.Hour, 1)
 	f, _ := p.start(start)
-	s := p.done(start, f, refreshed{outcome: yielded, looked: after(30 * time.Millisecond), asOf: shownAsOf(20, "a"), wait: time.Second})
+	s := p.done(start, f, refreshed{outcome: leftToOthers, readAt: after(30 * time.Millisecond), asOf: shownAsOf(20, "a"), untilNext: time.Second})
 	if len(s.done) > 0 {
 		t.Fatalf("%v are done, and what was looked at was older", s.done)
 	}
@@ -236,7 +236,7 @@ func TestPacerStampsWhatHasNoTime(t *testing.T) {
 	if !ok {
 		t.Fatal("it doesn't look again")
 	}
-	s = p.done(start, f, refreshed{outcome: yielded, looked: after(2 * time.Second), asOf: shownAsOf(1030, "a"), wait: time.Second})
+	s = p.done(start, f, refreshed{outcome: leftToOthers, readAt: after(2 * time.Second), asOf: shownAsOf(1030, "a"), untilNext: time.Second})
 	if !slices.Equal(s.done, []int{1}) {
 		t.Errorf("%v are done, want the one that was shown since", s.done)
 	}
@@ -246,7 +246,7 @@ func TestPacerStampsWhatHasNoTime(t *testing.T) {
 // again, though the refresh in flight was for a later one; where the document shows it, nothing more is asked.
 func TestPacerLooksAgainForWhatCameAfterTheLook(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]refreshed{"missing": {looked: after(5 * time.Millisecond)}, "there": {wrote: true, asOf: shownAsOf(5, "a")}} {
+	for name, r := range map[string]refreshed{"missing": {readAt: after(5 * time.Millisecond)}, "there": {wrote: true, asOf: shownAsOf(5, "a")}} {
 		p := newPacer()
 		p.add(start, event(2), time.Hour, 1)
 		f, _ := p.start(start)
@@ -261,12 +261,12 @@ func TestPacerLooksAgainForWhatCameAfterTheLook(t *testing.T) {
 // A deletion comes after the look of the refresh that is in flight, and after its question: neither covers it.
 func TestPacerStampsNothingThatCameAfterTheLook(t *testing.T) {
 	t.Parallel()
-	for _, o := range []outcome{committed, yielded} {
+	for _, o := range []outcome{covered, leftToOthers} {
 		p := newPacer()
 		p.add(start, event(1), time.Hour, 1)
 		f, _ := p.start(start)
 		p.add(after(30*time.Millisecond), event(-1), time.Hour, 2)
-		s := p.done(after(40*time.Millisecond), f, refreshed{outcome: o, looked: after(10 * time.Millisecond), asOf: shownAsOf(20, "a"), wrote: o == committed})
+		s := p.done(after(40*time.Millisecond), f, refreshed{outcome: o, readAt: after(10 * time.Millisecond), asOf: shownAsOf(20, "a"), wrote: o == covered})
 		if !slices.Equal(s.done, []int{1}) || p.waiting != 1 {
 			t.Errorf("outcome %d: %v are done, and %d wait; want that the deletion waits", o, s.done, p.waiting)
 		}
@@ -280,7 +280,7 @@ func TestPacerStampsCoverNothing(t *testing.T) {
 	p := newPacer()
 	p.add(start, event(-1), time.Hour, 1)
 	f, _ := p.start(start)
-	p.done(start, f, refreshed{outcome: yielded, looked: after(30 * time.Millisecond), asOf: shownAsOf(20, "a"), wait: time.Second})
+	p.done(start, f, refreshed{outcome: leftToOthers, readAt: after(30 * time.Millisecond), asOf: shownAsOf(20, "a"), untilNext: time.Second})
 	if done, ok := p.add(after(40), event(25), time.Hour, 2); len(done) > 0 || !ok {
 		t.Fatalf("%v are done", done)
 	}
@@ -297,7 +297,7 @@ func TestPacerMissesADocumentForWhatHadCome(t *testing.T) {
 	p.add(start, event(0), time.Hour, 1)
 	f, _ := p.start(start)
 	p.add(after(10), event(5, "b"), time.Hour, 2)
-	if s := p.done(after(20), f, refreshed{outcome: committed, looked: after(8)}); !slices.Equal(s.done, []int{1}) {
+	if s := p.done(after(20), f, refreshed{outcome: covered, readAt: after(8)}); !slices.Equal(s.done, []int{1}) {
 		t.Errorf("%v are done, want 1", s.done)
 	}
 }
@@ -306,7 +306,7 @@ func TestPacerMissesADocumentForWhatHadCome(t *testing.T) {
 // trouble, and delivered again otherwise.
 func TestPacerIsPatient(t *testing.T) {
 	t.Parallel()
-	for o, want := range map[outcome]string{failed: "refused", contended: "noted", own: "noted at once", permanent: "refused at once"} {
+	for o, want := range map[outcome]string{failed: "refused", contended: "noted", ownFault: "noted at once", permanent: "refused at once"} {
 		p := newPacer()
 		p.add(start, event(1), time.Hour, 1)
 		now, tries, got := start, 0, ""
@@ -318,7 +318,7 @@ func TestPacerIsPatient(t *testing.T) {
 			}
 			tries++
 			switch s := p.done(now, f, refreshed{outcome: o}); {
-			case len(s.refused) == 1:
+			case len(s.redeliver) == 1:
 				got = "refused"
 			case len(s.noted) == 1:
 				got = "noted"
@@ -358,7 +358,7 @@ func TestPacerLandsAnswers(t *testing.T) {
 	t.Parallel()
 	p := newPacer()
 	change := Change{Counter: "c", Collection: "comments", Fields: []string{"n"}, At: after(0)}
-	got := asked{answers: map[string]book.Answer{"n": {At: after(time.Millisecond)}}, at: after(time.Millisecond)}
+	got := queried{answers: map[string]book.Answer{"n": {At: after(time.Millisecond)}}, at: after(time.Millisecond)}
 	now := start
 	p.add(now, change, time.Hour, 1)
 	for _, early := range []string{"n", ""} {
@@ -393,7 +393,7 @@ func TestPacerAsksForAll(t *testing.T) {
 		if f.all {
 			asked++
 		}
-		p.done(now, f, refreshed{outcome: committed, wrote: true, asOf: shownAsOf(i*1000, "a")})
+		p.done(now, f, refreshed{outcome: covered, wrote: true, asOf: shownAsOf(i*1000, "a")})
 	}
 	if asked != 2 {
 		t.Errorf("all fields were asked for %d times in 130 s, want 2", asked)
@@ -441,14 +441,14 @@ func TestPacerKeepsItsBooks(t *testing.T) {
 			default:
 				for id, f := range flying {
 					delete(flying, id)
-					o := rapid.SampledFrom([]outcome{committed, yielded, failed, contended, own, permanent}).Draw(t, "outcome")
-					r := refreshed{wait: time.Second, looked: after(5 * time.Millisecond)}
-					if o == committed || o == yielded {
+					o := rapid.SampledFrom([]outcome{covered, leftToOthers, failed, contended, ownFault, permanent}).Draw(t, "outcome")
+					r := refreshed{untilNext: time.Second, readAt: after(5 * time.Millisecond)}
+					if o == covered || o == leftToOthers {
 						r.asOf = shownAsOf(rapid.IntRange(0, 9).Draw(t, "as of"), "a", "b")
 					}
 					r.outcome = o
 					s := p.done(now, f, r)
-					ends(slices.Concat(s.done, s.noted, s.refused))
+					ends(slices.Concat(s.done, s.noted, s.redeliver))
 					break
 				}
 			}

@@ -56,11 +56,11 @@ type reconciling struct {
 	report       Report
 	accounted    bool // what was found first is in the report
 	problems     []string
-	asked        asked // what the queries said
-	queriesAsked bool  // in this reconcile; show asks them again after an early answer
-	unseen       bool  // shards of the extension's may hold what was acknowledged for a note
-	held         bool  // holds that are over were ended
-	spared       bool  // the counter is back, so what is below its missing document stays for its whole time again
+	asked        queried // what the queries said
+	queriesAsked bool    // in this reconcile; show asks them again after an early answer
+	unseen       bool    // shards of the extension's may hold what was acknowledged for a note
+	held         bool    // holds that are over were ended
+	spared       bool    // the counter is back, so what is below its missing document stays for its whole time again
 	// the counter is over: its remains are removed, unless something was written after since
 	over   bool
 	since  time.Time
@@ -72,19 +72,18 @@ type reconciling struct {
 // is back, or events that came while it was being deleted were acknowledged for its note.
 func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 	c, counter := r.client, r.report.Counter
-	for more, early := true, 0; more && err == nil && ctx.Err() == nil; {
-		var s book.Shown
-		if s, more, err = r.show(ctx); more {
+	early := false
+	for more := true; more && err == nil && ctx.Err() == nil; {
+		var s book.Draft
+		if s, more, err = r.commit(ctx); more {
 			c.db.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes)
 		}
-		if len(s.Early) == 0 || err != nil {
-			continue
+		if err == nil && len(s.Early) > 0 { // the document says by now from when on an answer is new, and the next one is newer
+			if more, r.queriesAsked = true, false; early {
+				err = fmt.Errorf("%w: what counts documents was asked for before others wrote the counter", ErrContention)
+			}
+			early = true
 		}
-		early++
-		if early == 2 {
-			err = fmt.Errorf("%w: what counts documents was asked for before others wrote the counter", ErrContention)
-		}
-		more, r.queriesAsked = true, false // the document says by now from when on an answer is new, and the next one is newer
 	}
 	r.report.Problem = strings.Join(append(r.problems, r.asked.problems...), "; ")
 	if r.opts.budget != nil {
@@ -94,7 +93,7 @@ func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 		if r.report.Idle, err = r.opts.RemoveIdle(ctx, counter, r.since); err != nil {
 			return false, fmt.Errorf("remove it, because it is idle: %w", err)
 		}
-		c.known.Remove(counter)
+		c.memories.Remove(counter)
 	}
 	if err != nil || !r.over {
 		return false, err
@@ -104,7 +103,7 @@ func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 		if removed, err = r.opts.Remove(ctx, counter, r.since); err != nil {
 			return false, fmt.Errorf("remove what is left of it: %w", err)
 		}
-		c.known.Remove(counter)
+		c.memories.Remove(counter)
 		again = ctx.Err() == nil && (!removed || r.remade)
 	}
 	if removed {
@@ -113,12 +112,12 @@ func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 	return again, nil
 }
 
-// show has the document show what the counter's fields hold. It reports whether there is more to take over.
-func (r *reconciling) show(ctx context.Context) (s book.Shown, more bool, err error) {
+// commit has the document show what the counter's fields hold. It reports whether there is more to take over.
+func (r *reconciling) commit(ctx context.Context) (s book.Draft, more bool, err error) {
 	c := r.client
 	var moved extension.Moved
-	done, err := c.books.Commit(ctx, thorough, func(ctx context.Context) (book.Shown, error) {
-		s, moved = book.Shown{}, extension.Moved{}
+	done, err := c.books.Commit(ctx, thorough, func(ctx context.Context) (book.Draft, error) {
+		s, moved = book.Draft{}, extension.Moved{}
 		b, err := r.find(ctx)
 		if err != nil || b == nil {
 			return s, err
@@ -140,7 +139,7 @@ func (r *reconciling) show(ctx context.Context) (s book.Shown, more bool, err er
 		r.account(moved.Book, s, answers)
 		r.idle = len(s.Writes) == 0 && r.isIdle(b)
 		if r.opts.DryRun {
-			s = book.Shown{}
+			s = book.Draft{}
 		}
 		return s, nil
 	})
@@ -185,9 +184,9 @@ func (r *reconciling) find(ctx context.Context) (*book.Book, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case b.CheckSettings() != nil && r.opts.budget != nil && !b.HasBase():
+	case b.CheckOurs() != nil && r.opts.budget != nil && !b.HasBase():
 		return nil, r.foreign(ctx, b, b.Unusable)
-	case b.Deleting() && b.CheckSettings() == nil: // whatever is in its shards
+	case b.Deleting() && b.CheckOurs() == nil: // whatever is in its shards
 		return nil, r.unfinished(b)
 	}
 	return b, b.Unusable
@@ -199,7 +198,7 @@ func (r *reconciling) answers(ctx context.Context, taken extension.Moved) (map[s
 	b := taken.Book
 	answers, err := r.sums(ctx, b)
 	if err == nil && !r.queriesAsked {
-		err = r.ask(ctx, b)
+		err = r.askDueQueries(ctx, b)
 		r.queriesAsked = true
 	}
 	if err != nil {
@@ -260,7 +259,7 @@ func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.A
 		r.problems = append(r.problems, problem)
 	}
 	for _, field := range db.Layout.Fields { // a query leaves NaN out
-		answers[field.Name] = book.Answer{Value: shards.Add(field), At: b.At}
+		answers[field.Name] = book.Answer{Value: shards.SumOf(field), At: b.At}
 	}
 	return answers, nil
 }
@@ -298,8 +297,9 @@ func (r *reconciling) endHolds(ctx context.Context, b *book.Book) error {
 	return nil
 }
 
-// ask asks all queries of a counter that was named; a walk those that nothing has asked for long, within its budget.
-func (r *reconciling) ask(ctx context.Context, b *book.Book) error {
+// askDueQueries asks all queries of a counter that was named; a walk those that nothing has asked for long, within its
+// budget.
+func (r *reconciling) askDueQueries(ctx context.Context, b *book.Book) error {
 	var due layout.Fields
 	for _, field := range r.client.db.Layout.Counted {
 		at := b.AsOf(field)
@@ -308,7 +308,7 @@ func (r *reconciling) ask(ctx context.Context, b *book.Book) error {
 			due = append(due, field)
 		}
 	}
-	got, err := r.client.ask(ctx, b.Counter, due)
+	got, err := r.client.askQueries(ctx, b.Counter, due)
 	if err != nil {
 		return fmt.Errorf("count documents: %w", err)
 	}
@@ -345,7 +345,7 @@ func (r *reconciling) gone(ctx context.Context, b *book.Book) (made bool, err er
 		if !r.opts.DryRun {
 			documents := false
 			if r.opts.noted { // perhaps for events of its collections
-				if err := r.ask(ctx, b); err != nil {
+				if err := r.askDueQueries(ctx, b); err != nil {
 					return false, err
 				}
 				documents = anyCounted(r.asked.answers)
@@ -361,25 +361,25 @@ func (r *reconciling) gone(ctx context.Context, b *book.Book) (made bool, err er
 	if r.opts.DryRun || !r.since.IsZero() && !r.spared {
 		return false, nil
 	}
-	_, err = r.client.books.Commit(ctx, thorough, func(ctx context.Context) (book.Shown, error) {
+	_, err = r.client.books.Commit(ctx, thorough, func(ctx context.Context) (book.Draft, error) {
 		b, err := r.client.books.Read(ctx, b.Counter)
 		if err != nil || b.Doc != nil || !b.HasBase() || b.Unusable != nil || b.Deleting() || !b.Base.Gone.Equal(r.since) {
-			return book.Shown{}, err
+			return book.Draft{}, err
 		}
-		return b.NoteGone(), nil
+		return b.SetGone(), nil
 	})
 	return false, err
 }
 
 // account says in the report what the fields were, and what they are from now on: as it was found first.
-func (r *reconciling) account(b *book.Book, s book.Shown, answers map[string]book.Answer) {
+func (r *reconciling) account(b *book.Book, s book.Draft, answers map[string]book.Answer) {
 	if r.accounted {
 		return
 	}
 	r.accounted = true
 	r.report.Adopted = r.report.Adopted || !b.HasBase()
 	for i, field := range r.client.db.Layout.Shown() {
-		c := book.Change{Field: field, Before: b.Doc.GetFields()[field.Name], After: b.Doc.GetFields()[field.Name]}
+		c := book.FieldDiff{Field: field, Before: b.Doc.GetFields()[field.Name], After: b.Doc.GetFields()[field.Name]}
 		for _, change := range s.Changes {
 			if change.Field.Name == field.Name {
 				c = change
@@ -529,7 +529,7 @@ func (c *Client) problemOf(shards book.Shards) string {
 	counted := false // a shard has one of the fields
 	for _, field := range c.db.Layout.Fields {
 		var odd, blank []string // ids of shards in which it is not an integer, or not a number
-		for _, doc := range shards.Of(field) {
+		for _, doc := range shards.Counting(field) {
 			value, has := doc.GetFields()[field.Shard]
 			counted = counted || has
 			_, whole := store.Integer(value)
@@ -549,7 +549,7 @@ func (c *Client) problemOf(shards book.Shards) string {
 		}
 	}
 	for _, field := range c.db.Layout.Limited() {
-		if wrong := seats.Wrong(shards.Of(field), field); wrong != "" {
+		if wrong := seats.Wrong(shards.Counting(field), field); wrong != "" {
 			problems = append(problems, wrong+": set right what it counts, and set the limit again")
 		}
 	}

@@ -123,7 +123,7 @@ func (c *Client) reconcileDue(ctx context.Context, until time.Time, opts Reconci
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, cmp.Or(opts.limit, notedLimit))
 			defer cancel()
-			if c.waitForBudget(ctx); ctx.Err() != nil {
+			if c.db.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes); ctx.Err() != nil {
 				return nil // it stays noted
 			}
 			r, _, _ := c.reconcileNoted(ctx, n.Counter, !until.IsZero(), opts)
@@ -219,12 +219,6 @@ func (c *Client) reconcileNotes(ctx context.Context, opts ReconcileOptions, sum 
 	return err
 }
 
-// waitForBudget waits until the budget has something left for one counter more, or ctx ends. Walks call it before each
-// counter and page. Refreshes for events don't.
-func (c *Client) waitForBudget(ctx context.Context) {
-	c.db.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes)
-}
-
 // halfOf has half of a context's time.
 func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	if end, ok := ctx.Deadline(); ok {
@@ -272,7 +266,7 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 	w := walking{client: c, opts: opts, sum: &sum, looked: map[string]bool{}}
 	if resume {
 		var err error
-		if w.at, w.began, err = c.db.Stopped(ctx); err != nil {
+		if w.at, w.began, err = c.db.ReadCursor(ctx); err != nil {
 			return sum, fmt.Errorf("reconcile: read where the last walk stopped: %w", err)
 		}
 	}
@@ -295,7 +289,7 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 			w.at = store.Cursor{ChangedSince: w.began}
 		}
 		if resume {
-			if err := c.setCursor(ctx, w.at); err != nil {
+			if err := c.db.SaveCursor(ctx, w.at); err != nil {
 				return sum, fmt.Errorf("reconcile: remember where the walk stopped: %w", err)
 			}
 		}
@@ -363,7 +357,7 @@ func (w *walking) page(ctx context.Context, ids []string) int {
 	return len(ids)
 }
 
-// changedBefore is how long before the first look for changes a counter must have changed, to be one of them.
+// changedBefore is how far back the first look for changes goes.
 const changedBefore = 24 * time.Hour
 
 // reconcileChanged looks at the counters that have changed since the last look for them began, in half of the time that
@@ -381,7 +375,7 @@ func (w *walking) reconcileChanged(ctx context.Context) error {
 		since = w.at.ChangesBegan.Add(-changedBefore)
 	}
 	for {
-		if c.waitForBudget(half); half.Err() != nil {
+		if c.db.Budget.Wait(half, ceiling.Reads, ceiling.Writes); half.Err() != nil {
 			return nil
 		}
 		counters, next, err := c.db.ListTimes(half, c.pageSize(), w.at.Changes)
@@ -446,7 +440,7 @@ func (c *Client) reconcilePage(ctx context.Context, ids []string, opts Reconcile
 	done := make([]bool, len(ids))
 	for i, id := range ids {
 		group.Go(func() error {
-			if c.waitForBudget(ctx); ctx.Err() != nil {
+			if c.db.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes); ctx.Err() != nil {
 				return nil
 			}
 			soon, cancel := context.WithTimeout(ctx, opts.limit)
@@ -470,11 +464,4 @@ func (c *Client) reconcilePage(ctx context.Context, ids []string, opts Reconcile
 		return n
 	}
 	return len(ids)
-}
-
-func (c *Client) setCursor(ctx context.Context, at store.Cursor) error {
-	// The walk's own time may have run out, and where it stopped is worth a few seconds more.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	return c.db.Stop(ctx, at)
 }

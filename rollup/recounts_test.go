@@ -29,7 +29,7 @@ type recounting struct {
 func newRecounting(t *testing.T) *recounting {
 	return &recounting{T: t, clock: time.Unix(1000, 0), pacer: &pacer[string]{
 		least: time.Second, most: 5 * time.Second, burst: 1000, patience: 15 * time.Second, recountMax: time.Minute,
-		maxWaiting: 5, atOnce: 2, spread: func() float64 { return 0 }, backlogs: map[source]*backlog[string]{},
+		maxWaiting: 5, maxRunning: 2, spread: func() float64 { return 0 }, backlogs: map[source]*backlog[string]{},
 	}}
 }
 
@@ -67,8 +67,8 @@ func (r *recounting) waits() {
 }
 
 // counted is what a recount was told.
-func (r *recounting) counted(reads int64) asked {
-	return asked{largest: reads, at: r.clock, answers: map[string]book.Answer{"comments": {At: r.clock}}}
+func (r *recounting) counted(reads int64) queried {
+	return queried{largest: reads, at: r.clock, answers: map[string]book.Answer{"comments": {At: r.clock}}}
 }
 
 // ends ends a recount, which covers events: they wait for the counter's next refresh, or for nothing where Firestore
@@ -85,16 +85,16 @@ func (r *recounting) ends(f flight, o outcome, reads int64, covered ...string) {
 		refresh, _ := r.start(r.clock)
 		got = append(got, r.done(r.clock, refresh, refreshed{}).done...)
 	}
-	if !slices.Equal(got, covered) || len(s.refused) != 0 {
-		r.Errorf("covered %q and refused %q, want %q", got, s.refused, covered)
+	if !slices.Equal(got, covered) || len(s.redeliver) != 0 {
+		r.Errorf("covered %q and refused %q, want %q", got, s.redeliver, covered)
 	}
 }
 
 // fails ends a recount, whose events are refused.
 func (r *recounting) fails(f flight, o outcome, refused ...string) {
 	r.Helper()
-	if s := r.recounted(r.clock, f, asked{outcome: o}); !slices.Equal(s.refused, refused) {
-		r.Errorf("refused %q, want %q", s.refused, refused)
+	if s := r.recounted(r.clock, f, queried{outcome: o}); !slices.Equal(s.redeliver, refused) {
+		r.Errorf("refused %q, want %q", s.redeliver, refused)
 	}
 }
 
@@ -106,11 +106,11 @@ func TestEventsAreCoveredByALaterRecount(t *testing.T) {
 	first := r.begins()
 	r.event("b", 2, true)
 	r.waits()
-	r.ends(first, committed, 1, "a")
+	r.ends(first, covered, 1, "a")
 	r.waits()
 	r.pass(1)
 	second := r.begins()
-	r.ends(second, committed, 1, "b")
+	r.ends(second, covered, 1, "b")
 	r.pass(61)
 	r.waits()
 	if len(r.backlogs) != 0 || r.waiting != 0 || r.recounts.running != 0 {
@@ -140,11 +140,11 @@ func TestRecountIsPromisedWhatTheLastOneTook(t *testing.T) {
 		return f
 	}
 	r.event("a", 1, true)
-	r.ends(begins(2), committed, 4000, "a")
+	r.ends(begins(2), covered, 4000, "a")
 	r.pass(61)
 	r.event("b", 2, true)
 	r.pass(61)
-	r.ends(begins(8000), committed, 4000, "b")
+	r.ends(begins(8000), covered, 4000, "b")
 }
 
 // While reads are scarce, those who make large collections count, or many counters, don't keep a total waiting that
@@ -166,7 +166,7 @@ func TestScarceReadsAreShared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRecounting(t)
-			r.pacer.maxWaiting, r.pacer.atOnce = 2*c.forged, 64
+			r.pacer.maxWaiting, r.pacer.maxRunning = 2*c.forged, 64
 			type counter struct {
 				id            string
 				next, asked   time.Time
@@ -227,32 +227,32 @@ func TestLargeCollectionsWait(t *testing.T) {
 	t.Parallel()
 	r := newRecounting(t)
 	r.event("a", 1, true)
-	r.ends(r.begins(), committed, 4, "a")
+	r.ends(r.begins(), covered, 4, "a")
 	r.pass(10)
 	r.event("b", 2, false)
 	r.event("c", 3, false, "b")
 	r.event("d", 3, false)
 	r.waits()
 	r.event("e", 4, false, "c", "d")
-	r.ends(r.begins(), committed, 4, "e")
+	r.ends(r.begins(), covered, 4, "e")
 
 	r.pass(10)
 	r.event("f", 5, false)
 	r.pass(59)
 	r.waits()
 	r.pass(1)
-	r.ends(r.begins(), committed, 4, "f")
+	r.ends(r.begins(), covered, 4, "f")
 
 	// An event that must be answered sooner is.
 	r.pass(10)
 	if _, ok := r.add(r.clock, comment(6, false), 15*time.Second, "g"); !ok {
 		t.Fatal("refused")
 	}
-	if due := r.recounts.waits[0].due(); !due.Equal(r.clock.Add(15 * time.Second)) {
+	if due := r.recounts.list[0].due(); !due.Equal(r.clock.Add(15 * time.Second)) {
 		t.Errorf("due at %v", due)
 	}
 	r.pass(15)
-	r.ends(r.begins(), committed, 1, "g")
+	r.ends(r.begins(), covered, 1, "g")
 }
 
 // The first event's deadline holds, whatever supersedes it: a change every 35 s keeps no large
@@ -261,7 +261,7 @@ func TestALargeCollectionDoesNotStarve(t *testing.T) {
 	t.Parallel()
 	r := newRecounting(t)
 	r.event("a", 1, true)
-	r.ends(r.begins(), committed, 50, "a")
+	r.ends(r.begins(), covered, 50, "a")
 	r.pass(10)
 	r.event("0", 10, false)
 	r.pass(35)
@@ -269,7 +269,7 @@ func TestALargeCollectionDoesNotStarve(t *testing.T) {
 	r.pass(24)
 	r.waits()
 	r.pass(1)
-	r.ends(r.begins(), committed, 50, "1")
+	r.ends(r.begins(), covered, 50, "1")
 }
 
 // A strictly later change makes an earlier one done, in flight or not, and one that comes while it waits. One of the
@@ -284,9 +284,9 @@ func TestSupersededChanges(t *testing.T) {
 	r.event("deletion", 3, true)
 	r.event("twin", 5, false, "early")
 	r.event("later", 6, false, "twin", "late")
-	r.ends(first, committed, 1)
+	r.ends(first, covered, 1)
 	r.pass(1)
-	r.ends(r.begins(), committed, 1, "deletion", "later")
+	r.ends(r.begins(), covered, 1, "deletion", "later")
 }
 
 // What fails goes again with what has come meanwhile, until it has failed too often; what can't
@@ -323,7 +323,7 @@ func TestTooManyEventsForRecounts(t *testing.T) {
 	t.Parallel()
 	r := newRecounting(t)
 	r.event("a", 1, true)
-	r.ends(r.begins(), committed, 9, "a")
+	r.ends(r.begins(), covered, 9, "a")
 	for i, name := range []string{"b", "c", "d", "e", "f"} {
 		r.event(name, i, true)
 	}
@@ -336,9 +336,9 @@ func TestTooManyEventsForRecounts(t *testing.T) {
 	r.pass(2)
 	r.waits()
 	r.drain(r.clock)
-	r.ends(r.begins(), committed, 9, "b", "c", "d", "e", "f")
+	r.ends(r.begins(), covered, 9, "b", "c", "d", "e", "f")
 	r.event("h", 20, true)
-	if left := r.left(); !slices.Equal(left, []string{"h"}) {
+	if left := r.unbegun(); !slices.Equal(left, []string{"h"}) {
 		t.Errorf("left: %q", left)
 	}
 }

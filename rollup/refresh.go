@@ -32,7 +32,7 @@ func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
 	r := refreshing{client: c, flight: f, memory: c.take(f.counter), answers: map[string]book.Answer{}}
 	maps.Copy(r.answers, f.answers)
 	err := r.run(ctx)
-	c.db.Budget.Spend(ceiling.Writes, -r.unnamed) // what it took has been spent
+	c.db.Budget.Spend(ceiling.Writes, -r.unnamed)
 	r.memory.used = true
 	if c.keep(f.counter, r.memory); err != nil {
 		r.outcome, err = failure(err), fmt.Errorf("roll up counter %q: %w", f.counter, err)
@@ -50,9 +50,9 @@ func (r *refreshing) run(ctx context.Context) error {
 		return err
 	}
 	done, err := c.books.Commit(ctx, patience, r.plan)
-	r.wait = r.next.Sub(c.db.Now())
+	r.untilNext = r.next.Sub(c.db.Now())
 	if err == nil || errors.Is(err, store.ErrDoubt) { // or else nothing was applied
-		r.changes = r.shown.Changes
+		r.changes = r.draft.Changes
 	}
 	if err != nil {
 		r.forgetTaken()
@@ -61,9 +61,9 @@ func (r *refreshing) run(ctx context.Context) error {
 	if done.Full {
 		c.log.ErrorContext(ctx, logProblem, "counter", r.flight.counter, "problem", problemTooLarge)
 	}
-	if r.wrote = done.Wrote && len(r.shown.Writes) > 0; r.wrote {
-		r.waited = done.Took
-		r.committed(ctx, done)
+	if r.wrote = done.Wrote && len(r.draft.Writes) > 0; r.wrote {
+		r.commitTook = done.Took
+		r.afterCommit(ctx, done)
 		r.moved.Sweep(ctx, c.db)
 	}
 	return nil
@@ -84,11 +84,11 @@ type memory struct {
 func (c *Client) take(counter string) *memory {
 	c.owner.Lock()
 	defer c.owner.Unlock()
-	m, ok := c.known.Get(counter)
+	m, ok := c.memories.Get(counter)
 	if !ok {
 		return &memory{}
 	}
-	c.known.Remove(counter)
+	c.memories.Remove(counter)
 	return m
 }
 
@@ -96,7 +96,7 @@ func (c *Client) take(counter string) *memory {
 func (c *Client) keep(counter string, m *memory) {
 	c.owner.Lock()
 	defer c.owner.Unlock()
-	c.known.Add(counter, m)
+	c.memories.Add(counter, m)
 }
 
 // refreshing is a refresh on its way.
@@ -107,7 +107,7 @@ type refreshing struct {
 	known   *book.Book             // as this instance wrote it last; nil once a plan has used it
 	answers map[string]book.Answer // by the names of their fields
 	moved   extension.Moved        // from the extension's shards, beside the answers
-	shown   book.Shown             // the last planned commit
+	draft   book.Draft             // the last planned commit
 	began   time.Time              // this attempt, by Firestore's clock
 	asking  time.Duration          // that its questions took
 	next    time.Time              // from when on the document may be refreshed again, by Firestore's clock
@@ -118,7 +118,7 @@ type refreshing struct {
 
 // plan is the commit that shows what the flight asks for. It is empty if all of that is shown already, or if another
 // instance will show it. If the remembered document can show nothing, it is read: somebody may have set it right.
-func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
+func (r *refreshing) plan(ctx context.Context) (book.Draft, error) {
 	if !r.began.IsZero() && !r.flight.hurries { // all that are in flight while Firestore is away would owe the reads of minutes
 		r.client.db.Budget.Wait(ctx, ceiling.Reads)
 	}
@@ -126,94 +126,96 @@ func (r *refreshing) plan(ctx context.Context) (book.Shown, error) {
 	r.forgetTaken()
 	if b := r.known; b != nil {
 		r.known = nil
-		if shown, err := r.show(ctx, b, false); err != nil || len(shown.Writes) > 0 || r.memory.book != nil {
-			return shown, err
+		if draft, err := r.planFor(ctx, b, false); err != nil || len(draft.Writes) > 0 || r.memory.book != nil {
+			return draft, err
 		}
 	}
-	b, shown, err := r.look(ctx, nil)
-	shared := r.asking > 0 && (r.flight.crowd || r.others())
-	if err != nil || len(shown.Writes) == 0 || r.asking < longAnswer && !shared || r.client.db.Budget.Short(ceiling.Reads) > 0 {
-		return shown, err
+	b, draft, err := r.planAnew(ctx, nil)
+	if err != nil || len(draft.Writes) == 0 || r.client.db.Budget.Short(ceiling.Reads) > 0 {
+		return draft, err
 	}
-	if shared && !r.flight.hurries {
+	switch shared := r.asking > 0 && (r.flight.crowd || r.others()); {
+	case !shared && r.asking < longAnswer: // nobody has written it meanwhile
+		return draft, nil
+	case shared && !r.flight.hurries:
 		if err := gax.Sleep(ctx, rand.N(stepsAside)); err != nil {
-			return shown, err
+			return draft, err
 		}
 	}
-	_, shown, err = r.look(ctx, b)
-	return shown, err
+	_, draft, err = r.planAnew(ctx, b)
+	return draft, err
 }
 
 const (
-	// longAnswer is how long a question takes after which the document is looked at again before the commit, because
-	// others may have written it meanwhile; where others have events it always is, and while the budget has few reads it
-	// never is. A commit in vain is a write that the document takes from the next one.
+	// After a question that took longAnswer, the document is read again before the commit: others may have written it. If
+	// others have events, it is always read again; while the budget is short of reads, never. A commit that fails uses up
+	// one of the document's writes.
 	longAnswer = 50 * time.Millisecond
-	// stepsAside is how long one waits at most before that, where others have events. Instances to which a crowd comes ask in
-	// the same moment. Without it all commit at once, and the document is busy with that for seconds.
+	// stepsAside is how long one waits at most before that, where others have events. Instances to which a crowd comes ask
+	// in the same moment. Without it all commit at once, and the document is busy with that for seconds.
 	stepsAside = 200 * time.Millisecond
 )
 
 // others reports whether other instances have events of a crowd: what is about to be shown is more, or less, than the
 // flight's own events say. A click waits for nobody.
 func (r *refreshing) others() bool {
-	return slices.ContainsFunc(r.shown.Changes, func(c book.Change) bool {
+	return slices.ContainsFunc(r.draft.Changes, func(c book.FieldDiff) bool {
 		more := store.Sub(c.Delta, r.flight.delta[c.Field.Name])
 		return c.Field.Counted == nil && (more > crowd || more < -crowd)
 	})
 }
 
-// look plans with the document as it is now. If it is as before, so is the plan.
-func (r *refreshing) look(ctx context.Context, before *book.Book) (*book.Book, book.Shown, error) {
+// planAnew plans with the document as it is now. If it is as before, so is the plan.
+func (r *refreshing) planAnew(ctx context.Context, before *book.Book) (*book.Book, book.Draft, error) {
 	b, err := r.read(ctx)
 	switch {
 	case err != nil:
-		return nil, book.Shown{}, err
+		return nil, book.Draft{}, err
 	case before != nil && b.Doc != nil && b.Version().Equal(before.Version()):
-		return b, r.shown, nil
+		return b, r.draft, nil
 	}
-	r.shown = book.Shown{}
+	r.draft = book.Draft{}
 	r.forgetTaken()
 	switch {
 	case b.Doc == nil && b.HasBase() && b.Unusable == nil && !b.Deleting() && r.flight.makes && b.At.Sub(b.Base.Gone) > noteGoneEvery:
-		return b, b.NoteGone(), nil // something was counted, so what is below the document stays for its whole time again
+		return b, b.SetGone(), nil // something was counted, so what is below the document stays for its whole time again
 	case b.Doc != nil && b.Deleting(): // the app made it again: its events come again after the deletion
-		return b, book.Shown{}, fmt.Errorf("%w: what was below the counter is being deleted", ErrContention)
+		return b, book.Draft{}, fmt.Errorf("%w: what was below the counter is being deleted", ErrContention)
 	case b.Doc == nil: // no document shows anything: counts stay in the shards, or end with them
-		return b, book.Shown{}, nil
+		return b, book.Draft{}, nil
 	case b.Unusable != nil:
-		return b, book.Shown{}, b.Unusable
+		return b, book.Draft{}, b.Unusable
 	}
-	shown, err := r.show(ctx, b, true)
-	return b, shown, err
+	draft, err := r.planFor(ctx, b, true)
+	return b, draft, err
 }
 
-// show plans with a document that was just looked at, or is remembered.
-func (r *refreshing) show(ctx context.Context, b *book.Book, looked bool) (book.Shown, error) {
+// planFor plans with a document that was just looked at, or is remembered.
+func (r *refreshing) planFor(ctx context.Context, b *book.Book, fresh bool) (book.Draft, error) {
 	r.next = b.NextRefresh()
-	r.shows(b)
-	if len(r.flight.waits) > 0 && !r.waits() { // others were faster: what was asked for is shown, and newer answers need no commit
+	r.noteAsOf(b)
+	if len(r.flight.needs) > 0 && !r.needsMore() { // others were faster: what was asked for is shown, and newer answers need no commit
 		clear(r.answers)
 		maps.Copy(r.answers, r.flight.answers)
 	}
-	if looked && r.leaves(b) {
-		r.outcome = yielded
-		return book.Shown{}, nil
+	if fresh && r.leavesToOthers(b) {
+		r.outcome = leftToOthers
+		return book.Draft{}, nil
 	}
 	if err := r.takeOver(ctx, b); err != nil {
-		return book.Shown{}, err
+		return book.Draft{}, err
 	}
-	if err := r.ask(ctx, b); err != nil {
-		return book.Shown{}, err
+	if err := r.askSums(ctx, b); err != nil {
+		return book.Draft{}, err
 	}
 	r.next = r.flight.nextStart(b.NextRefresh(), r.began) // not as of now: however long questions take, commits are an interval apart
-	r.shown = r.moved.Show(r.answers, r.next)
-	r.early = r.shown.Early
+	r.draft = r.moved.Show(r.answers, r.next)
+	r.early = r.draft.Early
 	r.name(ctx, b)
-	if len(r.shown.Writes) == 0 && !looked && len(r.answers) == 0 && !r.waits() {
+	if len(r.draft.Writes) == 0 && !fresh && len(r.answers) == 0 && !r.needsMore() {
 		r.memory.book = b
 	}
-	return r.shown, nil
+	return r.draft, nil
 }
 
 // read reads document and base. If both are missing, and something was counted, it makes them.
@@ -231,7 +233,7 @@ func (r *refreshing) read(ctx context.Context) (*book.Book, error) {
 			return nil, err
 		}
 	}
-	r.looked = b.At
+	r.readAt = b.At
 	return b, nil
 }
 
@@ -257,19 +259,19 @@ func (c *Client) appear(ctx context.Context, counter string, documents bool) (ex
 	return exists, nil
 }
 
-// waits reports whether an event waits for what isn't shown as of its write.
-func (r *refreshing) waits() bool {
-	return slices.ContainsFunc(r.flight.waits, func(w wait) bool { return !w.shown(r.asOf) })
+// needsMore reports whether an event waits for what isn't shown as of its write.
+func (r *refreshing) needsMore() bool {
+	return slices.ContainsFunc(r.flight.needs, func(w need) bool { return !w.shown(r.asOf) })
 }
 
 // takeOver takes over what the extension's clients counted: in the shards that events name, and now and then in others.
 func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 	db := r.client.db
-	looks := r.flight.all || slices.ContainsFunc(db.Layout.Fields, func(f layout.Field) bool { return !b.Taken(f) })
+	looks := r.flight.all || slices.ContainsFunc(db.Layout.Fields, func(f layout.Field) bool { return !b.TookOver(f) })
 	if looks { // it may find as many as one commit takes, and more that it leaves there
 		look := ceiling.Amounts{ceiling.Reads: extension.AtOnce}
 		if looks = db.Budget.Promise(look) == 0; looks {
-			defer db.Budget.Back(look)
+			defer db.Budget.Release(look)
 		}
 	}
 	moved, err := extension.Take(ctx, db, b, r.flight.shards, looks)
@@ -308,8 +310,8 @@ func (r *refreshing) forgetTaken() {
 	}
 }
 
-// shows notes as of when a document shows its fields.
-func (r *refreshing) shows(b *book.Book) {
+// noteAsOf notes as of when a document shows its fields.
+func (r *refreshing) noteAsOf(b *book.Book) {
 	r.asOf = map[string]time.Time{}
 	for _, field := range r.client.db.Layout.Shown() {
 		r.asOf[field.Name] = b.AsOf(field)
@@ -319,25 +321,24 @@ func (r *refreshing) shows(b *book.Book) {
 
 // notShown are the fields that count documents, and of which nobody knows as of when they are shown.
 func notShown(b *book.Book) layout.Fields {
-	return slices.DeleteFunc(b.Unknown(), func(f layout.Field) bool { return f.Counted == nil })
+	return slices.DeleteFunc(b.WithoutAsOf(), func(f layout.Field) bool { return f.Counted == nil })
 }
 
-// leaves reports whether what isn't shown yet is left to the instance that refreshed the counter less than an interval
-// ago, and will again; or the document may not be written yet. A commit now would keep that one's next waiting, too. A
-// field that nobody has shown for two intervals isn't left: others may have no event of it, or be of another revision.
-// Of the extension's shards nobody else knows, but a new instance waits for its turn: others may be in theirs, or have
-// died in it.
-func (r *refreshing) leaves(b *book.Book) bool {
+// leavesToOthers reports whether this refresh leaves its fields to another instance: one refreshed the counter less
+// than an interval ago, and will again, and a commit now would delay it. It doesn't leave a field that nobody has shown
+// for two intervals: other instances may have no event of it, or be of another revision. Of the extension's shards only
+// this instance knows. A new instance waits for its turn with these, too: others may be in theirs, or have died in it.
+func (r *refreshing) leavesToOthers(b *book.Book) bool {
 	due := b.NextRefresh()
 	switch {
-	case r.flight.hurries, len(r.flight.answers) > 0, len(r.flight.shards) > 0 && r.memory.used, !r.waits():
+	case r.flight.hurries, len(r.flight.answers) > 0, len(r.flight.shards) > 0 && r.memory.used, !r.needsMore():
 		return false
 	case len(r.flight.shards) > 0:
 		if latest := b.At.Add(r.flight.interval); latest.Before(due) { // many take turns
 			due = latest
 		}
 	default:
-		for _, w := range r.flight.waits {
+		for _, w := range r.flight.needs {
 			if !w.shown(r.asOf) && slices.ContainsFunc(w.fields, func(f string) bool { return b.At.Sub(r.asOf[f]) > 2*r.flight.interval }) {
 				return false
 			}
@@ -353,10 +354,10 @@ func (r *refreshing) leaves(b *book.Book) bool {
 	return false
 }
 
-// ask asks for the sum of each field that an event waits for, or that the extension's shards were taken over into,
+// askSums asks for the sum of each field that an event waits for, or that the extension's shards were taken over into,
 // unless the answer of an earlier attempt still serves. Beside these it asks for fields of which nobody knows as of
 // when they are shown, or for all; these alone are no reason to ask.
-func (r *refreshing) ask(ctx context.Context, b *book.Book) error {
+func (r *refreshing) askSums(ctx context.Context, b *book.Book) error {
 	var wanted, others layout.Fields
 	for _, field := range r.client.db.Layout.Fields {
 		asked, at := r.answers[field.Name].At, r.asOf[field.Name]
@@ -365,7 +366,7 @@ func (r *refreshing) ask(ctx context.Context, b *book.Book) error {
 			asked = time.Time{}
 			delete(r.answers, field.Name)
 		}
-		waits := slices.ContainsFunc(r.flight.waits, func(w wait) bool { return slices.Contains(w.fields, field.Name) && !w.shown(r.asOf) })
+		waits := slices.ContainsFunc(r.flight.needs, func(w need) bool { return slices.Contains(w.fields, field.Name) && !w.shown(r.asOf) })
 		switch {
 		case !asked.IsZero(), !b.MayShow(field):
 		case waits, moved:
@@ -387,22 +388,22 @@ func (r *refreshing) ask(ctx context.Context, b *book.Book) error {
 
 // name logs what keeps totals from being shown, once.
 func (r *refreshing) name(ctx context.Context, b *book.Book) {
-	_, kept := book.Kept(r.client.db.Layout, b.Doc)
-	problem := strings.Join(slices.Concat(kept, r.moved.Problems, r.shown.Problems), "; ")
+	_, kept := book.Blocked(r.client.db.Layout, b.Doc)
+	problem := strings.Join(slices.Concat(kept, r.moved.Problems, r.draft.Problems), "; ")
 	if problem != "" && problem != r.memory.problem {
 		r.client.log.WarnContext(ctx, logProblem, "counter", b.Counter, "problem", problem)
 	}
 	r.memory.problem = problem
 }
 
-// committed is what follows from the commit.
-func (r *refreshing) committed(ctx context.Context, done book.Committed) {
+// afterCommit is what follows from the commit.
+func (r *refreshing) afterCommit(ctx context.Context, done book.Committed) {
 	if after := done.After; after != nil {
 		r.memory.book = after
-		r.shows(after)
+		r.noteAsOf(after)
 	}
 	log := r.client.log.With("counter", r.flight.counter)
-	for _, change := range r.shown.Changes {
+	for _, change := range r.draft.Changes {
 		if change.Drift != 0 {
 			log.WarnContext(ctx, LogDrift, "field", change.Field.Name, "drift", change.Drift)
 		}
@@ -426,16 +427,16 @@ func (c *Client) logRefresh(ctx context.Context, f flight, r refreshed, err erro
 		slog.String("counter", f.counter), slog.Int64("events", f.events), delta, slog.Int("reads", r.reads),
 		slog.Float64("duration_ms", ms(time.Since(f.started))),
 	}
-	if r.outcome == committed && err == nil && !f.oldest.IsZero() {
+	if r.outcome == covered && err == nil && !f.oldest.IsZero() {
 		attrs = append(attrs, slog.Float64("lag_ms", ms(c.db.Now().Sub(f.oldest))))
 	}
 	switch {
 	case err != nil && errors.Is(err, ErrContention):
 		c.log.LogAttrs(ctx, slog.LevelWarn, LogContention, append(attrs, slog.Any("error", err))...)
-	case r.outcome == own: // said once, by its note
+	case r.outcome == ownFault: // said once, by its note
 	case err != nil:
 		c.log.LogAttrs(ctx, slog.LevelError, logRollupFailed, append(attrs, slog.Any("error", err))...)
-	case r.outcome == yielded:
+	case r.outcome == leftToOthers:
 		c.log.LogAttrs(ctx, slog.LevelDebug, "left to another instance", attrs...)
 	default:
 		c.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, attrs...)
@@ -446,12 +447,12 @@ func (c *Client) logRefresh(ctx context.Context, f flight, r refreshed, err erro
 // and events wait for 55 s at most.
 const aggregationTimeout = 50 * time.Second
 
-// ask asks for fields that count documents, all as of one time. A field keeps its last value if its query can't
+// askQueries asks for fields that count documents, all as of one time. A field keeps its last value if its query can't
 // succeed. The answers cover whatever came before the call.
-func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) (asked, error) {
+func (c *Client) askQueries(ctx context.Context, counter string, fields layout.Fields) (queried, error) {
 	ctx, cancel := context.WithTimeout(ctx, aggregationTimeout)
 	defer cancel()
-	got := asked{
+	got := queried{
 		answers:   make(map[string]book.Answer, len(fields)),
 		elsewhere: len(fields) > 0 && len(fields[0].Counted.References()) > 0,
 	}
@@ -467,7 +468,7 @@ func (c *Client) ask(ctx context.Context, counter string, fields layout.Fields) 
 			got.unanswered = true
 			problem(field, fmt.Sprintf("%s can't be counted: no answer within %v: %v", field, aggregationTimeout, err))
 			continue
-		case err != nil && store.Refuses(err):
+		case err != nil && store.InvalidQuery(err):
 			problem(field, fmt.Sprintf("%s can't be counted: %v", field, err))
 			continue
 		case err != nil:
@@ -490,11 +491,11 @@ func timeIsOver(ctx context.Context, err error) bool {
 }
 
 // logRecount writes the one log line per recount.
-func (c *Client) logRecount(ctx context.Context, f flight, got asked, err error) {
+func (c *Client) logRecount(ctx context.Context, f flight, got queried, err error) {
 	values := make(map[string]any, len(got.answers))
 	for _, field := range c.db.Layout.CountedIn(f.documents) {
 		if a, ok := got.answers[field.Name]; ok {
-			values[field.Name] = a.Plain()
+			values[field.Name] = a.ForLog()
 		}
 	}
 	attrs := []slog.Attr{

@@ -43,8 +43,8 @@ type Roller struct {
 	mu      sync.Mutex
 	pending pacer[chan<- error]
 	closed  bool
-	looked  time.Time // when notes were last looked for, or the roller was made
-	looks   bool      // they are now: several looks at a time would wait for what refreshes wait for
+	tidied  time.Time // when notes were last looked for, or the roller was made
+	tidying bool      // they are now: several looks at a time would wait for what refreshes wait for
 
 	kick    chan struct{} // something may be due
 	idle    chan struct{} // closed with run's end
@@ -61,10 +61,10 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 		pending: pacer[chan<- error]{
 			least: least, most: 5 * least, burst: max(1, cmp.Or(opts.Burst, 5)),
 			patience: cmp.Or(opts.Patience, 15*time.Second), recountMax: cmp.Or(opts.RecountMax, time.Minute),
-			maxWaiting: cmp.Or(opts.MaxPending, 5000), atOnce: cmp.Or(opts.MaxFlushes, 64), spread: rand.Float64,
+			maxWaiting: cmp.Or(opts.MaxPending, 5000), maxRunning: cmp.Or(opts.MaxFlushes, 64), spread: rand.Float64,
 			backlogs: map[source]*backlog[chan<- error]{},
 		},
-		looked: time.Now(),
+		tidied: time.Now(),
 		kick:   make(chan struct{}, 1),
 		idle:   make(chan struct{}),
 	}
@@ -94,7 +94,7 @@ func (r *Roller) Add(ctx context.Context, changes ...Change) error {
 func (r *Roller) addOne(ctx context.Context, change Change) error {
 	if change.Counter == "" {
 		var err error
-		if change, err = r.client.lookFor(ctx, change); err != nil || change.Counter == "" {
+		if change, err = r.client.findCounter(ctx, change); err != nil || change.Counter == "" {
 			return err
 		}
 	}
@@ -150,7 +150,7 @@ func (r *Roller) Close(ctx context.Context) error {
 	r.all.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	tell(r.pending.left(), ErrClosed)
+	tell(r.pending.unbegun(), ErrClosed)
 	return err
 }
 
@@ -184,7 +184,7 @@ func (r *Roller) promise(f *flight) {
 		f.promised[ceiling.Reads] = float64(len(db.Layout.CountedIn(f.documents))) * float64(max(1, f.reads))
 	} else {
 		waited := map[string]bool{}
-		for _, w := range f.waits {
+		for _, w := range f.needs {
 			for _, field := range w.fields {
 				waited[field] = true
 			}
@@ -249,7 +249,7 @@ func (r *Roller) refresh(f flight) {
 
 // recount asks what is due, and hands the answers and their events to the counter's next refresh.
 func (r *Roller) recount(f flight) {
-	got, err := r.client.ask(r.running, f.counter, r.client.db.Layout.CountedIn(f.documents))
+	got, err := r.client.askQueries(r.running, f.counter, r.client.db.Layout.CountedIn(f.documents))
 	r.client.logRecount(r.running, f, got, err)
 	if err == nil && got.unanswered {
 		err = errUnanswered
@@ -259,17 +259,17 @@ func (r *Roller) recount(f flight) {
 
 // end takes back what was in flight, and answers the events that need not wait any longer.
 func (r *Roller) end(f flight, err error, take func(now time.Time) released[chan<- error]) {
-	r.client.db.Budget.Back(f.promised) // what it took has been spent
+	r.client.db.Budget.Release(f.promised)
 	r.mu.Lock()
 	now := time.Now()
 	s := take(now)
-	if f.documents == "" && !r.closed && !r.looks && now.Sub(r.looked) >= store.NoteDue {
-		r.looks, r.looked = true, now
+	if f.documents == "" && !r.closed && !r.tidying && now.Sub(r.tidied) >= store.NoteDue {
+		r.tidying, r.tidied = true, now
 		r.all.Go(r.tidy)
 	}
 	r.mu.Unlock()
 	tell(s.done, nil)
-	tell(s.refused, err)
+	tell(s.redeliver, err)
 	if len(s.noted) > 0 {
 		tell(s.noted, r.client.note(r.running, f.counter, err))
 	}
@@ -280,5 +280,5 @@ func (r *Roller) tidy() {
 	r.client.tidy(r.running)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.looks = false
+	r.tidying = false
 }

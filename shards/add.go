@@ -66,7 +66,7 @@ func (c *Client) Apply(ctx context.Context, increments []Increment, key Key) (re
 	}
 	out := c.perform(ctx, r)
 	if out.err != nil {
-		return false, at, fmt.Errorf("add to %s: %w", r.named(), c.plainly(out.err))
+		return false, at, fmt.Errorf("add to %s: %w", r.describe(), c.forCaller(out.err))
 	}
 	return out.replayed, out.at, nil
 }
@@ -74,15 +74,15 @@ func (c *Client) Apply(ctx context.Context, increments []Increment, key Key) (re
 // perform looks up a request's counters, and queues it. It goes alone if one of them is to be made, or
 // if it counts in a field with a limit.
 func (c *Client) perform(ctx context.Context, r *request) outcome {
-	r.ended = c.patience.end(ctx)
+	r.timedOut = c.waitTimer.forCall(ctx)
 	missing, err := c.resolve(ctx, r.sums.counters()...)
 	switch {
 	case err != nil:
-		return outcome{err: c.uncertain(err)}
+		return outcome{err: c.readError(err)}
 	case len(missing) > 0 && !c.cfg.AutoCreate:
 		return outcome{err: notFound(r, missing[0])}
 	}
-	if err := c.checkSettings(r.sums.counters()); err != nil {
+	if err := c.checkOurs(r.sums.counters()); err != nil {
 		return outcome{err: err}
 	}
 	r.alone = r.alone || len(missing) > 0
@@ -91,10 +91,10 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 
 // run takes a batch from its first commit until its requests have outcomes, or leave: these the queue has go on alone.
 // It has a context of its own: a caller who goes away touches nobody else.
-func (c *Client) run(begun *flight) {
-	f := begun.batch
-	f.exact = !c.cfg.InexactWrites
-	until := f.due(time.Now().Add(c.cfg.Timeout))
+func (c *Client) run(f *flight) {
+	b := f.batch
+	b.exact = !c.cfg.InexactWrites
+	until := b.due(time.Now().Add(c.cfg.Timeout))
 	whole, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	// The last quarter is for fencing what is in doubt by then.
@@ -102,39 +102,35 @@ func (c *Client) run(begun *flight) {
 	defer cancel()
 
 	pauses := store.Pauses()
-	for next := c.send(ctx, f); next != leave; {
-		if next == finished {
-			if len(f.unplanned) == 0 {
-				break
-			}
-			f, next = f.next(), sendCommit
-		}
-		c.queue.slow(begun)
+	for next := c.send(ctx, b); next != leave && (next != finished || len(b.unplanned) > 0); {
+		c.queue.slow(f)
 		switch next {
+		case finished:
+			b, next = b.ofUnplanned(), sendCommit
 		case sendCommit:
-			next = c.send(ctx, f)
+			next = c.send(ctx, b)
 		case makeMissing:
-			if f.failures > 1 && gax.Sleep(ctx, pauses.Pause()) != nil { // it was of no use the last time
-				next = f.giveUp(ErrBusy, ctx.Err())
+			if b.failures > 1 && gax.Sleep(ctx, pauses.Pause()) != nil { // it was of no use the last time
+				next = b.giveUp(ErrBusy, ctx.Err())
 			} else {
-				next = c.makeMissing(ctx, f)
+				next = c.makeMissing(ctx, b)
 			}
 		case fence:
-			next = c.fence(whole, f)
+			next = c.fence(whole, b)
 		case readMarkers:
-			next = c.readMarkers(whole, f)
+			next = c.readMarkers(whole, b)
 		case pause:
 			within := ctx
-			if next = f.resume(); next == fence {
+			if next = b.afterPause(); next == fence {
 				within = whole
 			}
 			if err := gax.Sleep(within, pauses.Pause()); err != nil {
-				next = f.giveUp(ErrBusy, err)
+				next = b.giveUp(ErrBusy, err)
 			}
 		}
 	}
-	f.requests = append(f.requests, f.unplanned...)
-	begun.batch = f
+	b.requests = append(b.requests, b.unplanned...)
+	f.batch = b
 }
 
 // send commits to a shard of each counter, as long as all are known, and to those of fields with limits as planned.
@@ -150,7 +146,7 @@ func (c *Client) send(ctx context.Context, b *batch) step {
 	sums := b.sums()
 	plain := b.plain(sums)
 	for _, sum := range plain {
-		known, ok := c.known.Get(sum.counter)
+		known, ok := c.counters.Get(sum.counter)
 		switch {
 		case ok:
 			b.pick(sum.counter, known.NumShards)
@@ -181,7 +177,7 @@ func (c *Client) send(ctx context.Context, b *batch) step {
 		c.queue.troubled.remember(sums[0].counter, troubledFor)
 	}
 	c.logDoubt(b, err)
-	return b.failed(err)
+	return b.afterCommitError(err)
 }
 
 // fence makes alone the marker that the commit in doubt was to make.
@@ -192,9 +188,9 @@ func (c *Client) fence(ctx context.Context, b *batch) step {
 	m := marker{batch: b.id, fenced: true, at: b.markers()[id].at}
 	resp, err := c.db.CommitInstead(ctx, m.write(c.db.Layout, c.db.Later(), c.cfg.KeyTTL, id))
 	if err != nil {
-		return b.unfenced(err)
+		return b.afterFenceError(err)
 	}
-	return b.fenced(resp.GetWriteResults()[0].GetUpdateTime().AsTime())
+	return b.afterFence(resp.GetWriteResults()[0].GetUpdateTime().AsTime())
 }
 
 // readMarkers reads the batch's markers and memberships at one time, or those for which the budget has reads: the other
@@ -203,20 +199,20 @@ func (c *Client) readMarkers(ctx context.Context, b *batch) step {
 	if b.doubt == nil {
 		first, others, promised := c.readable(b.requests)
 		if len(first) == 0 {
-			return b.failure(errShort)
+			return b.tryAgain(errShort)
 		}
-		defer c.cfg.Budget.Back(promised) // what it took has been spent
+		defer c.cfg.Budget.Release(promised)
 		b.requests, b.unplanned = first, append(b.unplanned, others...)
 	}
 	ids, requests := slices.Collect(maps.Keys(b.markers())), b.requests
-	if b.doubt != nil && b.own() {
+	if b.doubt != nil && b.hasOwnMarker() {
 		ids, requests = []string{b.id}, nil
 	}
 	found, err := c.markersThere(ctx, ids, requests)
 	if err != nil {
-		return b.unread(err)
+		return b.afterMarkersUnread(err)
 	}
-	return b.found(found)
+	return b.afterMarkers(found)
 }
 
 const (
@@ -242,7 +238,7 @@ func (c *Client) contended(ctx context.Context, sums sums, err error, grows bool
 		c.logged.remember(counter, contentionLogInterval)
 		c.log.WarnContext(ctx, LogContention, "counter", counter, "counters", len(sums), "error", err)
 	}
-	if known, ok := c.known.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && grows && known.NumShards < c.cfg.MaxShards && !c.doubled.is(counter) {
+	if known, ok := c.counters.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && grows && known.NumShards < c.cfg.MaxShards && !c.doubled.is(counter) {
 		c.doubled.remember(counter, growthInterval)
 		c.grow(ctx, counter, known.NumShards)
 	}
@@ -258,7 +254,7 @@ func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	if c.cfg.Budget.Promise(takes) > 0 {
 		return
 	}
-	defer c.cfg.Budget.Back(takes)
+	defer c.cfg.Budget.Release(takes)
 	grows := false
 	lately, err := c.grownLately(ctx, counter, seen)
 	if err == nil && !lately {
@@ -269,7 +265,7 @@ func (c *Client) grow(ctx context.Context, counter string, seen int) {
 			return is
 		})
 	}
-	c.known.Remove(counter)
+	c.counters.Remove(counter)
 	switch {
 	case err != nil:
 		c.log.WarnContext(ctx, "growth failed", "counter", counter, "from", seen, "to", n, "error", err)

@@ -71,9 +71,9 @@ func (b *batch) due(until time.Time) time.Time {
 	return until
 }
 
-// own reports whether the batch's commits make a marker of its own. If the batch is one request with a key, the key's
-// marker does instead. A membership can't: another instance may delete it between a commit and the look at it.
-func (b *batch) own() bool {
+// hasOwnMarker reports whether the batch's commits make a marker with the batch's id. A single request with a key needs
+// none: its key's marker says the same. A membership doesn't: another instance may delete it before anybody looks.
+func (b *batch) hasOwnMarker() bool {
 	first := b.requests[0]
 	if len(b.requests) == 1 && first.key != "" {
 		return false
@@ -95,7 +95,7 @@ func (b *batch) planned() bool { return len(b.limited()) > 0 }
 
 // deciding is the id of the marker that tells what became of a commit; "" if there is none.
 func (b *batch) deciding() string {
-	if b.own() {
+	if b.hasOwnMarker() {
 		return b.id
 	}
 	return b.requests[0].key
@@ -104,12 +104,12 @@ func (b *batch) deciding() string {
 // markers are those of the batch's next commit: its own, and one per key.
 func (b *batch) markers() map[string]marker {
 	markers := make(map[string]marker, 1)
-	if b.own() {
+	if b.hasOwnMarker() {
 		markers[b.id] = marker{batch: b.id}
 	}
 	for _, r := range b.requests {
 		if r.key != "" {
-			markers[r.key] = marker{batch: b.id, asked: r.asked, at: r.fenced, record: r.hold}
+			markers[r.key] = marker{batch: b.id, fingerprint: r.fingerprint, at: r.fenced, record: r.hold}
 		}
 	}
 	return markers
@@ -154,9 +154,9 @@ func (b *batch) plain(all sums) (plain sums) {
 // parts are the shards that count a request of one field, by their ids, and how much each.
 func (b *batch) parts(i int) map[string]int64 {
 	r, parts := b.requests[i], map[string]int64{}
-	for at := range r.limited {
-		for _, part := range b.plan.Parts[at][i] {
-			parts[store.IDOf(b.plan.shards[at][part.Shard].Name)] = part.By.Count
+	for where := range r.limited {
+		for _, part := range b.plan.Parts[where][i] {
+			parts[store.IDOf(b.plan.shards[where][part.Shard].Name)] = part.By.Count
 		}
 	}
 	if len(r.limited) == 0 {
@@ -205,9 +205,9 @@ func (b *batch) writes(names layout.Layout, now time.Time, keyTTL time.Duration,
 	for _, sum := range plain {
 		writes = append(writes, sum.increment(b.pickedShard(names, sum.counter)))
 	}
-	for at, changes := range b.plan.Plan {
-		for i, shard := range b.plan.changed(at) {
-			writes = append(writes, shard.ChangeAt(at.field, changes[i].By))
+	for where, changes := range b.plan.Plan {
+		for i, shard := range b.plan.changed(where) {
+			writes = append(writes, shard.AddTo(where.field, changes[i].By))
 		}
 	}
 	return writes
@@ -225,13 +225,13 @@ func (s sum) increment(shard string) *firestorepb.Write {
 // write makes the marker of that id, or replaces one that was made alone. TTL must not delete it while a commit is in
 // doubt, so it expires by the later of two clocks, which says what is now: [store.DB.Later].
 func (m marker) write(names layout.Layout, now time.Time, ttl time.Duration, id string) *firestorepb.Write {
-	if m.asked == "" || ttl < batchMarkerTTL {
+	if m.fingerprint == "" || ttl < batchMarkerTTL {
 		// a key's may be the only one that stands in the way of a late commit
 		ttl = batchMarkerTTL
 	}
 	fields := map[string]*firestorepb.Value{layout.ExpireAt: store.Time(now.Add(ttl)), markerBatch: store.String(m.batch)}
-	if m.asked != "" {
-		fields[markerAsked] = store.String(m.asked)
+	if m.fingerprint != "" {
+		fields[markerAsked] = store.String(m.fingerprint)
 	}
 	if m.fenced {
 		fields[markerFenced] = store.Bool(true)
@@ -248,13 +248,13 @@ func (m marker) write(names layout.Layout, now time.Time, ttl time.Duration, id 
 func decodeMarker(doc *firestorepb.Document, read time.Time) marker {
 	record := hold.RecordOf(doc)
 	return marker{
-		batch:  doc.GetFields()[markerBatch].GetStringValue(),
-		asked:  doc.GetFields()[markerAsked].GetStringValue(),
-		fenced: doc.GetFields()[markerFenced].GetBooleanValue(),
-		at:     doc.GetUpdateTime().AsTime(),
-		seat:   hold.Of(doc, read),
-		until:  memberOf(doc).Until,
-		record: &record,
+		batch:       doc.GetFields()[markerBatch].GetStringValue(),
+		fingerprint: doc.GetFields()[markerAsked].GetStringValue(),
+		fenced:      doc.GetFields()[markerFenced].GetBooleanValue(),
+		at:          doc.GetUpdateTime().AsTime(),
+		seat:        hold.StateOf(doc, read),
+		until:       memberOf(doc).Until,
+		record:      &record,
 	}
 }
 
@@ -273,8 +273,8 @@ func memberOf(doc *firestorepb.Document) Member {
 // writes are those of a batch's commit that counts on this shard.
 func (m *membership) writes(names layout.Layout, batch, shard string) []*firestorepb.Write {
 	switch {
-	case !m.version.IsZero():
-		return []*firestorepb.Write{store.DeleteIf(m.name, store.UpdatedAtTime(m.version))}
+	case !m.onlyVersion.IsZero():
+		return []*firestorepb.Write{store.DeleteIf(m.name, store.IfVersion(m.onlyVersion))}
 	case !m.join:
 		return []*firestorepb.Write{store.DeleteIf(m.name, store.Exists(true))}
 	}
@@ -289,7 +289,7 @@ func (m *membership) writes(names layout.Layout, batch, shard string) []*firesto
 	var entry []*firestorepb.Write
 	if !m.until.IsZero() {
 		fields[layout.Until] = store.Time(m.until)
-		entry = append(entry, m.seat.Hold(names, m.until, m.after))
+		entry = append(entry, m.seat.Hold(names, m.until, m.entryVersion))
 	}
 	return append(entry, store.Create(m.name, fields, store.ServerTime(memberAt)))
 }
@@ -303,12 +303,12 @@ func (b *batch) answer(out outcome) step {
 	return finished
 }
 
-// failed says that a commit failed with err.
-func (b *batch) failed(err error) step {
+// afterCommitError is what follows from a commit that failed.
+func (b *batch) afterCommitError(err error) step {
 	code := status.Code(err)
 	switch store.KindOf(err) {
 	case store.Doubtful:
-		if b.doubt == nil && store.Refused(err) {
+		if b.doubt == nil && store.NothingListens(err) {
 			return b.giveUp(ErrBusy, err)
 		}
 		b.doubt = err
@@ -320,14 +320,14 @@ func (b *batch) failed(err error) step {
 		if b.shared() {
 			return leave
 		}
-		return b.failure(err)
+		return b.tryAgain(err)
 	case store.Conflict:
 		if m := b.requests[0].member; code == codes.AlreadyExists && len(b.requests) == 1 && m != nil && m.entry == "" {
 			// The marker is a new one, so it is the membership that is there.
 			return b.answer(outcome{replayed: true})
 		}
 		if len(b.limited()) > 0 && code != codes.AlreadyExists && !b.documented() {
-			return b.missed(err) // there is nothing else that may be in the way
+			return b.afterStaleShard(err) // there is nothing else that may be in the way
 		}
 		b.conflict = err
 		return readMarkers
@@ -338,8 +338,8 @@ func (b *batch) failed(err error) step {
 	return b.giveUp(nil, err)
 }
 
-// failure says that an attempt failed, and that another may not.
-func (b *batch) failure(err error) step {
+// tryAgain is what follows from an attempt that came to nothing: another one, up to maxFailures.
+func (b *batch) tryAgain(err error) step {
 	if b.failures++; b.failures < maxFailures {
 		return pause
 	}
@@ -349,13 +349,13 @@ func (b *batch) failure(err error) step {
 // maxMissed is how often a batch's commits may fail because shards have changed since this process knew them.
 const maxMissed = 60
 
-// missed says that a commit of the batch failed, because a shard had changed since the client knew it.
-func (b *batch) missed(err error) step {
+// afterStaleShard is what follows from a commit that failed because a shard had changed since the client knew it.
+func (b *batch) afterStaleShard(err error) step {
 	switch b.misses++; {
 	case b.misses >= maxMissed:
 		return b.giveUp(ErrBusy, err)
 	case status.Code(err) == codes.NotFound: // a shard is missing
-		if next := b.failure(err); next != pause {
+		if next := b.tryAgain(err); next != pause {
 			return next
 		}
 		return makeMissing
@@ -365,67 +365,67 @@ func (b *batch) missed(err error) step {
 	return sendCommit
 }
 
-// notLooked says that the plan could not be made: a read failed, or the end of holds that was to make room.
-func (b *batch) notLooked(err error) step {
+// afterLookError is what follows where the plan could not be made: a read failed, or the end of holds that was to make
+// room.
+func (b *batch) afterLookError(err error) step {
 	switch {
 	case !store.MayPass(err):
 		return b.giveUp(nil, err)
 	case errors.Is(err, ErrUnknown): // whether holds have ended, say; the batch's own commit was not sent
 		err = errors.New(err.Error())
 	}
-	return b.failure(err)
+	return b.tryAgain(err)
 }
 
-// next are the requests for which the last plan had no room, as a new batch.
-func (b *batch) next() *batch {
+// ofUnplanned are the requests for which the last plan had no room, as a new batch.
+func (b *batch) ofUnplanned() *batch {
 	return &batch{id: newID(), requests: b.unplanned, exact: b.exact, picked: b.picked}
 }
 
-// resume is what follows a pause.
-func (b *batch) resume() step {
+// afterPause is what follows a pause.
+func (b *batch) afterPause() step {
 	if b.doubt != nil {
 		return fence
 	}
 	return sendCommit
 }
 
-// fenced says that the commit in doubt can't be applied any more, since its marker was made alone at a
-// time.
-func (b *batch) fenced(at time.Time) step {
+// afterFence is what follows once the commit in doubt can't be applied any more: its marker was made alone at a time.
+func (b *batch) afterFence(at time.Time) step {
 	err := b.doubt
 	b.doubt = nil
-	if !b.own() {
+	if !b.hasOwnMarker() {
 		b.requests[0].fenced = at
 	}
 	b.id = newID() // the old one's marker is there
 	if b.shared() && store.IsDeadline(err) {
 		return leave // it may have waited for the lock of one counter's shard
 	}
-	return b.failure(err)
+	return b.tryAgain(err)
 }
 
-// unfenced says that fencing failed with err.
-func (b *batch) unfenced(err error) step {
+// afterFenceError is what follows from a fence that failed.
+func (b *batch) afterFenceError(err error) step {
 	if store.KindOf(err) == store.Conflict {
 		return readMarkers
 	}
-	return b.unread(err)
+	return b.afterMarkersUnread(err)
 }
 
-// unread says that the markers could not be read.
-func (b *batch) unread(err error) step {
+// afterMarkersUnread is what follows where the markers could not be read.
+func (b *batch) afterMarkersUnread(err error) step {
 	switch {
 	case store.KindOf(err) == store.Permanent:
 		return b.giveUp(nil, err)
-	case b.doubt == nil && store.Refused(err):
+	case b.doubt == nil && store.NothingListens(err):
 		return b.giveUp(ErrBusy, err)
 	}
 	return pause // for as long as there is time
 }
 
-// found says which markers (by their ids) and memberships (by their names) are there, after a commit failed because of
-// one of them or of a shard.
-func (b *batch) found(there map[string]marker) step {
+// afterMarkers is what follows from the markers (by their ids) and memberships (by their names) that are there, after a
+// commit failed because of one of them or of a shard.
+func (b *batch) afterMarkers(there map[string]marker) step {
 	decisive, decided := there[b.deciding()]
 	ours := decided && decisive.batch == b.id
 	switch {
@@ -434,48 +434,48 @@ func (b *batch) found(there map[string]marker) step {
 	case b.doubt != nil && !decided: // the TTL policy has deleted the marker
 		return pause
 	case b.doubt != nil && ours:
-		return b.fenced(decisive.at)
+		return b.afterFence(decisive.at)
 	}
 	// From here on no commit of the batch was applied, and none will be: its condition failed, or another batch has made
 	// its key's marker, which is in the way of each. So nothing is in doubt any more.
 	err := cmp.Or(b.doubt, b.conflict)
 	b.doubt, b.conflict = nil, nil
-	changed := false
+	newlyKnown := false
 	b.requests = slices.DeleteFunc(b.requests, func(r *request) bool {
-		if r.answered(there) {
-			changed = true
+		if r.answerBy(there) {
+			newlyKnown = true
 			return true
 		}
 		m := there[r.key]
-		changed = changed || !m.at.Equal(r.fenced)
+		newlyKnown = newlyKnown || !m.at.Equal(r.fenced)
 		r.fenced = m.at
 		if r.member != nil && r.member.entry != "" {
 			entry := there[r.member.entry]
-			changed = changed || !entry.at.Equal(r.member.after)
-			r.member.after = entry.at
+			newlyKnown = newlyKnown || !entry.at.Equal(r.member.entryVersion)
+			r.member.entryVersion = entry.at
 		}
 		return false
 	})
 	switch {
 	case len(b.requests) == 0:
 		return finished
-	case changed:
+	case newlyKnown:
 		return sendCommit
 	case len(b.limited()) > 0:
-		return b.missed(err)
+		return b.afterStaleShard(err)
 	case b.shared():
 		return leave
 	}
-	if next := b.failure(err); next != pause {
+	if next := b.tryAgain(err); next != pause {
 		return next
 	}
 	return makeMissing // a shard, most of the time
 }
 
-// without says which counters don't exist. Their requests fail, and the others go on.
-func (b *batch) without(gone map[string]bool) step {
+// afterMissing is what follows where counters don't exist: their requests fail, and the others go on.
+func (b *batch) afterMissing(gone map[string]bool) step {
 	b.requests = slices.DeleteFunc(b.requests, func(r *request) bool {
-		counter, is := r.touches(func(id string) bool { return gone[id] })
+		counter, is := r.firstCounter(func(id string) bool { return gone[id] })
 		if is {
 			r.answer(outcome{err: notFound(r, counter)})
 		}
@@ -520,9 +520,9 @@ func (g *gathering) full() bool {
 	return len(g.requests) == g.most || len(g.counters) >= groupcommit.MaxCounters
 }
 
-// fill takes requests into the batch, oldest first, and returns those that are left: the batch is full,
-// they have another time to end, or the same member, or a sum might not fit into an int64, whichever requests drop out.
-// The first request always fits. One with the same key as another shares its outcome.
+// fill takes requests into the batch, oldest first, and returns the others. A request stays out if the batch is full,
+// if it must end at another time, if it writes a document that the batch writes, or if a sum could exceed an int64. The
+// first one always fits. A request with the key of another shares that one's outcome.
 func (g *gathering) fill(requests []*request) (left []*request) {
 	if len(requests) == 1 && len(g.requests) == 0 {
 		g.requests = requests // the usual case, which needs no maps
@@ -559,12 +559,12 @@ func (g *gathering) joins(r *request) bool {
 	if !r.until.Equal(g.requests[0].until) {
 		return false // who has left a batch has less time, and goes with those who left it too
 	}
-	own := r.documents()
-	if slices.ContainsFunc(own, func(name string) bool { return g.keys[name] != nil }) {
+	once := r.writtenOnce()
+	if slices.ContainsFunc(once, func(name string) bool { return g.keys[name] != nil }) {
 		return false
 	}
 	// with the request's own documents, and the batch's marker
-	writes := len(g.counters) + len(g.keys) + len(own) + 1
+	writes := len(g.counters) + len(g.keys) + len(once) + 1
 	for _, sum := range r.sums {
 		if !g.counters[sum.counter] {
 			writes++
@@ -578,7 +578,7 @@ func (g *gathering) join(r *request) {
 		g.counters[sum.counter] = true
 	}
 	g.size = store.Add(g.size, r.size())
-	for _, own := range r.documents() {
-		g.keys[own] = r
+	for _, once := range r.writtenOnce() {
+		g.keys[once] = r
 	}
 }

@@ -83,10 +83,10 @@ func TestGathering(t *testing.T) {
 			}
 			keys := map[string]bool{}
 			for _, r := range b.requests {
-				if len(r.documents()) > 0 && keys[r.documents()[0]] {
+				if len(r.writtenOnce()) > 0 && keys[r.writtenOnce()[0]] {
 					t.Fatal("a key or a member comes twice: the commit would fail on itself")
 				}
-				for _, own := range r.documents() {
+				for _, own := range r.writtenOnce() {
 					keys[own] = true
 				}
 				for _, same := range r.same {
@@ -234,10 +234,10 @@ type sent struct {
 func (s *firestore) apply(c sent) error {
 	var missing, exists error
 	for _, r := range c.requests {
-		if _, is := r.touches(func(id string) bool { return s.bad[id] }); is {
+		if _, is := r.firstCounter(func(id string) bool { return s.bad[id] }); is {
 			return status.Error(codes.InvalidArgument, "not this one")
 		}
-		if _, is := r.touches(func(id string) bool { return s.gone[id] }); is {
+		if _, is := r.firstCounter(func(id string) bool { return s.gone[id] }); is {
 			missing = status.Error(codes.NotFound, "no document to update")
 		}
 	}
@@ -293,7 +293,7 @@ func (s *firestore) apply(c sent) error {
 // commit sends a batch's commit.
 func (s *firestore) commit(t *rapid.T, b *batch) step {
 	if err := s.send(t, sent{slices.Clone(b.requests), b.sums(), b.markers()}); err != nil {
-		return b.failed(err)
+		return b.afterCommitError(err)
 	}
 	return b.answer(outcome{})
 }
@@ -395,13 +395,13 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 				}
 			}
 			if len(gone) > 0 {
-				f.next = f.without(gone)
+				f.next = f.afterMissing(gone)
 				break
 			}
 			f.next = s.commit(t, f.batch)
 		case readMarkers:
 			if rapid.IntRange(0, 9).Draw(t, "unreadable") == 0 {
-				f.next = f.unread(status.Error(codes.Unavailable, "unavailable"))
+				f.next = f.afterMarkersUnread(status.Error(codes.Unavailable, "unavailable"))
 				break
 			}
 			there := map[string]marker{}
@@ -415,20 +415,20 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 					there[r.member.name] = marker{}
 				}
 			}
-			f.next = f.found(there)
+			f.next = f.afterMarkers(there)
 		case fence:
 			id := f.deciding()
 			alone := marker{batch: f.id, fenced: true, at: f.markers()[id].at}
 			if err := s.send(t, sent{markers: map[string]marker{id: alone}}); err == nil {
-				f.next = f.fenced(s.markers[id].at)
+				f.next = f.afterFence(s.markers[id].at)
 			} else {
-				f.next = f.unfenced(err)
+				f.next = f.afterFenceError(err)
 			}
 		case pause:
 			if rapid.IntRange(0, 9).Draw(t, "deadline") == 0 {
 				f.next = f.giveUp(ErrBusy, context.DeadlineExceeded)
 			} else {
-				f.next = f.resume()
+				f.next = f.afterPause()
 			}
 		case leave:
 			if f.doubt != nil {
@@ -544,7 +544,7 @@ func TestBatchWithAKeyIsMarked(t *testing.T) {
 			}
 			f.requests = append(f.requests, r)
 		}
-		if next := f.failed(status.Error(codes.Unavailable, "lost")); next != fence {
+		if next := f.afterCommitError(status.Error(codes.Unavailable, "lost")); next != fence {
 			t.Errorf("keys %q: step %d; want that its marker fences it", keys, next)
 		}
 	}
@@ -572,10 +572,10 @@ func TestAMarkerThatIsGoneFencesNothing(t *testing.T) {
 	r := &request{done: make(chan outcome, 1)}
 	f := &batch{id: newID(), exact: true, requests: []*request{r}}
 	steps := []step{
-		f.failed(status.Error(codes.Unavailable, "lost")),
-		f.unfenced(status.Error(codes.AlreadyExists, "it is there")),
-		f.found(nil),
-		f.resume(),
+		f.afterCommitError(status.Error(codes.Unavailable, "lost")),
+		f.afterFenceError(status.Error(codes.AlreadyExists, "it is there")),
+		f.afterMarkers(nil),
+		f.afterPause(),
 	}
 	if want := []step{fence, readMarkers, pause, fence}; !slices.Equal(steps, want) {
 		t.Errorf("steps %v, want %v", steps, want)
@@ -590,11 +590,11 @@ func TestAMarkerThatIsGoneFencesNothing(t *testing.T) {
 // never will be: what follows is no doubt of that.
 func TestAnothersMarkerEndsTheDoubt(t *testing.T) {
 	t.Parallel()
-	r := &request{key: "k", asked: "a", done: make(chan outcome, 1)}
+	r := &request{key: "k", fingerprint: "a", done: make(chan outcome, 1)}
 	f := &batch{id: newID(), requests: []*request{r}}
-	f.failed(status.Error(codes.Unavailable, "lost"))
-	f.unfenced(status.Error(codes.AlreadyExists, "it is there"))
-	if next := f.found(map[string]marker{"k": {batch: "another", fenced: true, at: time.UnixMicro(1)}}); next != sendCommit {
+	f.afterCommitError(status.Error(codes.Unavailable, "lost"))
+	f.afterFenceError(status.Error(codes.AlreadyExists, "it is there"))
+	if next := f.afterMarkers(map[string]marker{"k": {batch: "another", fenced: true, at: time.UnixMicro(1)}}); next != sendCommit {
 		t.Errorf("step %d, want that another commit goes", next)
 	}
 	f.giveUp(ErrBusy, status.Error(codes.Aborted, "contention"))
@@ -612,7 +612,7 @@ func TestWhatWasNotSentIsNotUnknown(t *testing.T) {
 	}
 	f := &batch{id: newID(), requests: []*request{r}, exact: true, failures: maxFailures - 1}
 	lost := fmt.Errorf("end holds: %w: %w", ErrUnknown, status.Error(codes.Unavailable, "lost"))
-	if next := f.notLooked(lost); next != finished {
+	if next := f.afterLookError(lost); next != finished {
 		t.Fatalf("step %d after the last attempt", next)
 	}
 	if out := <-r.done; !errors.Is(out.err, ErrBusy) || errors.Is(out.err, ErrUnknown) || !strings.Contains(out.err.Error(), "lost") {

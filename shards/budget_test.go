@@ -157,7 +157,7 @@ func TestBudgetOfNewCounters(t *testing.T) {
 					t.Errorf("of two with room for one %d were let in", made.Load())
 				}
 				writes, reads = writes-budget.Left(ceiling.Writes), reads-budget.Left(ceiling.Reads)
-				one := client.Making()
+				one := client.CostOfCounter()
 				// A single one is made with what its commit takes: beside a flood there is never more.
 				budget.Spend(ceiling.Writes, budget.Left(ceiling.Writes)-2)
 				budget.Spend(ceiling.Reads, budget.Left(ceiling.Reads)-2)

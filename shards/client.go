@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
+	"github.com/firestore-counters/counters/internal/groupcommit"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
 )
@@ -88,22 +90,51 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+func (cfg Config) withDefaults() Config {
+	cfg.NumShards = cmp.Or(cfg.NumShards, DefaultNumShards)
+	cfg.CacheTTL = cmp.Or(cfg.CacheTTL, time.Minute)
+	cfg.ReadCache = cmp.Or(cfg.ReadCache, time.Second)
+	cfg.KeyTTL = cmp.Or(cfg.KeyTTL, 24*time.Hour)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 20*time.Second)
+	cfg.MaxBatch = cmp.Or(cfg.MaxBatch, groupcommit.MaxRequests)
+	cfg.MaxQueue = cmp.Or(cfg.MaxQueue, 10_000)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	return cfg
+}
+
+// check says which settings can't be. Most would fail every call, long after the mistake was made.
+func (cfg Config) check() error {
+	if cfg.Hosted && cfg.AutoCreate {
+		return fmt.Errorf("AutoCreate of Config is set, and Hosted: %w", ErrHosted)
+	}
+	for name, n := range map[string]int64{
+		"MaxShards": int64(cfg.MaxShards), "CacheTTL": int64(cfg.CacheTTL), "KeyTTL": int64(cfg.KeyTTL), "Timeout": int64(cfg.Timeout),
+		"Wait": int64(cfg.Wait), "MaxBatch": int64(cfg.MaxBatch), "MaxQueue": int64(cfg.MaxQueue),
+		"CommitInterval": int64(cfg.CommitInterval),
+	} {
+		if n < 0 {
+			return fmt.Errorf("%s of Config is below 0", name)
+		}
+	}
+	return nil
+}
+
 // Client makes, writes and reads counters in a database. It is safe for concurrent use. One process
 // should use one, so that its increments share commits.
 type Client struct {
-	cfg   Config
-	db    *store.DB
-	books book.Books
-	known cache
-	queue *queue
-	turns turns // of members, of commands of a counter, and of its sums
-	log   *slog.Logger
+	cfg      Config
+	db       *store.DB
+	books    book.Books
+	counters cache
+	queue    *queue
+	turns    turns // of members, of commands of a counter, and of its sums
+	log      *slog.Logger
 
 	places *knownShards
 
 	logged, doubled lately // counters whose contention was logged, and whose shards were doubled
 
-	patience patience
+	waitTimer sharedTimer
 
 	reads singleflight.Group // of a counter's document, for [Counter.Cached]
 	// sums that have not begun, for [Counter.Sum]: one that has may miss what its caller has counted
@@ -166,8 +197,8 @@ func (c Counter) checkField(field string) error {
 	return nil
 }
 
-// mayHave says why a counter can't be given n shards.
-func (c *Client) mayHave(n int) error {
+// checkShards says why a counter can't be given n shards.
+func (c *Client) checkShards(n int) error {
 	switch {
 	case len(c.db.Layout.Fields) == 0:
 		return fmt.Errorf("%w: %d; a counter of documents alone has none", ErrInvalidShards, n)
@@ -175,24 +206,6 @@ func (c *Client) mayHave(n int) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %d; a counter has 1 to %d", ErrInvalidShards, n, MaxShards)
-}
-
-// errShort says that the budget has too little left.
-var errShort = fmt.Errorf("%w: the budget is short", ErrBusy)
-
-// afford keeps of the budget what n of something take. Up to what one takes may be owed, or beside a flood none would
-// ever be done. Its error is [errShort].
-func (c *Client) afford(one ceiling.Amounts, n int, what string) (all ceiling.Amounts, err error) {
-	budget, others := c.cfg.Budget, one.Times(n-1)
-	if budget.Promise(others) > 0 {
-		return ceiling.Amounts{}, fmt.Errorf("%w for %d %s", errShort, n, what)
-	}
-	if budget.Left(ceiling.Writes) < 0 && one[ceiling.Writes] > 0 || budget.Left(ceiling.Reads) < 0 {
-		budget.Back(others)
-		return ceiling.Amounts{}, fmt.Errorf("%w for %s", errShort, what)
-	}
-	budget.SpendAll(one)
-	return others.Plus(one), nil
 }
 
 // fewMarkers is how many reads of markers may be owed.
@@ -203,7 +216,7 @@ const fewMarkers = 10
 func (c *Client) readable(requests []*request) (first, others []*request, promised ceiling.Amounts) {
 	left := c.cfg.Budget.Left(ceiling.Reads)
 	n := slices.IndexFunc(requests, func(r *request) bool {
-		takes := float64(len(r.documents()))
+		takes := float64(len(r.writtenOnce()))
 		if takes > 0 && (left < 0 || promised[ceiling.Reads]+takes > left+fewMarkers) {
 			return true
 		}
@@ -217,38 +230,38 @@ func (c *Client) readable(requests []*request) (first, others []*request, promis
 	return requests, others, promised
 }
 
-// plainly is the error of a call that came to nothing. If its context has ended, or there was no
+// forCaller is the error of a call that came to nothing. If its context has ended, or there was no
 // connection, the error says only that, and is still [ErrBusy].
-func (c *Client) plainly(err error) error {
+func (c *Client) forCaller(err error) error {
 	if !errors.Is(err, ErrBusy) || errors.Is(err, ErrUnknown) {
 		return err
 	}
 	unreachable, _ := errors.AsType[*store.Unreachable](err)
 	switch {
 	case errors.Is(err, context.Canceled):
-		return plain{context.Canceled}
+		return quietBusy{context.Canceled}
 	case unreachable == nil && errors.Is(err, context.DeadlineExceeded):
 		if unreachable = c.db.Unreachable(); unreachable == nil {
-			return plain{context.DeadlineExceeded}
+			return quietBusy{context.DeadlineExceeded}
 		}
 	case unreachable == nil:
 		return err
 	}
-	return plain{unreachable}
+	return quietBusy{unreachable}
 }
 
-// uncertain is [Client.plainly] for an error of a read, or of a commit on a condition.
-func (c *Client) uncertain(err error) error {
+// readError is [Client.forCaller] for an error of a read, or of a commit on a condition.
+func (c *Client) readError(err error) error {
 	if err != nil && !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrBusy) && store.MayPass(err) {
 		err = fmt.Errorf("%w: %w", ErrBusy, err)
 	}
-	return c.plainly(err)
+	return c.forCaller(err)
 }
 
-// plain is an error that is [ErrBusy] too, and doesn't say so.
-type plain struct{ error }
+// quietBusy is an error that is [ErrBusy] too, and doesn't say so.
+type quietBusy struct{ error }
 
-func (e plain) Unwrap() []error { return []error{e.error, ErrBusy} }
+func (e quietBusy) Unwrap() []error { return []error{e.error, ErrBusy} }
 
 // logDoubt logs a commit whose outcome is not known.
 func (c *Client) logDoubt(b *batch, err error) {
@@ -268,7 +281,7 @@ const (
 // edit carries out a command, which must not be applied twice: see [book.Books.Edit]. Those of one client take turns:
 // each reads again what others have changed meanwhile, all shards among it.
 func (c Counter) edit(ctx context.Context, decide func(context.Context, *book.Edit) error) error {
-	defer c.client.known.Remove(c.id)
+	defer c.client.counters.Remove(c.id)
 	over, err := c.client.turns.wait(ctx, c.client.db.Layout.BaseOf(c.id))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBusy, err)

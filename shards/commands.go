@@ -30,12 +30,12 @@ func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 // create is one transaction, so what it finds missing is.
 func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 	db := c.client.db
-	defer c.client.known.Remove(c.id)
+	defer c.client.counters.Remove(c.id)
 	if len(db.Layout.Fields) > 0 {
 		opts.Shards = cmp.Or(opts.Shards, c.client.cfg.NumShards)
 	}
 	if opts.Shards != 0 {
-		err = c.client.mayHave(opts.Shards)
+		err = c.client.checkShards(opts.Shards)
 	}
 	if opts.Total != 0 && err == nil {
 		err = c.client.checkPlain()
@@ -52,7 +52,7 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 			return err
 		}
 		b := books[0]
-		switch err := b.CheckSettings(); {
+		switch err := b.CheckOurs(); {
 		case err != nil:
 			return err
 		case b.Deleting():
@@ -66,7 +66,7 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 		}
 		return c.client.createMissing(ctx, tx, shards)
 	}
-	return c.client.afterEarlier(ctx, func() error { return c.client.once(ctx, creates) })
+	return c.client.afterEarlier(ctx, func() error { return c.client.exactlyOnce(ctx, creates) })
 }
 
 // shardsMovedAtOnce is how many shards a resize moves in one transaction, which locks them against increments while it
@@ -91,10 +91,10 @@ func (c Counter) Resize(ctx context.Context, n int, opts ResizeOptions) error {
 }
 
 func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
-	if err := c.client.mayHave(n); err != nil {
+	if err := c.client.checkShards(n); err != nil {
 		return err
 	}
-	defer c.client.known.Remove(c.id)
+	defer c.client.counters.Remove(c.id)
 	if err := c.setShards(ctx, n, func(int) int { return n }); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (c Counter) resize(ctx context.Context, n int, opts ResizeOptions) error {
 	moved := 0
 	for page := range slices.Chunk(beyond, shardsMovedAtOnce) {
 		to := c.shardName(layout.ShardID(moved / shardsMovedAtOnce % n))
-		err := c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error { return c.move(ctx, tx, page, to, opts.KeepShards) })
+		err := c.client.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error { return c.moveCounts(ctx, tx, page, to, opts.KeepShards) })
 		if err != nil {
 			return fmt.Errorf("move shard %s: %w", store.IDOf(page[0]), err)
 		}
@@ -147,12 +147,12 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 	}
 	names, page := c.client.db.Layout, 1
 	if opts.RemoveMembers {
-		page = atOnce
+		page = removedAtOnce
 	}
 	for removed, last := 0, false; !last; {
 		n := 0
 		err := c.edit(ctx, func(ctx context.Context, e *book.Edit) error {
-			members, err := c.someMembers(ctx, names.Plain(), page, e.At, c.client.db)
+			members, err := c.readMembers(ctx, names.Plain(), page, e.At, c.client.db)
 			switch {
 			case err != nil:
 				return err
@@ -164,7 +164,7 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 			counts := map[string]int64{}                         // :: collection of memberships → how many go
 			for _, m := range members {
 				counts[path.Dir(m.GetName())]++
-				e.Beside(store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime())))
+				e.Beside(store.DeleteIf(m.GetName(), store.IfVersion(m.GetUpdateTime().AsTime())))
 			}
 			for _, field := range names.Plain() {
 				if whole {

@@ -101,9 +101,9 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 	if used, err := c.inUse(ctx, confirmed); err != nil || used {
 		return false, cmp.Or(err, errSpared)
 	}
-	defer c.client.known.Remove(c.id)
+	defer c.client.counters.Remove(c.id)
 	whole := false // one commit deletes all of it
-	err = c.client.once(ctx, func(ctx context.Context, tx *store.Tx, _ int) error {
+	err = c.client.exactlyOnce(ctx, func(ctx context.Context, tx *store.Tx, _ int) error {
 		books, _, err := c.client.books.Get(ctx, tx, []string{c.id})
 		if err != nil {
 			return err
@@ -116,12 +116,12 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 		if err != nil {
 			return err
 		}
-		written := b.Version().After(since) || b.BaseVersion().After(since) || newer(shards, since)
+		written := b.Version().After(since) || b.BaseVersion().After(since) || anyWrittenAfter(shards, since)
 		if written || !b.Made() || atZero && !c.client.atZero(b, shards) {
 			return errSpared
 		}
-		fields, room := c.membersIn(shards, b), atOnce-len(shards)
-		members, err := c.someMembers(ctx, fields, max(1, room), time.Time{}, tx)
+		fields, room := c.membersIn(shards, b), removedAtOnce-len(shards)
+		members, err := c.readMembers(ctx, fields, max(1, room), time.Time{}, tx)
 		if err != nil {
 			return err
 		}
@@ -129,12 +129,12 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 			return errSpared
 		}
 		base := c.client.db.Layout.BaseOf(c.id)
-		beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(base), Limit: atOnce, Names: true})
+		beside, err := tx.Documents(ctx, store.Query{Collection: path.Dir(base), Limit: removedAtOnce, Names: true})
 		if err != nil {
 			return fmt.Errorf("read what is beside the base: %w", err)
 		}
 		below := slices.Concat(shards, members, beside)
-		whole = len(below) < atOnce && len(members) < max(1, room)
+		whole = len(below) < removedAtOnce && len(members) < max(1, room)
 		if !whole {
 			b.End(tx, fields)
 			return nil
@@ -186,7 +186,7 @@ func (c *Client) atZero(b *book.Book, shards book.Shards) bool {
 // end marks the counter, and sweeps what is below it. If something was written after since, it does neither; nil
 // removes whatever there is. With an error it also reports whether the counter is marked.
 func (c Counter) end(ctx context.Context, since *time.Time, progress func(removed int)) (marked bool, err error) {
-	defer c.client.known.Remove(c.id)
+	defer c.client.counters.Remove(c.id)
 	n, err := c.mark(ctx, since)
 	if err != nil {
 		return false, err
@@ -214,7 +214,7 @@ func (c Counter) mark(ctx context.Context, since *time.Time) (removed int, err e
 		return 0, err
 	}
 	var life book.Life
-	err = c.client.once(ctx, func(ctx context.Context, tx *store.Tx, try int) error {
+	err = c.client.exactlyOnce(ctx, func(ctx context.Context, tx *store.Tx, try int) error {
 		removed = 0
 		books, _, err := c.client.books.Get(ctx, tx, []string{c.id})
 		if err == nil && since != nil {
@@ -225,13 +225,13 @@ func (c Counter) mark(ctx context.Context, since *time.Time) (removed int, err e
 		}
 		b := books[0]
 		switch now := b.Life(); {
-		case b.CheckSettings() != nil: // its deletion would take along what others have made or counted
-			return b.CheckSettings()
+		case b.CheckOurs() != nil: // its deletion would take along what others have made or counted
+			return b.CheckOurs()
 		case b.Deleting(): // whoever has begun that
 			return nil
 		case try > 1 && life.Over(now): // another has ended the life that was meant
 			return nil
-		case since != nil && (b.Doc != nil || !b.Base.Gone.Equal(*since) || newer(shards, *since)):
+		case since != nil && (b.Doc != nil || !b.Base.Gone.Equal(*since) || anyWrittenAfter(shards, *since)):
 			return errSpared
 		case b.Doc != nil && db.Layout.Hosted:
 			return ErrHosted
@@ -242,7 +242,7 @@ func (c Counter) mark(ctx context.Context, since *time.Time) (removed int, err e
 		}
 		fields := c.membersIn(shards, b)
 		if b.Doc == nil && !b.HasBase() && len(shards) == 0 {
-			members, err := c.someMembers(ctx, fields, 1, time.Time{}, tx)
+			members, err := c.readMembers(ctx, fields, 1, time.Time{}, tx)
 			if err != nil || len(members) == 0 {
 				return cmp.Or(err, ErrNotFound)
 			}
@@ -251,7 +251,7 @@ func (c Counter) mark(ctx context.Context, since *time.Time) (removed int, err e
 		if b.Doc != nil {
 			removed++
 		}
-		for _, shard := range shards[:min(len(shards), atOnce)] {
+		for _, shard := range shards[:min(len(shards), removedAtOnce)] {
 			tx.Write(store.Delete(shard.GetName()))
 			removed++
 		}
@@ -276,7 +276,7 @@ func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) 
 		}
 		b := books[0]
 		switch {
-		case b.Unusable != nil && b.CheckSettings() == nil: // nobody knows whether it is a mark
+		case b.Unusable != nil && b.CheckOurs() == nil: // nobody knows whether it is a mark
 			return nil, b.Unusable
 		case !b.Deleting(): // it is over
 			return nil, nil
@@ -302,7 +302,7 @@ func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) 
 		fields := c.membersIn(shards, b)
 		below := old
 		for _, field := range fields {
-			members, err := c.some(ctx, db.Layout.MembersOf(c.id, field.Name), b.At, goes)
+			members, err := c.pageOfLeftovers(ctx, db.Layout.MembersOf(c.id, field.Name), b.At, goes)
 			if err != nil {
 				return nil, err
 			}
@@ -316,12 +316,12 @@ func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) 
 			below = append(below, records...)
 		}
 		base := db.Layout.BaseOf(c.id)
-		beside, err := c.some(ctx, path.Dir(base), b.At, func(d *firestorepb.Document) bool { return d.GetName() != base })
+		beside, err := c.pageOfLeftovers(ctx, path.Dir(base), b.At, func(d *firestorepb.Document) bool { return d.GetName() != base })
 		if err != nil {
 			return nil, err
 		}
 		below = append(below, beside...)
-		below = below[:min(len(below), atOnce)]
+		below = below[:min(len(below), removedAtOnce)]
 		if removed, more = len(below), true; removed == 0 {
 			removed, more = 1, false // the mark
 		}
@@ -330,18 +330,18 @@ func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) 
 	return removed, more, err
 }
 
-// some are the documents of a collection that go, as they were at a time: those of the first page that has any, of as
-// many as one commit takes.
-func (c Counter) some(ctx context.Context, collection string, at time.Time, goes func(*firestorepb.Document) bool) (docs []*firestorepb.Document, err error) {
+// pageOfLeftovers are the documents of a collection that go, as they were at a time: those of the first page that has
+// any, of as many as one commit takes.
+func (c Counter) pageOfLeftovers(ctx context.Context, collection string, at time.Time, goes func(*firestorepb.Document) bool) (docs []*firestorepb.Document, err error) {
 	n := 0
-	for doc, err := range c.client.db.All(ctx, store.Query{Collection: collection, Limit: atOnce, At: at}) {
+	for doc, err := range c.client.db.All(ctx, store.Query{Collection: collection, Limit: removedAtOnce, At: at}) {
 		if err != nil {
 			return nil, fmt.Errorf("read what is left: %w", err)
 		}
 		if goes(doc) {
 			docs = append(docs, doc)
 		}
-		if n++; n%atOnce == 0 && len(docs) > 0 {
+		if n++; n%removedAtOnce == 0 && len(docs) > 0 {
 			break
 		}
 	}

@@ -56,7 +56,7 @@ var (
 	ErrNoHold = errors.New("there is no such hold")
 	// ErrInvalidHold says that nothing can be held for so long.
 	ErrInvalidHold = errors.New("invalid hold")
-	// ErrDamagedBase says that something else than this version wrote a counter's base, and what it holds. Delete the
+	// ErrDamagedBase says that another program, or another version, wrote a counter's base, and what it holds. Delete the
 	// base, and rebase the counter.
 	ErrDamagedBase = book.ErrDamaged
 	// ErrOthers says that a counter is counted with another HOSTED, SHARDS or COUNTERS than here, and

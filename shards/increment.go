@@ -31,19 +31,19 @@ const MaxIncrements = 500
 // maxPlaces is in how many fields with limits one call counts at most: it may look at all shards of each.
 const maxPlaces = 20
 
-// place is a field of a counter.
+// place is a field of a counter, most often one with a limit.
 type place struct{ counter, field string }
 
 // request is the increments of one call: all of them are applied, or none.
 type request struct {
-	sums    sums
-	limited map[place]bool // those of fields with limits
-	key     string         // id of its key's marker, or its hold's record's resource name; "" without a key
-	asked   string         // fingerprint of what its key came with; "" without a key
-	member  *membership    // that is made or deleted with it; nil for an increment
-	hold    *hold.Record   // that is made with it, and is its key's marker; nil for what is taken for good
-	done    chan outcome
-	ended   <-chan struct{} // closed when its call is to wait no longer; nil if its context says so
+	sums        sums
+	limited     map[place]bool // those of fields with limits
+	key         string         // id of its key's marker, or its hold's record's resource name; "" without a key
+	fingerprint string         // fingerprint of what its key came with; "" without a key
+	member      *membership    // that is made or deleted with it; nil for an increment
+	hold        *hold.Record   // that is made with it, and is its key's marker; nil for what is taken for good
+	done        chan outcome
+	timedOut    <-chan struct{} // closed when its call is to wait no longer; nil if its context says so
 
 	line  *line     // where it stands, or stood last: the queue's
 	came  time.Time // into it; zero without a budget
@@ -111,7 +111,7 @@ func newRequest(names layout.Layout, increments []Increment, key Key) (*request,
 		return nil, fmt.Errorf("%w: %d fields with limits; at most %d are counted at once", ErrInvalidIncrement, n, maxPlaces)
 	}
 	if key.Value != "" {
-		r.key, r.asked = key.id(names, r.sums.named()), fingerprint(increments)
+		r.key, r.fingerprint = key.id(names, r.sums.keyParts()), fingerprint(increments)
 	}
 	return r, nil
 }
@@ -139,9 +139,9 @@ func (s sums) counters() []string {
 	return counters
 }
 
-// named are the counters and their fields in shards, in pairs, whatever their order: FIELDS may call a field
+// keyParts are the counters and their fields in shards, in pairs, whatever their order: FIELDS may call a field
 // otherwise before a request is repeated.
-func (s sums) named() []string {
+func (s sums) keyParts() []string {
 	var pairs [][2]string
 	for _, sum := range s {
 		for _, a := range sum.amounts {
@@ -192,9 +192,9 @@ func fingerprint(increments []Increment) string {
 	return hash(parts...)
 }
 
-// documents are those that a request writes besides shards: its key's marker, or its membership and the entry of a
-// hold.
-func (r *request) documents() []string {
+// writtenOnce are what a request writes beside shards, and a commit can write once: the id of its key's marker, or the
+// names of its membership and of the hold's entry.
+func (r *request) writtenOnce() []string {
 	switch {
 	case r.member != nil && r.member.entry != "":
 		return []string{r.member.name, r.member.entry}
@@ -206,16 +206,16 @@ func (r *request) documents() []string {
 	return nil
 }
 
-// earlier is a request's outcome by the markers and memberships that are there: an earlier call was counted, or another
-// one has the key. It reports false if they say nothing.
-func (r *request) earlier(there map[string]marker) (o outcome, ok bool) {
+// outcomeBy is a request's outcome by the markers and memberships that are there: an earlier call was counted, or
+// another one has the key. It reports false if they say nothing.
+func (r *request) outcomeBy(there map[string]marker) (o outcome, ok bool) {
 	m, seen := there[r.key]
 	switch {
-	case seen && !m.fenced && (m.asked == r.asked || r.hold != nil && m.asked == ""): // or it was ended before it was made
+	case seen && !m.fenced && (m.fingerprint == r.fingerprint || r.hold != nil && m.fingerprint == ""): // or it was ended before it was made
 		return outcome{replayed: true, at: m.at, record: m.record}, true
 	case r.member != nil:
 		seat, member := there[r.member.name]
-		if other := !r.member.version.IsZero() && !r.member.version.Equal(seat.at); r.member.join == member || other {
+		if other := !r.member.onlyVersion.IsZero() && !r.member.onlyVersion.Equal(seat.at); r.member.join == member || other {
 			return outcome{replayed: true, seat: seat.seat, until: seat.until}, true
 		}
 	case seen && !m.fenced:
@@ -234,27 +234,28 @@ func (r *request) each() []*request {
 	return all
 }
 
-// answered gives a request, and those of its key, their outcome by [request.earlier], and reports whether there is one.
-func (r *request) answered(there map[string]marker) bool {
-	if _, ok := r.earlier(there); !ok {
+// answerBy gives a request, and those of its key, their outcome by [request.outcomeBy], and reports whether there is
+// one.
+func (r *request) answerBy(there map[string]marker) bool {
+	if _, ok := r.outcomeBy(there); !ok {
 		return false
 	}
 	for _, one := range r.each() {
-		o, _ := one.earlier(there)
+		o, _ := one.outcomeBy(there)
 		one.done <- o
 	}
 	return true
 }
 
-// answer gives a request its outcome. If it was counted, those of its key are replays, or have used it for another
-// amount. If it wasn't, nobody has looked what would have become of another amount.
+// answer gives the request its outcome, and one to each request with the same key. After a success these are replays,
+// or [ErrKeyReused] if their amount differs. After a failure, a different amount gets [ErrBusy]: nobody has tried it.
 func (r *request) answer(o outcome) {
 	for _, one := range r.each()[1:] {
 		shared := o
 		switch {
-		case one.asked != r.asked && o.err == nil:
+		case one.fingerprint != r.fingerprint && o.err == nil:
 			shared.err = ErrKeyReused
-		case one.asked != r.asked:
+		case one.fingerprint != r.fingerprint:
 			shared.err = fmt.Errorf("%w: the key's increment of another amount failed", ErrBusy)
 		case o.err == nil && r.hold != nil:
 			shared.record = new(*r.hold)
@@ -291,9 +292,9 @@ func (r *request) counter() string {
 	return several
 }
 
-// stands is the line in which a request stands: that of its counter, or of the field with a limit that it counts in
+// lineName is the line in which a request stands: that of its counter, or of the field with a limit that it counts in
 // alone. It is several for one that goes alone.
-func (r *request) stands() string {
+func (r *request) lineName() string {
 	switch {
 	case len(r.limited) == 0:
 		return r.counter()
@@ -308,16 +309,16 @@ func (r *request) takes() escrow.Request[place] {
 	asked := escrow.Request[place]{}
 	for _, sum := range r.sums {
 		for _, a := range sum.amounts {
-			if at := (place{sum.counter, a.field}); r.limited[at] {
-				asked[at] = escrow.By(a.by, r.member != nil, r.hold != nil)
+			if where := (place{sum.counter, a.field}); r.limited[where] {
+				asked[where] = escrow.By(a.by, r.member != nil, r.hold != nil)
 			}
 		}
 	}
 	return asked
 }
 
-// touches returns a counter of the request for which the condition holds.
-func (r *request) touches(is func(counter string) bool) (string, bool) {
+// firstCounter returns a counter of the request for which the condition holds.
+func (r *request) firstCounter(is func(counter string) bool) (string, bool) {
 	for _, sum := range r.sums {
 		if is(sum.counter) {
 			return sum.counter, true
@@ -326,8 +327,8 @@ func (r *request) touches(is func(counter string) bool) (string, bool) {
 	return "", false
 }
 
-// named says which counters a request is of: the only one, or how many.
-func (r *request) named() string {
+// describe says which counters a request is of: the only one, or how many.
+func (r *request) describe() string {
 	if n := len(r.sums); n > 1 {
 		return fmt.Sprintf("%d counters", n)
 	}
@@ -355,13 +356,13 @@ const batchMarkerTTL = time.Hour
 
 // marker is made in the same commit as increments, and so shows whether they were applied.
 type marker struct {
-	batch  string
-	asked  string // of a key's
-	fenced bool
-	at     time.Time    // of the document that is there, its update time
-	seat   hold.State   // of a membership, when it was read
-	until  time.Time    // of a membership: when the hold of its seat is over
-	record *hold.Record // of a hold of an amount, which is to be made; or what is there says of one
+	batch       string
+	fingerprint string // of a key's
+	fenced      bool
+	at          time.Time    // of the document that is there, its update time
+	seat        hold.State   // of a membership, when it was read
+	until       time.Time    // of a membership: when the hold of its seat is over
+	record      *hold.Record // of a hold of an amount, which is to be made; or what is there says of one
 }
 
 // markerName is the resource name of a marker of that id. A hold's record has no other id.
@@ -389,11 +390,11 @@ type membership struct {
 	name string // resource name
 	join bool   // it is made, or else deleted
 
-	version time.Time // of one that is deleted, which alone goes; zero for whatever is there
-	from    string    // see [Counter.JoinFrom]
-	until   time.Time // when the hold of the seat is over; zero for one that is taken for good
-	entry   string    // of a hold, resource name of its entry
-	after   time.Time // update time of the entry that is there; zero where there is none
+	onlyVersion  time.Time // of one that is deleted, which alone goes; zero for whatever is there
+	from         string    // see [Counter.JoinFrom]
+	until        time.Time // when the hold of the seat is over; zero for one that is taken for good
+	entry        string    // of a hold, resource name of its entry
+	entryVersion time.Time // update time of the entry that is there; zero where there is none
 }
 
 // Member is one whom a field of a counter counts once.

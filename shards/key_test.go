@@ -463,7 +463,7 @@ func TestTotalsAreAsOf(t *testing.T) {
 					t.Errorf("hosted %v, %v: as of %v, %v; want %v", hosted, odd.asOf, s.AsOf, err, odd.want[""])
 				}
 				for _, field := range []string{"likes", "views"} {
-					if got := s.Of(field).AsOf; !got.Equal(odd.want[field]) {
+					if got := s.OfField(field).AsOf; !got.Equal(odd.want[field]) {
 						t.Errorf("hosted %v, %v: %s as of %v; want %v", hosted, odd.asOf, field, got, odd.want[field])
 					}
 				}

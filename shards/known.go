@@ -27,7 +27,7 @@ import (
 // unread are those of the counters that the client hasn't read within Config.CacheTTL.
 func (c *Client) unread(counters []string) (unread []string) {
 	for _, id := range counters {
-		if _, known := c.known.within(c.cfg.CacheTTL, id); !known {
+		if _, known := c.counters.within(c.cfg.CacheTTL, id); !known {
 			unread = append(unread, id)
 		}
 	}
@@ -38,10 +38,10 @@ func (c *Client) unread(counters []string) (unread []string) {
 // being deleted. What it knows is trusted for longer than Config.CacheTTL while the budget has no reads for it.
 func (c *Client) resolve(ctx context.Context, counters ...string) (missing []string, err error) {
 	unknown := c.unread(counters)
-	if never := slices.DeleteFunc(slices.Clone(unknown), c.known.Contains); len(never) < len(unknown) {
+	if never := slices.DeleteFunc(slices.Clone(unknown), c.counters.Contains); len(never) < len(unknown) {
 		look := ceiling.Amounts{ceiling.Reads: float64(book.Reads * (len(unknown) - len(never)))}
 		if c.cfg.Budget.Promise(look) == 0 {
-			defer c.cfg.Budget.Back(look)
+			defer c.cfg.Budget.Release(look)
 		} else {
 			unknown = never
 		}
@@ -49,7 +49,7 @@ func (c *Client) resolve(ctx context.Context, counters ...string) (missing []str
 	if len(unknown) == 0 {
 		return nil, nil
 	}
-	there, err := c.lookups.ask(ctx, c.patience.end(ctx), unknown)
+	there, err := c.lookups.wait(ctx, c.waitTimer.forCall(ctx), unknown)
 	if err != nil {
 		return nil, err
 	}
@@ -61,12 +61,12 @@ func (c *Client) resolve(ctx context.Context, counters ...string) (missing []str
 	return missing, nil
 }
 
-// lookedUpAtOnce is how many documents one read of a look takes at most, and ownLookedUpAtOnce of the app's own, each of
-// which may have a megabyte.
+// lookedUpAtOnce is how many documents one look-up reads at a time. Where these are the app's own, which may have a
+// megabyte each, it is ownLookedUpAtOnce.
 const lookedUpAtOnce, ownLookedUpAtOnce = 500, 20
 
-// lookUp tells which counters are there. Several calls share it, so that no caller's context ends it.
-func (c *Client) lookUp(counters []string) (there map[string]bool, err error) {
+// lookUpCounters tells which counters are there. Several calls share it, so that no caller's context ends it.
+func (c *Client) lookUpCounters(counters []string) (there map[string]bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
 	defer cancel()
 	there = make(map[string]bool, len(counters))
@@ -74,17 +74,17 @@ func (c *Client) lookUp(counters []string) (there map[string]bool, err error) {
 	if c.db.Layout.Hosted {
 		most = ownLookedUpAtOnce
 	}
-	for some := range slices.Chunk(counters, most) {
-		snapshots, err := c.read(ctx, some...)
-		pauses := store.Pauses() // a quota's refusal may pass, which no read repeats
+	for page := range slices.Chunk(counters, most) {
+		snapshots, err := c.read(ctx, page...)
+		pauses := store.Pauses() // reads repeat what fails, but not this: a quota may have room again
 		for try := 1; status.Code(err) == codes.ResourceExhausted && try < maxFailures && gax.Sleep(ctx, pauses.Pause()) == nil; try++ {
-			snapshots, err = c.read(ctx, some...)
+			snapshots, err = c.read(ctx, page...)
 		}
 		if err != nil {
 			return nil, err
 		}
 		for i, s := range snapshots {
-			there[some[i]] = s != nil
+			there[page[i]] = s != nil
 		}
 	}
 	return there, nil
@@ -102,7 +102,7 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 	if err != nil {
 		return nil, err
 	}
-	others, err := c.books.CheckSettings(ctx, counters, docs)
+	others, err := c.books.CheckOurs(ctx, counters, docs)
 	if err != nil {
 		return nil, err
 	}
@@ -110,20 +110,20 @@ func (c *Client) read(ctx context.Context, counters ...string) ([]*Snapshot, err
 	for i, doc := range docs {
 		s, err := c.snapshotOf(counters[i], doc)
 		if err != nil {
-			c.known.Remove(counters[i])
+			c.counters.Remove(counters[i])
 			continue
 		}
 		s.others = others[i]
-		c.known.put(s, began)
+		c.counters.put(s, began)
 		snapshots[i] = &s
 	}
 	return snapshots, nil
 }
 
-// checkSettings is an [ErrOthers] if one of the counters is counted with other settings, as far as is known.
-func (c *Client) checkSettings(counters []string) error {
+// checkOurs is an [ErrOthers] if one of the counters is counted with other settings, as far as is known.
+func (c *Client) checkOurs(counters []string) error {
 	for _, id := range counters {
-		if known, ok := c.known.Peek(id); ok && known.others != nil {
+		if known, ok := c.counters.Peek(id); ok && known.others != nil {
 			return known.others
 		}
 	}
@@ -132,10 +132,76 @@ func (c *Client) checkSettings(counters []string) error {
 
 // countsAny is an [ErrNotCounted] if nothing that this client counts is counted in the counter.
 func (c *Client) countsAny(s Snapshot) error {
-	if len(s.NotCounted) < len(c.db.Layout.Shown().Asked()) || len(s.kept) > 0 {
+	if len(s.NotCounted) < len(c.db.Layout.Shown().Asked()) || len(s.blocked) > 0 {
 		return nil
 	}
 	return s.Counts(s.NotCounted[0])
+}
+
+// readExisting reads the book of a counter whose document must be there, and other documents, all as of one
+// time.
+func (c Counter) readExisting(ctx context.Context, from book.Reader, others ...string) (s Snapshot, b *book.Book, docs book.Shards, err error) {
+	books, docs, err := c.client.books.Get(ctx, from, []string{c.id}, others...)
+	if err != nil {
+		return s, nil, nil, err
+	}
+	if err = books[0].CheckOurs(); err == nil && books[0].Deleting() {
+		err = ErrNotFound
+	}
+	if err == nil {
+		s, err = c.client.snapshotOf(c.id, books[0].Doc)
+	}
+	return s, books[0], docs, err
+}
+
+func (c Counter) shardName(id string) string { return c.client.db.Layout.Shard(c.id, id) }
+
+// shards reads the counter's shards as they were at a time; the zero time is now.
+func (c Counter) shards(ctx context.Context, at time.Time) (book.Shards, error) {
+	return c.client.books.Shards(ctx, c.client.db, c.id, at)
+}
+
+// readMembers reads memberships, at most that many, as of a time; the zero time is now.
+func (c Counter) readMembers(ctx context.Context, fields layout.Fields, most int, at time.Time, from book.Reader) (docs []*firestorepb.Document, err error) {
+	for _, field := range fields {
+		if len(docs) == most {
+			break
+		}
+		more, err := from.Documents(ctx, store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), Limit: most - len(docs), At: at})
+		if err != nil {
+			return nil, fmt.Errorf("read members: %w", err)
+		}
+		docs = append(docs, more...)
+	}
+	return docs, nil
+}
+
+// membersIn are fields that may have members: those shown, and, because another revision may show others, those in the
+// base and the shards. Memberships that stayed would keep the next life's members from joining.
+func (c Counter) membersIn(shards book.Shards, b *book.Book) layout.Fields {
+	names := maps.Clone(b.Base.Counts)
+	if names == nil {
+		names = map[string]int64{}
+	}
+	for _, shard := range shards {
+		for name, value := range shard.GetFields() {
+			if _, ok := store.Integer(value); ok && layout.CountsField(name) {
+				names[name] = 0
+			}
+		}
+	}
+	fields := c.client.db.Layout.Fields.Named()
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if layout.CountsField(name) && !slices.ContainsFunc(fields, func(f layout.Field) bool { return f.Name == name }) {
+			fields = append(fields, layout.Field{Name: name, Shard: name})
+		}
+	}
+	return fields
+}
+
+// anyWrittenAfter reports whether a shard was written after a time.
+func anyWrittenAfter(shards book.Shards, last time.Time) bool {
+	return slices.ContainsFunc(shards, func(doc *firestorepb.Document) bool { return doc.GetUpdateTime().AsTime().After(last) })
 }
 
 // snapshotOf is a counter's document as a snapshot. In one that a public snippet has made nothing is ours, and no field
@@ -149,7 +215,7 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	if len(c.db.Layout.Fields) == 0 {
 		s.NumShards = 0
 	}
-	rolledUp := book.Own(c.db.Layout, doc)[layout.UpdatedAt].GetTimestampValue()
+	rolledUp := book.OurFields(c.db.Layout, doc)[layout.UpdatedAt].GetTimestampValue()
 	if rolledUp != nil {
 		s.UpdatedAt = rolledUp.AsTime()
 	}
@@ -157,10 +223,10 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	if len(shown) > 1 || !shown[0].Integer() {
 		s.Totals = make(map[string]int64, len(shown))
 	}
-	s.kept, _ = book.Kept(c.db.Layout, doc)
+	s.blocked, _ = book.Blocked(c.db.Layout, doc)
 	for _, field := range shown {
 		c.set(&s, field, fields[field.Name])
-		if slices.Contains(s.kept, field.Name) || rolledUp != nil && fields[field.Name] == nil {
+		if slices.Contains(s.blocked, field.Name) || rolledUp != nil && fields[field.Name] == nil {
 			s.NotCounted = append(s.NotCounted, field.Name)
 		}
 	}
@@ -235,7 +301,7 @@ func limitsOf(fields layout.Fields, shown func(field string) (n int64, is bool),
 }
 
 // markersThere reads, at one time, markers and the requests' memberships, and then the entries of holds that have none.
-// It returns those that exist, by the names that [request.documents] gives them.
+// It returns those that exist, by the names that [request.writtenOnce] gives them.
 func (c *Client) markersThere(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {
 	found := map[string]marker{}
 	read := func(ids []string) error {
@@ -315,10 +381,10 @@ type Snapshot struct {
 
 	asOf map[string]time.Time // :: field → as of when it is
 	// other numbers in the document, if no field that is asked for is there
-	there  []string
-	kept   []string // fields whose totals are counted and not shown, because no total replaces what they hold
-	others error    // an [ErrOthers]: nothing is counted here
-	bare   bool     // the document is there, and has no shards yet
+	there   []string
+	blocked []string // fields whose totals are counted and not shown, because no total replaces what they hold
+	others  error    // an [ErrOthers]: nothing is counted here
+	bare    bool     // the document is there, and has no shards yet
 }
 
 // total is that of a field, or the only one.
@@ -329,8 +395,8 @@ func (s Snapshot) total(field string) int64 {
 	return s.Totals[field]
 }
 
-// Of is the snapshot with the AsOf of a field.
-func (s Snapshot) Of(field string) Snapshot {
+// OfField is the snapshot with the AsOf of a field.
+func (s Snapshot) OfField(field string) Snapshot {
 	s.AsOf = s.asOf[field]
 	return s
 }
@@ -354,7 +420,7 @@ func (s *Snapshot) earliest(fields layout.Fields) {
 // names, and what is.
 func (s Snapshot) Counts(fields ...string) error {
 	for _, field := range fields {
-		if slices.Contains(s.NotCounted, field) && !slices.Contains(s.kept, field) {
+		if slices.Contains(s.NotCounted, field) && !slices.Contains(s.blocked, field) {
 			return fmt.Errorf("%w: %s; its document has %s (FIELDS says what is counted; the next roll-up brings what is new)",
 				ErrNotCounted, field, cmp.Or(strings.Join(s.there, ", "), "no numbers"))
 		}
@@ -377,8 +443,8 @@ type cached struct {
 
 func newCache() cache { return cache{newLRU[string, cached](cachedCounters)} }
 
-// put remembers a counter whose read began then, unless a later read is known. Of two at once the older may stay: it
-// knows when it began, and goes sooner.
+// put remembers a counter whose read began then, unless a later read is known. If two calls come at once, the older
+// read may stay. That does no harm: it expires sooner.
 func (c cache) put(s Snapshot, began time.Time) {
 	if known, ok := c.Peek(s.Counter); !ok || !began.Before(known.read) {
 		c.Add(s.Counter, cached{Snapshot: s, read: began})
@@ -411,8 +477,8 @@ type lookup struct {
 	err   error
 }
 
-// ask waits until it is known which of the counters are there, or until ctx ends or ended is closed.
-func (l *lookups) ask(ctx context.Context, ended <-chan struct{}, counters []string) (there map[string]bool, err error) {
+// wait waits until it is known which of the counters are there, or until ctx ends or ended is closed.
+func (l *lookups) wait(ctx context.Context, ended <-chan struct{}, counters []string) (there map[string]bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

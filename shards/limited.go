@@ -27,49 +27,49 @@ import (
 // escrow. What the client knows of them is from its last commit there, or from a look at all of them. Those who ask for
 // the same field, and nothing else, share commits; a request for more goes alone.
 
-// errUnmade says that nobody has made the shards of a field with a limit.
-var errUnmade = errors.New("the field has no shards yet")
+// errNoLimitedShards says that nobody has made the shards of a field with a limit.
+var errNoLimitedShards = errors.New("the field has no shards yet")
 
 // planBatch plans the next commit of a batch that counts in fields with limits, or says what is to be done instead. It
 // refuses requests for which there is no room. It leaves requests to a further commit for which the others leave none.
 // With planned the caller sends the commit, whatever next is.
 func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bool) {
 	places := slices.Collect(maps.Keys(b.limited()))
-	known := b.misses == 0 || b.misses%looksAfter > 0 // or it looks: what is known is old, most likely
-	p, ended, err := c.planLimited(ctx, hold.In(c.db), places, b.requests, known)
+	fromMemory := b.misses == 0 || b.misses%looksAfter > 0 // or it looks: what is known is old, most likely
+	p, ended, err := c.planLimited(ctx, hold.In(c.db), places, b.requests, fromMemory)
 	var refused, others []*request
 	if err == nil && !ended && len(p.Refused) > 0 {
 		var promised ceiling.Amounts
-		refused, others, promised = c.readable(some(b.requests, p.Refused))
-		defer c.cfg.Budget.Back(promised) // what it took has been spent
+		refused, others, promised = c.readable(byIndex(b.requests, p.Refused))
+		defer c.cfg.Budget.Release(promised)
 		err = c.refuse(ctx, refused, p)
 	}
 	switch {
-	case errors.Is(err, errUnmade):
-		if next = b.failure(err); next == pause {
+	case errors.Is(err, errNoLimitedShards):
+		if next = b.tryAgain(err); next == pause {
 			next = makeMissing
 		}
 		return next, false
 	case errors.Is(err, errShort): // another batch may be looking
-		return b.failure(err), false
+		return b.tryAgain(err), false
 	case err != nil:
-		return b.notLooked(err), false
+		return b.afterLookError(err), false
 	case ended: // there is room, unless others were faster; it counts as a miss, so that this comes to an end
-		return b.missed(errEnded), false
+		return b.afterStaleShard(errEnded), false
 	}
 	if len(p.Taken)+len(refused) == 0 && len(others) > 0 {
-		return b.failure(errShort), false
+		return b.tryAgain(errShort), false
 	}
-	b.unplanned = append(append(b.unplanned, some(b.requests, p.Waiting)...), others...)
-	b.requests, b.plan = some(b.requests, p.Taken), p
+	b.unplanned = append(append(b.unplanned, byIndex(b.requests, p.Waiting)...), others...)
+	b.requests, b.plan = byIndex(b.requests, p.Taken), p
 	return finished, len(b.requests) > 0
 }
 
 // learn remembers what the last commit of a batch, which may have failed, says of shards.
 func (c *Client) learn(b *batch, err error) {
-	for at := range b.plan.Plan {
-		if c.places.put(at, seats.After(c.db.Layout, at.counter, at.field, b.sent, b.reply)); status.Code(err) == codes.AlreadyExists {
-			c.places.put(at, b.plan.changed(at)) // it met a marker, which says nothing of shards
+	for where := range b.plan.Plan {
+		if c.places.remember(where, seats.After(c.db.Layout, where.counter, where.field, b.sent, b.reply)); status.Code(err) == codes.AlreadyExists {
+			c.places.remember(where, b.plan.changed(where)) // it met a marker, which says nothing of shards
 		}
 	}
 }
@@ -77,38 +77,33 @@ func (c *Client) learn(b *batch, err error) {
 // looksAfter is how many commits are sent by what is known of shards, before all are looked at again.
 const looksAfter = 4
 
-// planLimited plans requests by what is known of shards, or by a [Client.look], whose error may be [errUnmade].
-// Where that refuses requests, planLimited ends holds that were over then, and reports whether there were any: then
-// there may be room, whoever has ended them.
-func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []place, requests []*request, known bool) (p limitedPlan, ended bool, err error) {
-	if known {
-		if p, known = c.places.plan(places, requests); known {
+// planLimited plans requests by what is known of shards, or by a [Client.look], whose error may be
+// [errNoLimitedShards]. Where that refuses requests, planLimited ends holds that were over then, and reports whether
+// there were any: then there may be room, whoever has ended them.
+func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []place, requests []*request, fromMemory bool) (p limitedPlan, ended bool, err error) {
+	if fromMemory {
+		if p, fromMemory = c.places.plan(places, requests); fromMemory {
 			return p, false, nil
 		}
 	}
-	promised, err := c.afford(c.looking(), len(places), "looks for room")
+	promised, err := c.afford(c.costOfLook(), len(places), "looks for room")
 	if err != nil {
 		return p, false, err
 	}
-	defer c.cfg.Budget.Back(promised) // what it took has been spent
+	defer c.cfg.Budget.Release(promised)
 	if p, err = c.look(ctx, places, requests); err == nil && len(p.Refused) > 0 {
-		ended, err = c.endHolds(ctx, holds, requests, p)
+		ended, err = c.endHoldsWhereRefused(ctx, holds, requests, p)
 	}
 	return p, ended, err
 }
 
-// looking is about what a look at a place takes: two sums, whether holds of seats or amounts are over, and its shards.
-func (c *Client) looking() ceiling.Amounts {
-	return ceiling.Amounts{ceiling.Reads: float64(4 + min(c.cfg.NumShards, layout.MostApart))}
-}
-
-// look looks at places, and takes or refuses at least one of the requests. Its error may be [errUnmade].
+// look looks at places, and takes or refuses at least one of the requests. Its error may be [errNoLimitedShards].
 func (c *Client) look(ctx context.Context, places []place, requests []*request) (p limitedPlan, err error) {
 	for try := 1; err == nil && len(p.Taken)+len(p.Refused) == 0; try++ {
 		p, err = c.lookOnce(ctx, places, requests, try > 2) // others took what there was, or shares are uneven
 	}
 	if err == nil {
-		c.places.read(p)
+		c.places.rememberLook(p)
 	}
 	return p, err
 }
@@ -116,15 +111,15 @@ func (c *Client) look(ctx context.Context, places []place, requests []*request) 
 // lookOnce looks at places side by side, and decides by that: whole has all shards of each be read.
 func (c *Client) lookOnce(ctx context.Context, places []place, requests []*request, whole bool) (limitedPlan, error) {
 	found := make([]seen, len(places))
-	err := each(places, func(i int, at place) (err error) {
+	err := each(places, func(i int, where place) (err error) {
 		least := int64(math.MaxInt64)
 		for _, r := range requests {
-			least = min(least, r.takes()[at].Count)
+			least = min(least, r.takes()[where].Count)
 		}
 		if whole || least <= 0 { // sums don't say how much members and holds have
-			found[i], err = c.shardsOf(ctx, at)
+			found[i], err = c.shardsOf(ctx, where)
 		} else {
-			found[i], err = c.roomOf(ctx, at, least)
+			found[i], err = c.roomOf(ctx, where, least)
 		}
 		return err
 	})
@@ -132,8 +127,8 @@ func (c *Client) lookOnce(ctx context.Context, places []place, requests []*reque
 		return limitedPlan{}, err
 	}
 	shards, all, times := map[place][]seats.Shard{}, map[place]escrow.Held{}, map[place]time.Time{}
-	for i, at := range places {
-		shards[at], all[at], times[at] = found[i].shards, found[i].all, found[i].at
+	for i, where := range places {
+		shards[where], all[where], times[where] = found[i].shards, found[i].all, found[i].at
 	}
 	p := decide(shards, all, requests)
 	p.read = times
@@ -148,66 +143,66 @@ type seen struct {
 }
 
 // shardsOf reads all shards of a place.
-func (c *Client) shardsOf(ctx context.Context, at place) (seen, error) {
-	field, _ := c.db.Layout.Fields.ByShard(at.field)
-	docs, read, err := c.db.DocumentsAsOf(ctx, seats.Shards(c.db.Layout, at.counter, field, time.Time{}))
+func (c *Client) shardsOf(ctx context.Context, where place) (seen, error) {
+	field, _ := c.db.Layout.Fields.ByShard(where.field)
+	docs, read, err := c.db.DocumentsAsOf(ctx, seats.Shards(c.db.Layout, where.counter, field, time.Time{}))
 	switch {
 	case err != nil:
 		return seen{}, fmt.Errorf("read shards: %w", err)
 	case len(docs) == 0:
-		return seen{}, errUnmade
+		return seen{}, errNoLimitedShards
 	}
-	return seen{seats.Read(docs, field), escrow.Sum(seats.All(docs, field)...), read}, nil
+	return seen{seats.ShardsOf(docs, field), escrow.Sum(seats.HeldByEach(docs, field)...), read}, nil
 }
 
 // roomOf asks for the sums of all shards of a place, at one time. If there is room for the least that is asked, it
 // reads the shards that count less than an even share. Only those have room, unless a lower limit has left shares
 // uneven. Where something else has written shards, it reads them all.
-func (c *Client) roomOf(ctx context.Context, at place, least int64) (seen, error) {
-	collection := c.db.Layout.ShardsOf(at.counter)
-	share, n, read, err := c.db.Sum(ctx, collection, layout.ShareOf(at.field), nil, time.Time{})
+func (c *Client) roomOf(ctx context.Context, where place, least int64) (seen, error) {
+	collection := c.db.Layout.ShardsOf(where.counter)
+	share, n, read, err := c.db.Sum(ctx, collection, layout.ShareOf(where.field), nil, time.Time{})
 	if err == nil && n == 0 {
-		err = errUnmade
+		err = errNoLimitedShards
 	}
 	if err != nil {
 		return seen{}, err
 	}
-	count, _, _, err := c.db.Sum(ctx, collection, at.field, nil, read)
+	count, _, _, err := c.db.Sum(ctx, collection, where.field, nil, read)
 	if err != nil {
 		return seen{}, err
 	}
 	all := escrow.Held{Count: count.GetIntegerValue(), Share: share.GetIntegerValue()}
 	switch {
 	case !store.IsInteger(count) || !store.IsInteger(share) || !all.Valid():
-		return c.shardsOf(ctx, at)
+		return c.shardsOf(ctx, where)
 	case all.Room() < least:
 		return seen{all: all, at: read}, nil
 	}
-	field, _ := c.db.Layout.Fields.ByShard(at.field)
-	docs, err := c.db.Documents(ctx, seats.Below(c.db.Layout, at.counter, field, (all.Share-1)/n))
+	field, _ := c.db.Layout.Fields.ByShard(where.field)
+	docs, err := c.db.Documents(ctx, seats.Below(c.db.Layout, where.counter, field, (all.Share-1)/n))
 	if err != nil {
 		return seen{}, fmt.Errorf("read shards: %w", err)
 	}
-	return seen{seats.Read(docs, field), all, read}, nil
+	return seen{seats.ShardsOf(docs, field), all, read}, nil
 }
 
 // errEnded says that holds were over where there was no room.
 var errEnded = errors.New("holds have ended")
 
-// endHolds ends holds in the places where a plan refuses requests, if any were over when the plan was read. It reports
-// whether there were any.
-func (c *Client) endHolds(ctx context.Context, holds hold.Holds, requests []*request, p limitedPlan) (ended bool, err error) {
+// endHoldsWhereRefused ends holds in the places where a plan refuses requests, if any were over when the plan was read.
+// It reports whether there were any.
+func (c *Client) endHoldsWhereRefused(ctx context.Context, holds hold.Holds, requests []*request, p limitedPlan) (ended bool, err error) {
 	places := map[place]bool{}
 	for _, i := range p.Refused {
-		for at, ask := range requests[i].takes() {
+		for where, ask := range requests[i].takes() {
 			if ask.Count > 0 {
-				places[at] = true
+				places[where] = true
 			}
 		}
 	}
 	var any atomic.Bool
-	err = each(slices.Collect(maps.Keys(places)), func(_ int, at place) error {
-		freed, err := c.endHoldsOf(ctx, holds, at, p.read[at])
+	err = each(slices.Collect(maps.Keys(places)), func(_ int, where place) error {
+		freed, err := c.endHoldsIn(ctx, holds, where, p.read[where])
 		if freed {
 			any.Store(true)
 		}
@@ -216,33 +211,30 @@ func (c *Client) endHolds(ctx context.Context, holds hold.Holds, requests []*req
 	return any.Load(), err
 }
 
-// endHoldsOf ends the holds of a place that were over at a time, and reports whether there were any.
-func (c *Client) endHoldsOf(ctx context.Context, holds hold.Holds, at place, when time.Time) (ended bool, err error) {
-	field, _ := c.db.Layout.Fields.ByShard(at.field)
-	ended, err = holds.AnyOver(ctx, at.counter, field, when)
+// endHoldsIn ends the holds of a place that were over at a time, and reports whether there were any.
+func (c *Client) endHoldsIn(ctx context.Context, holds hold.Holds, where place, when time.Time) (ended bool, err error) {
+	field, _ := c.db.Layout.Fields.ByShard(where.field)
+	ended, err = holds.AnyOver(ctx, where.counter, field, when)
 	if err == nil && ended {
-		ended, _, err = c.endOver(ctx, holds, at.counter, field)
+		ended, _, err = c.endShared(ctx, holds, where.counter, field)
 	}
 	return ended && err == nil, err
 }
 
-// endingHold is about what it takes to end a hold that is over, with what follows.
-var endingHold = ceiling.Amounts{ceiling.Reads: 4, ceiling.Writes: 3}
-
-// endOver is [hold.Holds.End], which also returns the versions of what entries it has left, by their memberships. Those
-// who come meanwhile share it: each would read all holds that are over, and be in the others' way. If it fails, such as
-// when its first caller goes away, another one goes on. A caller that spares a hold may share it with callers that don't:
-// whoever finds no room then looks again.
-func (c *Client) endOver(ctx context.Context, holds hold.Holds, counter string, field layout.Field) (ended bool, entries map[string]time.Time, err error) {
+// endShared is [hold.Holds.End], which also returns the versions of what entries it has left, by their memberships.
+// Those who come meanwhile share it: each would read all holds that are over, and be in the others' way. If it fails,
+// such as when its first caller goes away, another one goes on. A caller that spares a hold may share it with callers
+// that don't: whoever finds no room then looks again.
+func (c *Client) endShared(ctx context.Context, holds hold.Holds, counter string, field layout.Field) (ended bool, entries map[string]time.Time, err error) {
 	for {
 		mine := false
 		result := c.ends.DoChan(counter+"/"+field.Name, func() (any, error) {
 			mine = true
-			promised, err := c.afford(endingHold, 1, "the end of a hold")
+			promised, err := c.afford(costOfHoldEnd, 1, "the end of a hold")
 			if err != nil {
 				return nil, err
 			}
-			defer c.cfg.Budget.Back(promised) // what it took has been spent
+			defer c.cfg.Budget.Release(promised)
 			entries := map[string]time.Time{}
 			ended, err := holds.Entries(entries).End(ctx, counter, field)
 			if c.places.forget(place{counter, field.Shard}); !ended {
@@ -276,7 +268,7 @@ func (c *Client) refuse(ctx context.Context, refused []*request, p limitedPlan) 
 	}
 	for _, r := range refused {
 		switch {
-		case r.answered(found):
+		case r.answerBy(found):
 		case r.member != nil && !r.member.join:
 			r.answer(outcome{err: fmt.Errorf("%w: the member joined at this moment", ErrBusy)})
 		default:
@@ -308,7 +300,7 @@ func (c Counter) SetLimit(ctx context.Context, field string, limit int64) error 
 		if store.IsTooLarge(err) && c.client.db.Layout.Hosted {
 			return fmt.Errorf("%w: %w", ErrFull, err)
 		}
-		return c.client.uncertain(err)
+		return c.client.readError(err)
 	})
 }
 
@@ -316,8 +308,8 @@ func (c Counter) SetLimit(ctx context.Context, field string, limit int64) error 
 // are set at the same time the later one holds. It ends holds that are over before it refuses.
 func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 	field, _ := c.client.db.Layout.Field(name)
-	at := place{c.id, field.Shard}
-	defer c.client.places.forget(at)
+	where := place{c.id, field.Shard}
+	defer c.client.places.forget(where)
 	for {
 		var read time.Time
 		edit := func(ctx context.Context, e *book.Edit) error {
@@ -337,7 +329,7 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 		if full, is := errors.AsType[*LimitError](err); !is || full.Members+full.Held == 0 {
 			return err
 		}
-		if ended, ending := c.client.endHoldsOf(ctx, hold.In(c.client.db), at, read); ending != nil || !ended {
+		if ended, ending := c.client.endHoldsIn(ctx, hold.In(c.client.db), where, read); ending != nil || !ended {
 			return cmp.Or(ending, err)
 		}
 	}
@@ -349,7 +341,7 @@ func (c Counter) share(e *book.Edit, docs book.Shards, field layout.Field, limit
 	if wrong := seats.Wrong(docs, field); wrong != "" {
 		return fmt.Errorf("%w: %s: set that right first", ErrInvalidLimit, wrong)
 	}
-	held := seats.All(docs, field)
+	held := seats.HeldByEach(docs, field)
 	shares, ok := escrow.Limit(held, limit)
 	if !ok {
 		sum := escrow.Sum(held...)
@@ -358,10 +350,10 @@ func (c Counter) share(e *book.Edit, docs book.Shards, field layout.Field, limit
 	for i, n := range shares {
 		condition := store.Exists(true)
 		if n < 0 {
-			condition = store.UpdatedAtTime(docs[i].GetUpdateTime().AsTime())
+			condition = store.IfVersion(docs[i].GetUpdateTime().AsTime())
 		}
 		if n != 0 {
-			e.Beside(seats.Change(docs[i].GetName(), condition, field.Shard, escrow.Held{Share: n}))
+			e.Beside(seats.AddTo(docs[i].GetName(), condition, field.Shard, escrow.Held{Share: n}))
 		}
 	}
 	return nil
@@ -374,13 +366,13 @@ func (c Counter) Left(field string) (left int64, ok bool) {
 	if c.client == nil {
 		return 0, false
 	}
-	of, _ := c.client.db.Layout.Field(field)
-	return c.client.places.left(place{c.id, of.Shard})
+	declared, _ := c.client.db.Layout.Field(field)
+	return c.client.places.left(place{c.id, declared.Shard})
 }
 
-// makeApart makes the shards of fields with limits that have none, in a transaction, for increments of a counter with
-// so many shards.
-func (c *Client) makeApart(ctx context.Context, tx *store.Tx, s sum, n int) error {
+// makeLimitedShards makes the shards of fields with limits that have none, in a transaction, for increments of a
+// counter with so many shards.
+func (c *Client) makeLimitedShards(ctx context.Context, tx *store.Tx, s sum, n int) error {
 	for _, a := range s.amounts {
 		field, _ := c.db.Layout.Fields.ByShard(a.field)
 		if field.Limit == nil {
@@ -401,8 +393,8 @@ func (c *Client) makeApart(ctx context.Context, tx *store.Tx, s sum, n int) erro
 	return nil
 }
 
-// afterEarlier does what makes shards, and does it again for as long as holds of an earlier life of the counter have to
-// end first.
+// afterEarlier calls do, which makes shards. If many holds of the counter's earlier life are still open, it ends some
+// and calls do again.
 func (c *Client) afterEarlier(ctx context.Context, do func() error) error {
 	err := do()
 	for hold.In(c.db).EndEarlier(ctx, err) {
@@ -423,7 +415,7 @@ func (c Counter) endEarlierLife(ctx context.Context, tx *store.Tx, total int64) 
 	}
 	// Somebody may have set a limit before, whose shards say nothing of these fields.
 	docs, err := tx.Documents(ctx, store.Query{Collection: names.ShardsOf(c.id), Limit: layout.MostApart*len(names.Limited()) + 1, Names: true})
-	shards := book.Shards(docs).Of(plain[0])
+	shards := book.Shards(docs).Counting(plain[0])
 	switch {
 	case err != nil || len(shards) > 0 && total == 0:
 		return total, err

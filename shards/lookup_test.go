@@ -30,7 +30,7 @@ func TestLookupsShareReads(t *testing.T) {
 		var group sync.WaitGroup
 		ask := func(want bool, counters ...string) {
 			group.Go(func() {
-				there, err := l.ask(t.Context(), nil, counters)
+				there, err := l.wait(t.Context(), nil, counters)
 				for _, id := range counters {
 					if err != nil || there[id] != want {
 						t.Errorf("%s is there: %v, %v; want %v", id, there[id], err, want)
@@ -65,7 +65,7 @@ func TestLookupsOfWhoHasGone(t *testing.T) {
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		there, err := l.ask(ctx, nil, []string{"a"})
+		there, err := l.wait(ctx, nil, []string{"a"})
 		synctest.Wait()
 		if !errors.Is(err, context.Canceled) || reads > 0 {
 			t.Errorf("%v, %v after %d reads, want that it was cancelled, and no read", there, err, reads)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -32,7 +31,7 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 	var at time.Time
 	var sent bool
 	err = c.afterEarlier(ctx, func() (err error) {
-		at, sent, err = c.db.TransactOnce(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		at, sent, err = c.db.TryTransact(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 			gone, partly, err = c.writeWithMissing(ctx, tx, b)
 			return err
 		})
@@ -41,15 +40,15 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 	if err != nil {
 		partly = nil
 	}
-	c.cfg.Budget.SpendAll(c.completing().Times(len(partly)))
-	c.cfg.Budget.Back(promised) // what it took has been spent
+	c.cfg.Budget.SpendAll(c.costOfShards().Times(len(partly)))
+	c.cfg.Budget.Release(promised)
 	switch {
 	case err == nil && len(gone) > 0:
-		return b.without(gone)
+		return b.afterMissing(gone)
 	case err == nil && b.planned():
 		c.complete(partly)
 		if _, err := c.resolve(ctx, b.sums().counters()...); err != nil {
-			return b.notLooked(err)
+			return b.afterLookError(err)
 		}
 		return sendCommit
 	case err == nil:
@@ -67,60 +66,31 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 	case !sent && (!store.FromFirestore(err) || store.KindOf(err) == store.Permanent):
 		return b.giveUp(nil, err)
 	case !sent:
-		return b.failure(err)
+		return b.tryAgain(err)
 	case store.KindOf(err) == store.Conflict: // whatever document it is that is in the way
 		b.conflict = err
 		return readMarkers
 	}
 	c.logDoubt(b, err)
-	return b.failed(err)
+	return b.afterCommitError(err)
 }
 
 // promise keeps of the budget what it takes to make those of a batch's counters that have no shards, as far as is
-// known. Errors: [ErrBusy], and those of [Client.MayMake].
+// known. Errors: [ErrBusy], and those of [Client.CheckNew].
 func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
 	n := 0
 	for _, counter := range b.sums().counters() {
-		if known, ok := c.known.Peek(counter); !ok || known.bare {
+		if known, ok := c.counters.Peek(counter); !ok || known.bare {
 			n++
 		}
 	}
 	if n == 0 {
 		return all, nil
 	}
-	if err := c.MayMake(n); err != nil {
+	if err := c.CheckNew(n); err != nil {
 		return ceiling.Amounts{}, err
 	}
-	return c.afford(c.Making(), n, "new counters")
-}
-
-// MayMake refuses more new counters, or counters without shards, than the budget can ever have room for at once. It
-// never refuses a single one. Its error is an [ErrInvalidIncrement].
-func (c *Client) MayMake(n int) error {
-	most := math.Inf(1)
-	if c.cfg.AutoCreate {
-		most = c.cfg.Budget.Most(ceiling.Creates)
-	}
-	look := ceiling.Amounts{ceiling.Reads: book.Reads} // that comes before
-	for u, takes := range c.Making().Plus(look) {
-		most = min(most, c.cfg.Budget.Most(ceiling.Unit(u))/takes)
-	}
-	if most = max(1, math.Floor(most)); float64(n) > most {
-		return fmt.Errorf("%w: it would make %d counters, and the ceiling has room for %.0f at once", ErrInvalidIncrement, n, most)
-	}
-	return nil
-}
-
-// Making is about what a new counter takes of the budget: what is written are its document, its base, a marker and its
-// shards, and what is read are these, and what may lie there of an earlier one.
-func (c *Client) Making() ceiling.Amounts {
-	shards := len(c.db.Layout.Apart()) * min(c.cfg.NumShards, layout.MostApart) // those of fields that have their own
-	return c.completing().Plus(ceiling.Amounts{ceiling.Writes: float64(shards + 5), ceiling.Reads: float64(shards + len(c.db.Layout.Fields) + 8)})
-}
-
-// completing is what the shards of a counter take that is there.
-func (c *Client) completing() ceiling.Amounts {
-	return ceiling.Amounts{ceiling.Writes: float64(c.cfg.NumShards), ceiling.Reads: float64(c.cfg.NumShards + book.Reads)}
+	return c.afford(c.CostOfCounter(), n, "new counters")
 }
 
 // writeWithMissing has a transaction write a batch, and what is missing for it. If counters don't exist, and aren't to
@@ -148,7 +118,7 @@ func (c *Client) writeWithMissing(ctx context.Context, tx *store.Tx, b *batch) (
 	var shards []string // those that must be there after the commit
 	for _, counter := range counters {
 		b.pick(counter.sum.counter, counter.shards)
-		if err := c.makeApart(ctx, tx, counter.sum, counter.shards); err != nil {
+		if err := c.makeLimitedShards(ctx, tx, counter.sum, counter.shards); err != nil {
 			return nil, nil, err
 		}
 		if makes > maxWrites && len(counter.missing) > 0 {
@@ -217,18 +187,18 @@ func (c *Client) makes(b *batch) bool {
 // sizeOf is how many shards a counter has, or gets if it isn't there, and is to be made; otherwise the error is
 // [ErrNotFound]. It remembers what was read, from began on.
 func (c *Client) sizeOf(b *book.Book, makes bool, began time.Time) (n int, err error) {
-	if err := b.CheckSettings(); err != nil {
+	if err := b.CheckOurs(); err != nil {
 		return 0, err
 	}
 	switch s, missing := c.snapshotOf(b.Counter, b.Doc); {
 	case b.Deleting():
 	case missing == nil:
-		c.known.put(s, began)
+		c.counters.put(s, began)
 		return s.NumShards, nil
 	case makes:
 		return c.cfg.NumShards, nil
 	}
-	c.known.Remove(b.Counter)
+	c.counters.Remove(b.Counter)
 	return 0, ErrNotFound
 }
 
@@ -239,7 +209,7 @@ func (c *Client) complete(counters []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
 	defer cancel()
 	err := each(counters, func(_ int, id string) error {
-		defer c.cfg.Budget.Back(c.completing()) // what it took has been spent
+		defer c.cfg.Budget.Release(c.costOfShards())
 		err := Counter{c, id}.setShards(ctx, 0, func(is int) int { return is })
 		if errors.Is(err, ErrNotFound) {
 			return nil // deleted since: no shard comes back
@@ -251,12 +221,12 @@ func (c *Client) complete(counters []string) {
 	}
 }
 
-// setShards sets the counter's number of shards to what change makes of it, and makes missing ones from
-// number from on, so that clients which only know the public layout find them. It is one transaction,
-// and may run twice.
+// setShards sets the counter's number of shards to what change makes of it, and makes the new ones. It also makes old
+// ones that are missing, beginning with number from: clients that know only the public layout update shards that exist.
+// It is one transaction, and may run twice.
 func (c Counter) setShards(ctx context.Context, from int, change func(was int) int) error {
 	sets := func(ctx context.Context, tx *store.Tx) error {
-		s, b, _, err := c.existing(ctx, tx)
+		s, b, _, err := c.readExisting(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -310,9 +280,9 @@ func (c *Client) createMissing(ctx context.Context, tx *store.Tx, names []string
 	return nil
 }
 
-// once carries out a transaction once, however often its body is tried. Its commit makes a marker: if
+// exactlyOnce carries out a transaction once, however often its body is tried. Its commit makes a marker: if
 // the answer is lost, the next try finds that.
-func (c *Client) once(ctx context.Context, body func(ctx context.Context, tx *store.Tx, try int) error) error {
+func (c *Client) exactlyOnce(ctx context.Context, body func(ctx context.Context, tx *store.Tx, try int) error) error {
 	id, try := newID(), 0
 	return c.db.Transact(ctx, func(ctx context.Context, tx *store.Tx) error {
 		docs, _, err := tx.Get(ctx, c.db.Layout.Request(id))
@@ -328,74 +298,8 @@ func (c *Client) once(ctx context.Context, body func(ctx context.Context, tx *st
 	})
 }
 
-// existing reads the book of a counter whose document must be there, and other documents, all as of one
-// time.
-func (c Counter) existing(ctx context.Context, from book.Reader, others ...string) (s Snapshot, b *book.Book, docs book.Shards, err error) {
-	books, docs, err := c.client.books.Get(ctx, from, []string{c.id}, others...)
-	if err != nil {
-		return s, nil, nil, err
-	}
-	if err = books[0].CheckSettings(); err == nil && books[0].Deleting() {
-		err = ErrNotFound
-	}
-	if err == nil {
-		s, err = c.client.snapshotOf(c.id, books[0].Doc)
-	}
-	return s, books[0], docs, err
-}
-
-func (c Counter) shardName(id string) string { return c.client.db.Layout.Shard(c.id, id) }
-
-// shards reads the counter's shards as they were at a time; the zero time is now.
-func (c Counter) shards(ctx context.Context, at time.Time) (book.Shards, error) {
-	return c.client.books.Shards(ctx, c.client.db, c.id, at)
-}
-
-// someMembers reads memberships, at most that many, as of a time; the zero time is now.
-func (c Counter) someMembers(ctx context.Context, fields layout.Fields, most int, at time.Time, from book.Reader) (docs []*firestorepb.Document, err error) {
-	for _, field := range fields {
-		if len(docs) == most {
-			break
-		}
-		more, err := from.Documents(ctx, store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), Limit: most - len(docs), At: at})
-		if err != nil {
-			return nil, fmt.Errorf("read members: %w", err)
-		}
-		docs = append(docs, more...)
-	}
-	return docs, nil
-}
-
-// membersIn are fields that may have members: those shown, and, because another revision may show others, those in the
-// base and the shards. Memberships that stayed would keep the next life's members from joining.
-func (c Counter) membersIn(shards book.Shards, b *book.Book) layout.Fields {
-	names := maps.Clone(b.Base.Counts)
-	if names == nil {
-		names = map[string]int64{}
-	}
-	for _, shard := range shards {
-		for name, value := range shard.GetFields() {
-			if _, ok := store.Integer(value); ok && layout.CountsField(name) {
-				names[name] = 0
-			}
-		}
-	}
-	fields := c.client.db.Layout.Fields.Named()
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if layout.CountsField(name) && !slices.ContainsFunc(fields, func(f layout.Field) bool { return f.Name == name }) {
-			fields = append(fields, layout.Field{Name: name, Shard: name})
-		}
-	}
-	return fields
-}
-
-// newer reports whether a shard was written after a time.
-func newer(shards book.Shards, last time.Time) bool {
-	return slices.ContainsFunc(shards, func(doc *firestorepb.Document) bool { return doc.GetUpdateTime().AsTime().After(last) })
-}
-
-// atOnce is how many members or shards one commit removes. It leaves room for what the commit writes for them.
-const atOnce = maxWrites - 5
+// removedAtOnce is how many members or shards one commit removes. It leaves room for what the commit writes for them.
+const removedAtOnce = maxWrites - 5
 
 // zero are the fields of a shard that holds nothing.
 func (c *Client) zero() map[string]*firestorepb.Value {
@@ -406,11 +310,11 @@ func (c *Client) zero() map[string]*firestorepb.Value {
 	return fields
 }
 
-// move adds what shards hold to another shard in a transaction. It deletes the shards, or with keep sets them to zero.
-// A shard that the counter has again, by another resize or by growth, stays. move sets numbers, and doesn't add them:
-// an increment stops at ±2⁶³, and a double stays a double.
-func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
-	s, _, docs, err := c.existing(ctx, tx, append([]string{to}, from...)...)
+// moveCounts adds what shards hold to another shard in a transaction. It deletes the shards, or with keep sets them to
+// zero. A shard that the counter has again, by another resize or by growth, stays. move sets numbers, and doesn't add
+// them: an increment stops at ±2⁶³, and a double stays a double.
+func (c Counter) moveCounts(ctx context.Context, tx *store.Tx, from []string, to string, keep bool) error {
+	s, _, docs, err := c.readExisting(ctx, tx, append([]string{to}, from...)...)
 	if err != nil {
 		return err
 	}
@@ -439,7 +343,7 @@ func (c Counter) move(ctx context.Context, tx *store.Tx, from []string, to strin
 	for name, list := range counts {
 		n, whole := store.Integer(target.GetFields()[name])
 		if !whole { // what is added to a fraction would no longer be counted
-			return fmt.Errorf("%w: %s of shard %s, which takes those of others, is %v", ErrNotInteger, name, store.IDOf(to), target.GetFields()[name])
+			return fmt.Errorf("%w: %s of shard %s is %v, so the counts of other shards can't be added to it", ErrNotInteger, name, store.IDOf(to), target.GetFields()[name])
 		}
 		parts := store.Parts(append(list, n)...)
 		if len(parts) > 1 {

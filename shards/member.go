@@ -76,12 +76,12 @@ func (c Counter) leave(ctx context.Context, field, member, from string) (done jo
 		if from != "" {
 			docs, _, err := c.client.db.Get(ctx, m.name)
 			if err != nil {
-				return c.client.uncertain(err)
+				return c.client.readError(err)
 			}
 			if docs[0] == nil || memberOf(docs[0]).From != from {
 				return nil
 			}
-			m.version = docs[0].GetUpdateTime().AsTime()
+			m.onlyVersion = docs[0].GetUpdateTime().AsTime()
 		}
 		out, err := c.toggle(ctx, &m)
 		if err != nil {
@@ -95,14 +95,14 @@ func (c Counter) leave(ctx context.Context, field, member, from string) (done jo
 			// the app has deleted, and makes again, has not left.
 			switch m, back, err := c.below(ctx, m.name); {
 			case err != nil:
-				return c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err))
+				return c.client.forCaller(fmt.Errorf("%w: %w", ErrBusy, err))
 			case m == nil:
 				return nil
 			case back:
-				return c.client.plainly(fmt.Errorf("%w: the counter was made at this moment", ErrBusy))
+				return c.client.forCaller(fmt.Errorf("%w: the counter was made at this moment", ErrBusy))
 			}
 		}
-		return c.client.plainly(out.err)
+		return c.client.forCaller(out.err)
 	})
 	return done, err
 }
@@ -144,10 +144,10 @@ func (c Counter) Confirm(ctx context.Context, field, member string) error {
 		for range maxFailures {
 			switch state, err := hold.In(c.client.db).Confirm(ctx, seat); {
 			case err != nil:
-				return c.client.uncertain(err)
+				return c.client.readError(err)
 			case state == hold.Kept:
 				return nil
-			case state == hold.Free:
+			case state == hold.Vacant:
 				return ErrHoldEnded
 			}
 			if ended, _, err := c.endHolds(ctx, seat); err != nil {
@@ -172,11 +172,11 @@ func (c Counter) join(ctx context.Context, verb, field, member, from string, d t
 			m, settled := membership{seat: seat, name: seat.Membership(c.client.db.Layout), join: true, from: from}, false
 			if d > 0 {
 				m.until = c.client.db.Later().Add(d).Truncate(time.Millisecond)
-				m.entry, m.after = c.client.db.Layout.Hold(m.name), entries[m.name]
+				m.entry, m.entryVersion = c.client.db.Layout.Hold(m.name), entries[m.name]
 			}
 			out, err := c.toggle(ctx, &m)
 			if err == nil {
-				err = c.client.plainly(out.err)
+				err = c.client.forCaller(out.err)
 			}
 			if err != nil {
 				return err
@@ -185,7 +185,7 @@ func (c Counter) join(ctx context.Context, verb, field, member, from string, d t
 				done.at = out.at
 				return nil
 			}
-			if done.until, settled, entries, err = c.already(ctx, seat, out, d > 0); settled || err != nil {
+			if done.until, settled, entries, err = c.handleJoined(ctx, seat, out, d > 0); settled || err != nil {
 				return err
 			}
 		}
@@ -194,17 +194,17 @@ func (c Counter) join(ctx context.Context, verb, field, member, from string, d t
 	return done, err
 }
 
-// already handles a member who had joined before, by the outcome that says so. It confirms a held seat, unless the caller
-// only wants to hold it, and returns until when the seat is held. It reports false if the member is gone by now, and may
-// return entries that [Client.endOver] has left.
-func (c Counter) already(ctx context.Context, seat hold.Seat, o outcome, holds bool) (until time.Time, done bool, entries map[string]time.Time, err error) {
+// handleJoined handles a member who had joined before, by the outcome that says so. It confirms a held seat, unless the
+// caller only wants to hold it, and returns until when the seat is held. It reports false if the member is gone by now,
+// and may return entries that [Client.endShared] has left.
+func (c Counter) handleJoined(ctx context.Context, seat hold.Seat, o outcome, holds bool) (until time.Time, done bool, entries map[string]time.Time, err error) {
 	state, until := o.seat, o.until
-	if state == hold.Free {
+	if state == hold.Vacant {
 		docs, at, err := c.client.db.Get(ctx, seat.Membership(c.client.db.Layout))
 		if err != nil {
-			return until, false, nil, c.client.uncertain(err)
+			return until, false, nil, c.client.readError(err)
 		}
-		if state = hold.Of(docs[0], at); docs[0] != nil {
+		if state = hold.StateOf(docs[0], at); docs[0] != nil {
 			until = memberOf(docs[0]).Until
 		}
 	}
@@ -217,7 +217,7 @@ func (c Counter) already(ctx context.Context, seat hold.Seat, o outcome, holds b
 		return until, false, nil, nil
 	case hold.Confirm:
 		state, err = hold.In(c.client.db).Confirm(ctx, seat)
-		return time.Time{}, state == hold.Kept, nil, c.client.uncertain(err)
+		return time.Time{}, state == hold.Kept, nil, c.client.readError(err)
 	case hold.End:
 		_, entries, err = c.endHolds(ctx, seat)
 		return until, false, entries, err
@@ -225,11 +225,11 @@ func (c Counter) already(ctx context.Context, seat hold.Seat, o outcome, holds b
 	return until, true, nil, nil
 }
 
-// endHolds ends holds of a seat's field that are over, as [Client.endOver] does.
+// endHolds ends holds of a seat's field that are over, as [Client.endShared] does.
 func (c Counter) endHolds(ctx context.Context, seat hold.Seat) (ended bool, entries map[string]time.Time, err error) {
 	field, _ := c.client.db.Layout.Field(seat.Field)
-	ended, entries, err = c.client.endOver(ctx, hold.In(c.client.db), seat.Counter, field)
-	return ended, entries, c.client.uncertain(err)
+	ended, entries, err = c.client.endShared(ctx, hold.In(c.client.db), seat.Counter, field)
+	return ended, entries, c.client.readError(err)
 }
 
 // toggle lets a member join or leave. The increment takes any shard: they add up to the same. (Clients that write by
@@ -246,7 +246,7 @@ func (c Counter) toggle(ctx context.Context, m *membership) (outcome, error) {
 	r.member = m
 	over, err := c.client.turns.wait(ctx, m.name)
 	if err != nil {
-		return outcome{}, c.client.plainly(fmt.Errorf("%w: %w", ErrBusy, err))
+		return outcome{}, c.client.forCaller(fmt.Errorf("%w: %w", ErrBusy, err))
 	}
 	out := c.client.perform(ctx, r)
 	if out.pending {

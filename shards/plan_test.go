@@ -16,7 +16,7 @@ func TestLeftOfKnownShards(t *testing.T) {
 	}
 	look := func(k *knownShards, shards ...seats.Shard) limitedPlan {
 		p := limitedPlan{shards: map[place][]seats.Shard{at: shards}, all: map[place]escrow.Held{at: {Count: 18, Share: 30}}}
-		k.read(p)
+		k.rememberLook(p)
 		return p
 	}
 	knows := func(k *knownShards, want int64, known bool) {
@@ -28,12 +28,12 @@ func TestLeftOfKnownShards(t *testing.T) {
 	k := newPlaces()
 	p := look(k, shard("0", 1, 4), shard("1", 1, 4)) // the third one is full
 	knows(k, 12, true)
-	p.Plan = map[place][]escrow.Change{at: {{Shard: 0, By: escrow.Held{Count: 1}}}}
+	p.Plan = map[place][]escrow.Addition{at: {{Shard: 0, By: escrow.Held{Count: 1}}}}
 	k.takeOut(p)
 	knows(k, 0, false)
-	k.put(at, []seats.Shard{shard("2", 2, 9)}) // a hold comes back there
+	k.remember(at, []seats.Shard{shard("2", 2, 9)}) // a hold comes back there
 	knows(k, 0, false)
-	k.put(at, []seats.Shard{shard("0", 2, 5)})
+	k.remember(at, []seats.Shard{shard("0", 2, 5)})
 	knows(k, 12, true)
 	look(k, shard("0", 1, 4), shard("1", 1, 4)) // it was under way before
 	knows(k, 11, true)

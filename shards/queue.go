@@ -61,7 +61,8 @@ type queue struct {
 	end     context.CancelFunc // of open: no further requests are taken
 }
 
-// line is requests that would go in one batch alone: those of a counter, or a call's of several.
+// line is where requests wait that may share a batch of their own: those of one counter, those of one field with a
+// limit, or a single call to several counters.
 type line struct {
 	name     string     // the counter, or a field of it that has a limit, or several
 	requests []*request // that wait, oldest first
@@ -101,7 +102,7 @@ func (q *queue) await(ctx context.Context, r *request) outcome {
 	case out := <-r.done:
 		return out
 	case <-ctx.Done():
-	case <-r.ended:
+	case <-r.timedOut:
 	}
 	why := cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	if q.withdraw(r) {
@@ -141,9 +142,9 @@ func (q *queue) enter(r *request) error {
 // lineOf is where a request is to stand: with others of its counter, or of one of its counters that is
 // in trouble, or by itself, as one does that has left such a line.
 func (q *queue) lineOf(r *request) *line {
-	name := r.stands()
+	name := r.lineName()
 	if name == several && !r.alone {
-		name, _ = r.touches(q.troubled.is)
+		name, _ = r.firstCounter(q.troubled.is)
 	}
 	if l := q.lines[name]; l != nil {
 		return l
@@ -212,7 +213,7 @@ func (q *queue) consider(l *line) {
 	next := q.turnOf(l)
 	for ; next == sends; next = q.turnOf(l) {
 		f, alone, waiting := q.newFlight(), q.isAlone(l), q.waiting
-		if !q.fill(f, l) {
+		if !q.moveFrom(f, l) {
 			if !l.short {
 				l.short = true
 				q.short = append(q.short, l)
@@ -285,7 +286,7 @@ func (q *queue) gather() *flight {
 	f := q.newFlight()
 	for len(q.ready) > 0 && !f.full() {
 		l := q.ready[0]
-		if q.turnOf(l) == shares && !q.fill(f, l) {
+		if q.turnOf(l) == shares && !q.moveFrom(f, l) {
 			break // nothing of it fits
 		}
 		q.ready, l.ready = q.ready[1:], false
@@ -294,28 +295,24 @@ func (q *queue) gather() *flight {
 	return f
 }
 
-// fill moves requests from a line into a batch, and reports whether any fits, and there are writes for it.
-func (q *queue) fill(f *flight, l *line) bool {
+// moveFrom moves requests from a line into a batch, and reports whether any fits, and there are writes for it.
+func (q *queue) moveFrom(f *flight, l *line) bool {
 	was, before := len(f.requests), len(l.requests)
 	some, paid := q.promiseWrites(f, l)
-	if some < before {
-		l.requests = append(f.fill(l.requests[:some:some]), l.requests[some:]...)
-	} else {
-		l.requests = f.fill(l.requests)
-	}
+	l.requests = append(f.fill(l.requests[:some:some]), l.requests[some:]...)
 	if paid > 0 { // also by those that didn't fit
 		fit := q.billOf(f.requests[was:], was == 0, math.Inf(1))
 		q.bounds.budget.Spend(ceiling.Writes, float64(fit.paid-paid))
 		f.promised += fit.paid - fit.kept
 	}
-	taken := before - len(l.requests)
-	q.waiting -= taken
-	if taken > 0 {
+	moved := before - len(l.requests)
+	q.waiting -= moved
+	if moved > 0 {
 		l.inFlight++
 		f.lines = append(f.lines, l)
 		q.rest(l)
 	}
-	return taken > 0
+	return moved > 0
 }
 
 // promiseWrites takes from the budget what the first requests of a line cost, and returns how many these are, and what
@@ -343,7 +340,7 @@ func (q *queue) promiseWrites(f *flight, l *line) (some, paid int) {
 
 // billOf is the bill of the first of some requests: of as many as that many writes pay for, and of one at least.
 func (q *queue) billOf(requests []*request, first bool, left float64) bill {
-	all := bill{places: map[place]bool{}, documents: map[string]bool{}}
+	all := bill{paidFor: map[place]bool{}, documents: map[string]bool{}}
 	if first {
 		all.kept = -1 // the batch's marker
 	}
@@ -364,7 +361,7 @@ func (q *queue) billOf(requests []*request, first bool, left float64) bill {
 type bill struct {
 	requests   int
 	paid, kept int
-	places     map[place]bool  // counters (without a field), and fields, that have been paid
+	paidFor    map[place]bool  // counters (without a field), and fields, that have been paid
 	documents  map[string]bool // markers, memberships and entries that have been paid: calls of one key share one
 }
 
@@ -372,21 +369,21 @@ type bill struct {
 // field, about which the roll-up asks one question more. So Rollup may write as much as if each increment had its own
 // commit. A long write of Rollup's counts several times, and twice as many are paid here.
 func (b *bill) add(r *request, units func(counter string) (shard, shown int)) {
-	for _, name := range r.documents() {
+	for _, name := range r.writtenOnce() {
 		if !b.documents[name] {
 			b.documents[name] = true
 			b.paid++
 		}
 	}
 	for _, sum := range r.sums {
-		if counter := (place{counter: sum.counter}); !b.places[counter] {
-			b.places[counter], b.places[place{sum.counter, sum.amounts[0].field}] = true, true
+		if counter := (place{counter: sum.counter}); !b.paidFor[counter] {
+			b.paidFor[counter], b.paidFor[place{sum.counter, sum.amounts[0].field}] = true, true
 			shard, shown := units(sum.counter)
 			b.paid, b.kept = b.paid+2*shown, b.kept+2*shown-shard
 		}
 		for _, a := range sum.amounts {
-			if field := (place{sum.counter, a.field}); !b.places[field] {
-				b.places[field] = true
+			if field := (place{sum.counter, a.field}); !b.paidFor[field] {
+				b.paidFor[field] = true
 				b.paid, b.kept = b.paid+1, b.kept+1
 			}
 		}
@@ -451,7 +448,7 @@ func (l *line) worth() float64 {
 	}
 	documents := 1 + 2*len(l.requests[0].sums)
 	for _, r := range l.requests {
-		documents += len(r.documents())
+		documents += len(r.writtenOnce())
 	}
 	return float64(len(l.requests)) / float64(documents)
 }
@@ -489,16 +486,16 @@ func (q *queue) ended(f *flight) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting -= f.reserved
-	q.bounds.budget.Spend(ceiling.Writes, -float64(f.promised)) // what it took has been spent
+	q.bounds.budget.Spend(ceiling.Writes, -float64(f.promised))
 	q.uncount(f)
 	for _, l := range f.lines {
 		l.inFlight--
 	}
-	var left []*request
+	var leavers []*request
 	for _, r := range f.requests {
-		left = append(left, r.each()...)
+		leavers = append(leavers, r.each()...)
 	}
-	for _, r := range slices.Backward(left) {
+	for _, r := range slices.Backward(leavers) {
 		r.alone = true
 		l := q.lineOf(r)
 		q.stand(r, l, 0)

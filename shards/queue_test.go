@@ -402,8 +402,8 @@ func TestALineThatGrowsLongWhileItIsReady(t *testing.T) {
 func TestACallEndsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTraffic(t, bounds{batch: 500, waiting: 10_000})
-		client := &Client{cfg: Config{CacheTTL: time.Minute}, queue: w.queue, known: newCache(), patience: patience{lasts: time.Second}}
-		client.known.put(Snapshot{Counter: "a", NumShards: 1}, time.Now())
+		client := &Client{cfg: Config{CacheTTL: time.Minute}, queue: w.queue, counters: newCache(), waitTimer: sharedTimer{after: time.Second}}
+		client.counters.put(Snapshot{Counter: "a", NumShards: 1}, time.Now())
 		call := func(ctx context.Context, takes time.Duration, want outcome) {
 			r, err := newRequest(flat, []Increment{{Counter: "a", By: 1}}, Key{})
 			if err != nil {

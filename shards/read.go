@@ -38,9 +38,9 @@ func (c Counter) Cached(ctx context.Context) (s Snapshot, age time.Duration, err
 }
 
 func (c Counter) cached(ctx context.Context) (Snapshot, time.Duration, error) {
-	asked := time.Now()
+	callBegan := time.Now()
 	for ctx.Err() == nil {
-		if known, ok := c.client.known.within(c.client.cfg.ReadCache, c.id); ok {
+		if known, ok := c.client.counters.within(c.client.cfg.ReadCache, c.id); ok {
 			return known.Snapshot, time.Since(known.read), c.client.countsAny(known.Snapshot)
 		}
 		r, err := share(ctx, &c.client.reads, c.id, func(ctx context.Context) (cached, error) {
@@ -48,7 +48,7 @@ func (c Counter) cached(ctx context.Context) (Snapshot, time.Duration, error) {
 			s, err := c.get(ctx)
 			return cached{s, began}, err
 		})
-		if asked.Sub(r.read) <= max(c.client.cfg.ReadCache, 0) { // or else a slow read, which others asked for too long ago
+		if callBegan.Sub(r.read) <= max(c.client.cfg.ReadCache, 0) { // or else a slow read, which others asked for too long ago
 			return r.Snapshot, time.Since(r.read), err
 		}
 	}
@@ -61,7 +61,7 @@ func (c Counter) Remembered() (s Snapshot, age time.Duration, ok bool) {
 	if c.client == nil {
 		return Snapshot{}, 0, false
 	}
-	known, ok := c.client.known.Get(c.id)
+	known, ok := c.client.counters.Get(c.id)
 	if !ok || c.client.countsAny(known.Snapshot) != nil {
 		return Snapshot{}, 0, false
 	}
@@ -71,7 +71,7 @@ func (c Counter) Remembered() (s Snapshot, age time.Duration, ok bool) {
 // Unknown is of how many of the counters this client has no memory, however old.
 func (c *Client) Unknown(counters ...string) (n int) {
 	for _, id := range counters {
-		if !c.known.Contains(id) {
+		if !c.counters.Contains(id) {
 			n++
 		}
 	}
@@ -194,7 +194,7 @@ func (c Counter) shared(ctx context.Context) (Snapshot, error) {
 // sum asks for all fields, as of one time: sums of shards, then queries.
 func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	db := c.client.db
-	s, at, fields, err := c.parts(ctx)
+	s, at, fields, err := c.readParts(ctx)
 	if err != nil {
 		return s, err
 	}
@@ -218,22 +218,22 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	// What is not counted is known from the document, which may be older than shards. A query has just been asked.
 	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(name string) bool {
 		_, sum := db.Layout.Field(name)
-		return !sum || s.total(name) != 0 || slices.Contains(s.kept, name)
+		return !sum || s.total(name) != 0 || slices.Contains(s.blocked, name)
 	})
 	return s, c.client.countsAny(s)
 }
 
-// parts are what a field's total is made of.
-type parts struct {
+// fieldParts are what a field's total is made of.
+type fieldParts struct {
 	total  int64
 	shards int64 // the whole part of what they hold together
 	base   int64 // what the total holds beyond them
 }
 
-// parts reads what the counter's fields of shards are made of, by their names, all as of one time.
-func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, fields map[string]parts, err error) {
+// readParts reads what the counter's fields of shards are made of, by their names, all as of one time.
+func (c Counter) readParts(ctx context.Context) (s Snapshot, at time.Time, fields map[string]fieldParts, err error) {
 	db := c.client.db
-	s, b, _, err := c.existing(ctx, db)
+	s, b, _, err := c.readExisting(ctx, db)
 	if b != nil {
 		s.Reads, at = 2, b.At
 	}
@@ -244,7 +244,7 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, fields ma
 		return s, at, nil, err
 	}
 	b = b.WithExtensionNumbers(db.Layout.Fields.Names())
-	fields = map[string]parts{}
+	fields = map[string]fieldParts{}
 	for _, field := range db.Layout.Fields {
 		a, err := c.client.books.Sum(ctx, c.id, field, nil, at)
 		if s.Reads++; err != nil {
@@ -256,7 +256,7 @@ func (c Counter) parts(ctx context.Context) (s Snapshot, at time.Time, fields ma
 			return s, at, nil, fmt.Errorf("%w: the sum of %s is %v, and %d beyond its shards: set right what they hold", ErrNotInteger, field.Shard, sum, b.Base.Counts[field.Shard])
 		}
 		base := b.Base.Counts[field.Shard]
-		fields[field.Name] = parts{total: total, shards: total - base, base: base}
+		fields[field.Name] = fieldParts{total: total, shards: total - base, base: base}
 	}
 	return s, at, fields, nil
 }
@@ -284,7 +284,7 @@ func (c Counter) Audit(ctx context.Context) (audits []Audit, err error) {
 }
 
 func (c Counter) audit(ctx context.Context) ([]Audit, error) {
-	s, at, fields, err := c.parts(ctx)
+	s, at, fields, err := c.readParts(ctx)
 	if err != nil {
 		return nil, err
 	}

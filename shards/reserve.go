@@ -78,7 +78,7 @@ func (c Counter) reserve(ctx context.Context, field string, by int64, d time.Dur
 	r.hold, r.key = &record, record.Name
 	out := c.client.perform(ctx, r)
 	if out.err != nil {
-		return h, false, c.client.plainly(out.err)
+		return h, false, c.client.forCaller(out.err)
 	}
 	if out.replayed {
 		if out.record.Amount == 0 { // somebody ended it before it was made
@@ -142,7 +142,7 @@ func (c Counter) Held(ctx context.Context, field string, key Key) (h Hold, err e
 		}
 		docs, _, err := c.client.db.Get(ctx, none.Name)
 		if err != nil {
-			return c.client.uncertain(err)
+			return c.client.readError(err)
 		}
 		r := hold.RecordOf(docs[0])
 		if r.Amount == 0 { // or what stands in the way of one
@@ -166,7 +166,7 @@ func (c Counter) recordOf(name string, key Key) (r hold.Record, field layout.Fie
 	field, _ = names.Field(name)
 	return hold.Record{
 		Counter: c.id, Field: field.Shard, ID: key.Value, Name: names.Record(key.id(names, []string{c.id, field.Shard})),
-		Keep: cfg.KeyTTL + cfg.Timeout + batchMarkerTTL,
+		KeptFor: cfg.KeyTTL + cfg.Timeout + batchMarkerTTL,
 	}, field, err
 }
 
@@ -182,42 +182,42 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.client.cfg.Timeout)
 	defer cancel()
-	db, at := c.client.db, place{c.id, field.Shard}
+	db, where := c.client.db, place{c.id, field.Shard}
 	var r hold.Record
 	var writes []*firestorepb.Write
 	var full error // why there is no room for more
 	try := 0
 	resp, err := db.CommitIf(ctx, finishPatience, func(ctx context.Context) (_ []*firestorepb.Write, err error) {
 		try++
-		known := try%looksAfter > 0 // or else a shard is gone, or what is known is old
+		fromMemory := try%looksAfter > 0 // or else a shard is gone, or what is known is old
 		if r, err = hold.In(c.client.db).Read(ctx, none); err != nil {
 			return nil, err
 		}
 		var p limitedPlan
 		if field.Limit != nil {
-			if p, full, err = c.planMore(ctx, field, &r, used, known); err != nil || full != nil {
+			if p, full, err = c.planMore(ctx, field, &r, used, fromMemory); err != nil || full != nil {
 				return nil, err
 			}
 		}
-		var freed hold.Freed
+		var freed hold.GivenBack
 		writes, freed = r.Finish(db.Layout, used, db.Later())
-		for i, shard := range p.changed(at) {
-			writes = append(writes, shard.ChangeAt(field.Shard, p.Plan[at][i].By.Plus(freed[shard.Name])))
+		for i, shard := range p.changed(where) {
+			writes = append(writes, shard.AddTo(field.Shard, p.Plan[where][i].By.Plus(freed[shard.Name])))
 			delete(freed, shard.Name)
 		}
-		back, err := hold.In(c.client.db).Free(ctx, c.id, field.Shard, freed, !known)
+		back, err := hold.In(c.client.db).GiveBack(ctx, c.id, field.Shard, freed, !fromMemory)
 		writes = append(writes, back...)
 		return writes, err
 	})
 	if err != nil {
-		return h, c.client.uncertain(err)
+		return h, c.client.readError(err)
 	}
-	c.client.places.put(at, seats.After(db.Layout, c.id, field.Shard, writes, resp))
+	c.client.places.remember(where, seats.After(db.Layout, c.id, field.Shard, writes, resp))
 	switch h = holdOf(key, r, time.Time{}); {
 	case resp != nil:
 		h.At = resp.GetCommitTime().AsTime()
 	case try > 1: // perhaps this call's commit, whose answer was lost
-		c.client.places.forget(at)
+		c.client.places.forget(where)
 	}
 	return h, full
 }
@@ -226,16 +226,16 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 // says why there is no room: then nothing changes. It never ends the hold itself, since what that has is no room for
 // more of it. A commit that was sent before there was no room, and hasn't landed, never will, because its shards have
 // changed. So the record, read after that, has the last word: somebody may have settled it.
-func (c Counter) planMore(ctx context.Context, field layout.Field, r *hold.Record, used *int64, known bool) (p limitedPlan, full, err error) {
-	holds, asked := hold.In(c.client.db).But(r.Name), *r
+func (c Counter) planMore(ctx context.Context, field layout.Field, r *hold.Record, used *int64, fromMemory bool) (p limitedPlan, full, err error) {
+	holds, asked := hold.In(c.client.db).Except(r.Name), *r
 	for r.More(used) > 0 {
 		take, err := newRequest(c.client.db.Layout, []Increment{{Counter: c.id, Field: field.Name, By: r.More(used)}}, Key{})
 		if err != nil {
 			return p, nil, err
 		}
-		plan, ended, err := c.client.planLimited(ctx, holds, []place{{c.id, field.Shard}}, []*request{take}, known)
+		plan, ended, err := c.client.planLimited(ctx, holds, []place{{c.id, field.Shard}}, []*request{take}, fromMemory)
 		switch {
-		case errors.Is(err, errUnmade): // the counter was deleted
+		case errors.Is(err, errNoLimitedShards): // the counter was deleted
 			full = ErrNotFound
 		case err != nil:
 			return plan, nil, err
@@ -247,7 +247,7 @@ func (c Counter) planMore(ctx context.Context, field layout.Field, r *hold.Recor
 		if *r, err = holds.Read(ctx, asked); err != nil || !ended && r.More(used) > 0 {
 			return limitedPlan{}, full, err
 		}
-		known = false
+		fromMemory = false
 	}
 	return limitedPlan{}, nil, nil
 }
@@ -289,7 +289,7 @@ func (c Counter) inUse(ctx context.Context, since time.Time) (bool, error) {
 				return true, nil // nobody knows yet
 			}
 			members.Limit = membersPage
-			if docs, err = c.client.db.Documents(ctx, members); err != nil || newer(docs, since) {
+			if docs, err = c.client.db.Documents(ctx, members); err != nil || anyWrittenAfter(docs, since) {
 				return true, err
 			}
 			if len(docs) > 0 {
@@ -304,12 +304,12 @@ func (c Counter) inUse(ctx context.Context, since time.Time) (bool, error) {
 // name a shard which goes, or one that is younger than they are. Whoever asks for such a hold is told that it has
 // ended.
 func (c Counter) recordsOf(ctx context.Context, field layout.Field, at time.Time, young map[string]time.Time) ([]*firestorepb.Document, error) {
-	for _, most := range []int{atOnce, 0} {
+	for _, most := range []int{removedAtOnce, 0} {
 		docs, err := hold.In(c.client.db).OpenAt(ctx, c.client.db, c.id, field.Shard, at, most)
 		if err != nil {
 			return nil, err
 		}
-		whole := len(docs) < atOnce
+		last := len(docs) < removedAtOnce
 		docs = slices.DeleteFunc(docs, func(doc *firestorepb.Document) bool {
 			r := hold.RecordOf(doc)
 			for id := range r.Parts {
@@ -319,7 +319,7 @@ func (c Counter) recordsOf(ctx context.Context, field layout.Field, at time.Time
 			}
 			return true
 		})
-		if whole || len(docs) > 0 {
+		if last || len(docs) > 0 {
 			return docs, nil
 		}
 	}

@@ -55,30 +55,30 @@ func (t *turns) wait(ctx context.Context, what string) (over func(), err error) 
 	}
 }
 
-// patience is how long calls wait if their contexts have no deadline: see Config.Wait. With 0 they wait for their
+// sharedTimer is how long calls wait if their contexts have no deadline: see Config.Wait. With 0 they wait for their
 // outcomes.
-type patience struct {
-	lasts time.Duration
+type sharedTimer struct {
+	after time.Duration
 
 	mu    sync.Mutex
-	made  time.Time
-	ended chan struct{} // closed when those are to end that begin soon after it was made
+	begun time.Time
+	fired chan struct{} // closed when those are to end that begin soon after it was made
 }
 
-// end is closed when a call that begins now has waited for long enough, or up to a hundredth before. It
+// forCall is closed when a call that begins now has waited for long enough, or up to a hundredth before. It
 // is nil if nothing ends it so.
-func (p *patience) end(ctx context.Context) <-chan struct{} {
-	if _, has := ctx.Deadline(); has || p.lasts == 0 {
+func (p *sharedTimer) forCall(ctx context.Context) <-chan struct{} {
+	if _, has := ctx.Deadline(); has || p.after == 0 {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := time.Now(); p.ended == nil || now.Sub(p.made) > p.lasts/100 {
+	if now := time.Now(); p.fired == nil || now.Sub(p.begun) > p.after/100 {
 		ended := make(chan struct{})
-		time.AfterFunc(p.lasts, func() { close(ended) })
-		p.made, p.ended = now, ended
+		time.AfterFunc(p.after, func() { close(ended) })
+		p.begun, p.fired = now, ended
 	}
-	return p.ended
+	return p.fired
 }
 
 // lately remembers for a while what happened to counters.

@@ -74,7 +74,7 @@ func TestClocks(t *testing.T) {
 			if off := newest.GetUpdateTime().AsTime().Sub(theirs.GetUpdateTime().AsTime()); off != ahead {
 				t.Errorf("ahead by %s, it is told times that are early by %s", ahead, off)
 			}
-			if err := w.commit(l, store.Update(newest.GetName(), store.UpdatedAtTime(theirs.GetUpdateTime().AsTime()), nil, nil, store.Increment("n", 1))); err != nil {
+			if err := w.commit(l, store.Update(newest.GetName(), store.IfVersion(theirs.GetUpdateTime().AsTime()), nil, nil, store.Increment("n", 1))); err != nil {
 				t.Errorf("ahead by %s, a time that it was told is no time of the document's: %v", ahead, err)
 			}
 			conn.Close()

@@ -186,7 +186,7 @@ func (w *world) work(r *rand.Rand, begun time.Time) {
 			}
 		}
 		gone := store.Delete(doc.GetName())
-		gone.CurrentDocument = store.UpdatedAtTime(doc.GetUpdateTime().AsTime())
+		gone.CurrentDocument = store.IfVersion(doc.GetUpdateTime().AsTime())
 		writes = append(writes, gone)
 	}
 	if len(amounts) == 0 {

@@ -432,10 +432,10 @@ func (w *world) evaluate(ctx context.Context, m toggling, shard string) error {
 				return errDenied
 			}
 			by, write = -1, store.Delete(m.document())
-			write.CurrentDocument = store.UpdatedAtTime(was.GetUpdateTime().AsTime())
+			write.CurrentDocument = store.IfVersion(was.GetUpdateTime().AsTime())
 		}
 		_, err := firestore.Commit(ctx, &firestorepb.CommitRequest{Database: database, Writes: []*firestorepb.Write{
-			write, store.Update(on.GetName(), store.UpdatedAtTime(on.GetUpdateTime().AsTime()), nil, nil, store.Increment(field, by)),
+			write, store.Update(on.GetName(), store.IfVersion(on.GetUpdateTime().AsTime()), nil, nil, store.Increment(field, by)),
 		}})
 		switch status.Code(err) {
 		case codes.FailedPrecondition, codes.NotFound: // one of them has changed

@@ -79,7 +79,7 @@ func (l lag) String() string {
 
 // lagOf compares what a counter's document shows with its base and its shards, as of one moment.
 func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error) {
-	books, _, err := book.Of(db).Get(ctx, db, []string{id})
+	books, _, err := book.In(db).Get(ctx, db, []string{id})
 	if err == nil {
 		err = books[0].Unusable
 	}
@@ -87,7 +87,7 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 		return lag{}, fmt.Errorf("read counter %q: %w", id, err)
 	}
 	k := books[0]
-	there, err := book.Of(db).Shards(ctx, db, id, k.At)
+	there, err := book.In(db).Shards(ctx, db, id, k.At)
 	if err != nil {
 		return lag{}, fmt.Errorf("read counter %q: %w", id, err)
 	}
@@ -97,7 +97,7 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 	l := lag{Counter: id, Shards: len(there), Behind: map[string]int64{}}
 	waiting := map[string]bool{}
 	for _, field := range db.Layout.Fields {
-		total, ok := k.Base.Total(field, there.Add(field))
+		total, ok := k.Base.Total(field, there.SumOf(field))
 		shown, _ := store.Integer(k.Doc.GetFields()[field.Name])
 		if !ok || total == shown || !k.MayShow(field) { // doctor names what can't be shown
 			continue

@@ -203,7 +203,7 @@ func decided(s record, scenario, name string) (action string, after record) {
 
 // seatAfter is what becomes of a seat by [hold], or what whoever asks is told instead.
 func seatAfter(kind, knows string) (seat, told string) {
-	state := map[string]hold.State{"none": hold.Free, "ended": hold.Free, "held": hold.Held, "kept": hold.Kept}[knows]
+	state := map[string]hold.State{"none": hold.Vacant, "ended": hold.Vacant, "held": hold.Held, "kept": hold.Kept}[knows]
 	switch kind {
 	case "hold":
 		if state.Holds() == hold.Take {
@@ -385,8 +385,8 @@ func finishes(s record, kind string, n int64, name string) (action string, commi
 				h.Parts[layout.LimitedShard("seats", i)] = part
 			}
 		}
-		freed := hold.Freed{}
-		freed.Free(names, h, used)
+		freed := hold.GivenBack{}
+		freed.Add(names, h, used)
 		for i, shard := range shards {
 			off := freed[names.Shard("c", layout.LimitedShard("seats", i))]
 			count[shard] = count[shard].(int64) + off.Count

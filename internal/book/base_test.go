@@ -28,7 +28,7 @@ func booksOf(t interface{ Fatal(...any) }, place layout.Place) Books {
 		t.Fatal(err)
 	}
 	names.Database = "projects/p/databases/(default)"
-	return Of(&store.DB{Layout: names})
+	return In(&store.DB{Layout: names})
 }
 
 // What is written of a base is read again, whatever its entries are called.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -24,8 +25,8 @@ var ErrBeyond = errors.New("integers end at ±2⁶³")
 // Books are those of a deployment's counters.
 type Books struct{ db *store.DB }
 
-// Of are the books in a database.
-func Of(db *store.DB) Books { return Books{db} }
+// In are the books in a database.
+func In(db *store.DB) Books { return Books{db} }
 
 // Book is a counter's document and its base, as they were at one time.
 type Book struct {
@@ -50,34 +51,34 @@ type Reader interface {
 // Shards are the documents of a counter's shards.
 type Shards []*firestorepb.Document
 
-// Add is the sum of a field of the shards, as Firestore's sum() is: what is no number counts nothing, and it is a
+// SumOf is the sum of a field of the shards, as Firestore's sum() is: what is no number counts nothing, and it is a
 // double if one is, or if it is beyond the int64s.
-func (s Shards) Add(field layout.Field) *firestorepb.Value {
-	var whole []int64
-	rest, double := 0.0, false
+func (s Shards) SumOf(field layout.Field) *firestorepb.Value {
+	var integers []int64
+	doubles, double := 0.0, false
 	for _, doc := range s {
 		switch v := doc.GetFields()[field.Shard].GetValueType().(type) {
 		case *firestorepb.Value_IntegerValue:
-			whole = append(whole, v.IntegerValue)
+			integers = append(integers, v.IntegerValue)
 		case *firestorepb.Value_DoubleValue:
-			rest, double = rest+v.DoubleValue, true
+			doubles, double = doubles+v.DoubleValue, true
 		}
 	}
-	if len(whole) == 0 && !double {
+	if len(integers) == 0 && !double {
 		return store.Int(field.OfNone())
 	}
-	parts := store.Parts(whole...)
+	parts := store.Parts(integers...)
 	if !double && len(parts) == 1 {
 		return store.Int(parts[0])
 	}
 	for _, n := range parts {
-		rest += float64(n)
+		doubles += float64(n)
 	}
-	return store.Double(rest)
+	return store.Double(doubles)
 }
 
-// Of are the shards in which the field is counted.
-func (s Shards) Of(field layout.Field) Shards {
+// Counting are the shards in which the field is counted.
+func (s Shards) Counting(field layout.Field) Shards {
 	return slices.DeleteFunc(slices.Clone(s), func(doc *firestorepb.Document) bool { return !field.CountedIn(store.IDOf(doc.GetName())) })
 }
 
@@ -125,10 +126,9 @@ func (books Books) Get(ctx context.Context, from Reader, counters []string, othe
 	return list, all[2*len(counters):], nil
 }
 
-// CheckSettings compares settings with what counters' documents say. Where that isn't enough, it reads the base, too: a
-// document with our map says whose it is, and one of the app's own without has other fields. It returns a
-// [SettingError] or nil for each document; nil for a missing one.
-func (books Books) CheckSettings(ctx context.Context, counters []string, docs Shards) ([]error, error) {
+// CheckOurs returns for each document a [SettingError] if the counter belongs to a deployment with other settings; nil
+// for a missing document. If a document doesn't say whose it is, or contradicts HOSTED, it reads the base, too.
+func (books Books) CheckOurs(ctx context.Context, counters []string, docs Shards) ([]error, error) {
 	names := books.db.Layout
 	var unclear []int
 	var paths []string
@@ -147,7 +147,7 @@ func (books Books) CheckSettings(ctx context.Context, counters []string, docs Sh
 		return nil, fmt.Errorf("read bases: %w", err)
 	}
 	for i, base := range bases {
-		others[unclear[i]] = checkSettings(names, base, docs[unclear[i]])
+		others[unclear[i]] = checkOurs(names, base, docs[unclear[i]])
 	}
 	return others, nil
 }
@@ -169,7 +169,7 @@ func (books Books) open(counter string, doc, base *firestorepb.Document, at time
 		b.baseVersion, b.baseMade = base.GetUpdateTime().AsTime(), base.GetCreateTime().AsTime()
 		b.Base, b.Unusable = decodeBase(books.db.Layout.Shards, base)
 	}
-	if err := checkSettings(books.db.Layout, base, doc); err != nil {
+	if err := checkOurs(books.db.Layout, base, doc); err != nil {
 		b.Base, b.Unusable = Base{}, err
 	}
 	b.wasBase = b.Base
@@ -205,14 +205,100 @@ func (b *Book) Version() time.Time {
 // Deleting reports whether the counter is being deleted, whether or not its document is there: see [Book.End].
 func (b *Book) Deleting() bool { return !b.Base.Ending.IsZero() }
 
-// CheckSettings is a [SettingError] if the counter is counted with other settings: nothing of it may be
+// CheckOurs is a [SettingError] if the counter is counted with other settings: nothing of it may be
 // changed then.
-func (b *Book) CheckSettings() error {
+func (b *Book) CheckOurs() error {
 	if errors.Is(b.Unusable, ErrOthers) {
 		return b.Unusable
 	}
 	return nil
 }
+
+// AsOf is as of when the document shows a field; zero where nobody knows. What the document says is believed only
+// beside the number that it was written with, for the same counter and definition of the field, and if it isn't
+// later than the document: an app may have changed the number, or copied the map from another document or an
+// earlier version.
+func (b *Book) AsOf(field layout.Field) time.Time {
+	at := timeOf(rollupOf(b.Doc)[layout.AsOf].GetMapValue().GetFields()[field.Name])
+	last := b.Written(field)
+	if at.After(b.Version()) || last == nil || !proto.Equal(last, b.Doc.GetFields()[field.Name]) { // of which NaN equals itself
+		return time.Time{}
+	}
+	return at
+}
+
+// Waiting are the names of the shards that were written after what the document shows of a field, and for how long the
+// first of them waits. Where nobody knows as of when that is, these are the shards that hold something. Without one, as
+// where a shard was deleted or the base changed, the field has waited since it was shown.
+func (b *Book) Waiting(field layout.Field, shards Shards) (names []string, longest time.Duration) {
+	asOf := b.AsOf(field)
+	for _, shard := range shards {
+		at := shard.GetUpdateTime().AsTime()
+		if n, _ := store.Float(shard.GetFields()[field.Shard]); at.After(asOf) && (n != 0 || !asOf.IsZero()) {
+			names = append(names, shard.GetName())
+			longest = max(longest, b.At.Sub(at))
+		}
+	}
+	if longest == 0 && !asOf.IsZero() {
+		longest = b.At.Sub(asOf)
+	}
+	return names, longest
+}
+
+// longestNext is after which time a document may be refreshed again at the latest: no instance writes more than 25 s,
+// ROLLUP_INTERVAL's 5 s at most, stretched five times.
+const longestNext = time.Minute
+
+// NextRefresh is from when on the document may be refreshed again, so that all instances together don't write it too
+// often; zero where it doesn't say. A time that no instance writes is not ours, and counts as none.
+func (b *Book) NextRefresh() time.Time {
+	at := timeOf(rollupOf(b.Doc)[layout.NextRefresh])
+	if at.Sub(b.Version()) > longestNext {
+		return time.Time{}
+	}
+	return at
+}
+
+// Refreshed is when the document was refreshed last, or made; zero if it never was.
+func (b *Book) Refreshed() time.Time { return timeOf(OurFields(b.names(), b.Doc)[layout.UpdatedAt]) }
+
+// Written is the number that this module has written last of a field; nil where nobody knows.
+func (b *Book) Written(field layout.Field) *firestorepb.Value { return b.entry(field)[shownValue] }
+
+// since is for a field of which nobody knows as of when the document shows it. An answer from since on may be shown: no
+// event was done for a later one. It is the time of the document's version. Of a field that counts documents it is the
+// earlier version's time that the map keeps: otherwise a slow query would never be shown on a busy document. If the map
+// has no such time yet, entry is what adds it.
+func (b *Book) since(field layout.Field) (since time.Time, entry map[string]*firestorepb.Value) {
+	if field.Counted == nil {
+		return b.Version(), nil
+	}
+	if noted := timeOf(b.entry(field)[shownSince]); !noted.IsZero() && !noted.After(b.Version()) {
+		return noted, nil
+	}
+	entry = map[string]*firestorepb.Value{shownKey: store.String(field.Key()), shownSince: store.Time(b.Version())}
+	if last := b.Written(field); last != nil {
+		entry[shownValue] = last
+	}
+	return b.Version(), entry
+}
+
+// entry is what the document's map says of a field; nil if the map is another counter's, or the field was defined in
+// another way.
+func (b *Book) entry(field layout.Field) map[string]*firestorepb.Value {
+	ours := rollupOf(b.Doc)
+	entry := ours[layout.LastShown].GetMapValue().GetFields()[field.Name].GetMapValue().GetFields()
+	if ours[layout.CounterPath].GetStringValue() != b.path() || entry[shownKey].GetStringValue() != field.Key() {
+		return nil
+	}
+	return entry
+}
+
+// path is the path of the counter's document.
+func (b *Book) path() string { return b.names().Path.Document(b.Counter) }
+
+// Fields of an entry of [layout.LastShown]: what the field is, its number, and [Book.since].
+const shownKey, shownValue, shownSince = "of", "is", "since"
 
 // AppField is a field of our document that the app has added; "" if there is none.
 func (b *Book) AppField() string { return appField(b.names(), b.Doc, true) }
@@ -239,7 +325,7 @@ func (b *Book) writeBase(more map[string]*firestorepb.Value, transforms ...*fire
 		put(&fields, field, value)
 	}
 	if b.HasBase() {
-		return store.Update(name, store.UpdatedAtTime(b.baseVersion), fields, removed, transforms...)
+		return store.Update(name, store.IfVersion(b.baseVersion), fields, removed, transforms...)
 	}
 	put(&fields, baseFormat, store.Int(formatNow))
 	put(&fields, baseShards, store.String(b.names().Shards))
@@ -248,9 +334,9 @@ func (b *Book) writeBase(more map[string]*firestorepb.Value, transforms ...*fire
 	return store.Create(name, fields, transforms...)
 }
 
-// checkSettings is a [SettingError] if HOSTED or COUNTERS are others here than a base and a document say. Each
+// checkOurs is a [SettingError] if HOSTED or COUNTERS are others here than a base and a document say. Each
 // of them may be nil.
-func checkSettings(names layout.Layout, base, doc *firestorepb.Document) error {
+func checkOurs(names layout.Layout, base, doc *firestorepb.Document) error {
 	made := base.GetFields()[baseCounters].GetStringValue()
 	path, invalid := layout.ParsePath(made)
 	switch hosted, known := whose(names, base, doc); {
@@ -319,9 +405,9 @@ func unclear(names layout.Layout, base, doc *firestorepb.Document) bool {
 	return doc != nil && (base == nil || !names.Hosted && !ours)
 }
 
-// Own are our own fields of a counter's document, such as [layout.NumShards]. A document of the app's
+// OurFields are our own fields of a counter's document, such as [layout.NumShards]. A document of the app's
 // own has them in one map.
-func Own(names layout.Layout, counter *firestorepb.Document) map[string]*firestorepb.Value {
+func OurFields(names layout.Layout, counter *firestorepb.Document) map[string]*firestorepb.Value {
 	if !names.Hosted {
 		return counter.GetFields()
 	}
@@ -330,7 +416,7 @@ func Own(names layout.Layout, counter *firestorepb.Document) map[string]*firesto
 
 // NumShards is the document's number of shards, within 1 to [layout.MaxShards]; 0 if it has none.
 func NumShards(names layout.Layout, counter *firestorepb.Document) int {
-	own := Own(names, counter)
+	own := OurFields(names, counter)
 	n := cmp.Or(own[layout.NumShards], own[layout.NumShardsLegacy])
 	if n == nil {
 		return 0
@@ -349,19 +435,19 @@ func Overwritable(value *firestorepb.Value) bool {
 	return false
 }
 
-// Kept are the shown fields of a counter's document that no total may replace, and what is to be said of each.
-func Kept(names layout.Layout, counter *firestorepb.Document) (fields, problems []string) {
+// Blocked are the shown fields of a counter's document that no total may replace, and what is to be said of each.
+func Blocked(names layout.Layout, counter *firestorepb.Document) (fields, problems []string) {
 	for _, field := range names.Shown() {
-		if why := keeps(names, counter, field); why != "" {
+		if why := whyBlocked(names, counter, field); why != "" {
 			fields, problems = append(fields, field.Name), append(problems, why)
 		}
 	}
 	return fields, problems
 }
 
-// keeps says why no total may replace what a field holds: it isn't [Overwritable], or a number of the extension's that
-// is not whole, so that no total can go on from it. It is empty if one may.
-func keeps(names layout.Layout, counter *firestorepb.Document, field layout.Field) (why string) {
+// whyBlocked says why no total may replace what a field holds: it isn't [Overwritable], or a number of the extension's
+// that is not whole, so that no total can go on from it. It is empty if one may.
+func whyBlocked(names layout.Layout, counter *firestorepb.Document, field layout.Field) (why string) {
 	value := counter.GetFields()[field.Name]
 	_, number := store.Float(value)
 	_, whole := store.Integer(value)
@@ -510,7 +596,7 @@ func (d *decoder) integers(v *firestorepb.Value) map[string]int64 {
 }
 
 // changes are the fields that a base's document must have set and removed, so that it holds is instead of was. No entry
-// of its maps is ever taken out. Gone is only cleared here: [Book.NoteGone] sets it, and a deletion sets Ending.
+// of its maps is ever taken out. Gone is only cleared here: [Book.SetGone] sets it, and a deletion sets Ending.
 func (was Base) changes(is Base) (set map[string]*firestorepb.Value, removed []string) {
 	for _, m := range []struct {
 		name    string

@@ -116,7 +116,7 @@ func (e *Edit) sum(ctx context.Context, field layout.Field) (a Answer, err error
 // SetBase sets what a field's total holds beyond its shards. Nobody counts any more the number that the total has
 // replaced.
 func (e *Edit) SetBase(field layout.Field, n int64) {
-	e.Keep(field)
+	e.TakeReplaced(field)
 	e.setBase(field, n)
 }
 
@@ -150,13 +150,13 @@ func (e *Edit) SetTotal(ctx context.Context, field layout.Field, total int64) er
 // Nothing of that counts any more.
 func (e *Edit) Overwrite(field layout.Field) {
 	delete(e.Doc.Fields, field.Name)
-	e.Keep(field)
+	e.TakeReplaced(field)
 	e.totals = append(e.totals, field)
 }
 
-// Keep returns the number that a total has replaced, or is about to replace, for the caller to count it in another way.
-// The second time it returns 0.
-func (e *Edit) Keep(field layout.Field) int64 {
+// TakeReplaced returns the number that a total has replaced, or is about to replace, for the caller to count it in
+// another way. The second time it returns 0.
+func (e *Edit) TakeReplaced(field layout.Field) int64 {
 	kept := e.Replaced(field)
 	put(&e.Base.Replaced, field.Name, 0)
 	return kept
@@ -190,7 +190,7 @@ func (e *Edit) writes(ctx context.Context) ([]*firestorepb.Write, error) {
 		return nil, fmt.Errorf("%w: %s", ErrBeyond, s.Problems[0])
 	}
 	if !s.writesDocument() { // no number changes
-		s.Writes = append(s.Writes, store.Update(e.Doc.GetName(), store.UpdatedAtTime(e.Version()), nil, nil, store.ServerTime(e.names().OwnPath(layout.UpdatedAt))))
+		s.Writes = append(s.Writes, store.Update(e.Doc.GetName(), store.IfVersion(e.Version()), nil, nil, store.ServerTime(e.names().OwnPath(layout.UpdatedAt))))
 		if !e.HasBase() { // by which walks find the counter
 			s.Writes = append(s.Writes, e.writeBase(nil))
 		}

@@ -220,7 +220,7 @@ func TestDecide(t *testing.T) {
 		before := w.Server.Stats().Commits
 		no := errors.New("no")
 		for _, want := range []error{nil, no} {
-			if err := book.Of(w.db).Edit(t.Context(), "a", func(context.Context, *book.Edit) (bool, error) { return false, want }); !errors.Is(err, want) {
+			if err := book.In(w.db).Edit(t.Context(), "a", func(context.Context, *book.Edit) (bool, error) { return false, want }); !errors.Is(err, want) {
 				t.Errorf("%v, want %v", err, want)
 			}
 		}
@@ -243,7 +243,7 @@ func TestDecide(t *testing.T) {
 		w.want(t, 4, 1)
 		for _, gone := range []bool{false, true} { // whether the base says yet that the document is missing
 			if gone {
-				if _, err := w.db.Commit(t.Context(), w.read(t).NoteGone().Writes...); err != nil {
+				if _, err := w.db.Commit(t.Context(), w.read(t).SetGone().Writes...); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -270,7 +270,7 @@ func TestAnAnswerOfBeforeAnEdit(t *testing.T) {
 		if err := c.Add(t.Context(), 7); err != nil {
 			t.Fatal(err)
 		}
-		books, likes := book.Of(w.db), w.likes()
+		books, likes := book.In(w.db), w.likes()
 		b := w.read(t)
 		a, err := books.Sum(t.Context(), "a", likes, nil, time.Time{})
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 func (b *Book) Make(ctx context.Context, tx *store.Tx, n int, total int64) error {
 	names := b.names()
 	name := names.Counter(b.Counter)
-	if err := b.CheckSettings(); err != nil {
+	if err := b.CheckOurs(); err != nil {
 		return err
 	}
 	switch {
@@ -38,7 +38,7 @@ func (b *Book) Make(ctx context.Context, tx *store.Tx, n int, total int64) error
 	}
 	if n != NumShards(names, b.Doc) {
 		own := map[string]*firestorepb.Value{layout.NumShards: store.Int(int64(n))}
-		if Own(names, b.Doc)[layout.NumShardsLegacy] != nil { // its clients read that one
+		if OurFields(names, b.Doc)[layout.NumShardsLegacy] != nil { // its clients read that one
 			own[layout.NumShardsLegacy] = store.Int(int64(n))
 		}
 		if names.Hosted {
@@ -66,7 +66,7 @@ func (b *Book) begin(ctx context.Context, tx *store.Tx, total int64) (map[string
 	plain := b.names().Plain()
 	for _, field := range b.names().Fields {
 		base := b.Base.Counts[field.Shard]
-		sum, ok := Whole(shards.Add(field))            // 0 where it is no integer: the first roll-up says so
+		sum, ok := Whole(shards.SumOf(field))          // 0 where it is no integer: the first roll-up says so
 		if total != 0 && field.Name == plain[0].Name { // what has a limit begins with nothing
 			if !ok {
 				return nil, fmt.Errorf("%w: the shards' sum of %s: set right what they hold", store.ErrNotInteger, field.Shard)
@@ -139,7 +139,7 @@ func (b *Book) End(tx *store.Tx, fields layout.Fields) {
 // again, does nothing.
 func (b *Book) Clear(below []*firestorepb.Document, fields layout.Fields) (writes []*firestorepb.Write) {
 	if len(below) == 0 {
-		return []*firestorepb.Write{store.DeleteIf(b.names().BaseOf(b.Counter), store.UpdatedAtTime(b.baseVersion))}
+		return []*firestorepb.Write{store.DeleteIf(b.names().BaseOf(b.Counter), store.IfVersion(b.baseVersion))}
 	}
 	after := b.copy()
 	for _, field := range fields {
@@ -152,10 +152,10 @@ func (b *Book) Clear(below []*firestorepb.Document, fields layout.Fields) (write
 	return writes
 }
 
-// NoteGone is the commit that sets the base's Gone to now: what is below the missing document stays for the whole of
+// SetGone is the commit that sets the base's Gone to now: what is below the missing document stays for the whole of
 // its time from then on.
-func (b *Book) NoteGone() Shown {
-	return Shown{Writes: []*firestorepb.Write{store.Update(b.names().BaseOf(b.Counter), store.UpdatedAtTime(b.baseVersion), nil, nil, store.ServerTime(baseGone))}}
+func (b *Book) SetGone() Draft {
+	return Draft{Writes: []*firestorepb.Write{store.Update(b.names().BaseOf(b.Counter), store.IfVersion(b.baseVersion), nil, nil, store.ServerTime(baseGone))}}
 }
 
 // Appear is for a counter that has neither a document nor a base, below which something was counted. It makes the

@@ -86,18 +86,18 @@ func TestACounterThatIsMadeAgainShowsItsCounts(t *testing.T) {
 func TestAppear(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, false)
-		if there, err := book.Of(w.db).Appear(t.Context(), "a", false); err != nil || there {
+		if there, err := book.In(w.db).Appear(t.Context(), "a", false); err != nil || there {
 			t.Errorf("of nothing: %v, %v", there, err)
 		}
 		w.Merge("counters/a/shards/0", map[string]any{"likes": 7})
 		for range 2 {
-			if there, err := book.Of(w.db).Appear(t.Context(), "a", false); err != nil || !there {
+			if there, err := book.In(w.db).Appear(t.Context(), "a", false); err != nil || !there {
 				t.Errorf("of a shard: %v, %v", there, err)
 			}
 		}
 		w.want(t, 7, 0)
 		w.Delete("counters/a")
-		if there, err := book.Of(w.db).Appear(t.Context(), "a", false); err != nil || there {
+		if there, err := book.In(w.db).Appear(t.Context(), "a", false); err != nil || there {
 			t.Errorf("with a base: %v, %v; want that it stays gone", there, err)
 		}
 	})

@@ -83,7 +83,7 @@ func (w *world) reconcile(t *testing.T, opts rollup.ReconcileOptions) rollup.Rep
 // read is the book of the counter a.
 func (w *world) read(t *testing.T) *book.Book {
 	t.Helper()
-	b, err := book.Of(w.db).Read(t.Context(), "a")
+	b, err := book.In(w.db).Read(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func (w *world) read(t *testing.T) *book.Book {
 
 // edit carries out what must not be applied twice.
 func (w *world) edit(ctx context.Context, decide func(context.Context, *book.Edit) error) error {
-	return book.Of(w.db).Edit(ctx, "a", func(ctx context.Context, e *book.Edit) (bool, error) { return true, decide(ctx, e) })
+	return book.In(w.db).Edit(ctx, "a", func(ctx context.Context, e *book.Edit) (bool, error) { return true, decide(ctx, e) })
 }
 
 // add adds to what likes holds beyond the shards: the simplest that must not be applied twice.

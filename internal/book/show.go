@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/internal/layout"
@@ -38,8 +37,8 @@ func (books Books) Sum(ctx context.Context, counter string, field layout.Field, 
 	return a, nil
 }
 
-// Change is what an answer changes of a field.
-type Change struct {
+// FieldDiff is what an answer changes of a field.
+type FieldDiff struct {
 	Field         layout.Field
 	Before, After *firestorepb.Value // what the document shows; Before is nil where that was nothing
 	Delta         int64              // from Before to After; 0 of a field that isn't an integer
@@ -48,111 +47,25 @@ type Change struct {
 	Replaced int64 // the number that stood there before the field was first shown
 }
 
-// Shown is what [Book.Show] makes of answers.
-type Shown struct {
+// Draft is what [Book.Show] makes of answers.
+type Draft struct {
 	After   *Book // as the commit leaves it: see [Books.Commit]
 	Writes  []*firestorepb.Write
 	Beside  []*firestorepb.Write // of other documents, which the caller adds; none without the document's
-	Changes []Change
+	Changes []FieldDiff
 	// Early are names of fields whose answers are older than the document, which doesn't say as of when it shows
 	// them: they must be asked again.
 	Early    []string
 	Problems []string // why fields can't be shown
 }
 
-// AsOf is as of when the document shows a field; zero where nobody knows. What the document says is believed only
-// beside the number that it was written with, for the same counter and definition of the field, and if it isn't
-// later than the document: an app may have changed the number, or copied the map from another document or an
-// earlier version.
-func (b *Book) AsOf(field layout.Field) time.Time {
-	at := timeOf(rollupOf(b.Doc)[layout.AsOf].GetMapValue().GetFields()[field.Name])
-	last := b.Written(field)
-	if at.After(b.Version()) || last == nil || !proto.Equal(last, b.Doc.GetFields()[field.Name]) { // of which NaN equals itself
-		return time.Time{}
-	}
-	return at
-}
-
-// Waiting are the names of the shards that were written after what the document shows of a field, and for how long the
-// first of them waits. Where nobody knows as of when that is, these are the shards that hold something. Without one, as
-// where a shard was deleted or the base changed, the field has waited since it was shown.
-func (b *Book) Waiting(field layout.Field, shards Shards) (names []string, longest time.Duration) {
-	asOf := b.AsOf(field)
-	for _, shard := range shards {
-		at := shard.GetUpdateTime().AsTime()
-		if n, _ := store.Float(shard.GetFields()[field.Shard]); at.After(asOf) && (n != 0 || !asOf.IsZero()) {
-			names = append(names, shard.GetName())
-			longest = max(longest, b.At.Sub(at))
-		}
-	}
-	if longest == 0 && !asOf.IsZero() {
-		longest = b.At.Sub(asOf)
-	}
-	return names, longest
-}
-
-// longestNext is after which time a document may be refreshed again at the latest: no instance writes more than 25 s,
-// ROLLUP_INTERVAL's 5 s at most, stretched five times.
-const longestNext = time.Minute
-
-// NextRefresh is from when on the document may be refreshed again, so that all instances together don't write it too
-// often; zero where it doesn't say. A time that no instance writes is not ours, and counts as none.
-func (b *Book) NextRefresh() time.Time {
-	at := timeOf(rollupOf(b.Doc)[layout.NextRefresh])
-	if at.Sub(b.Version()) > longestNext {
-		return time.Time{}
-	}
-	return at
-}
-
-// Refreshed is when the document was refreshed last, or made; zero if it never was.
-func (b *Book) Refreshed() time.Time { return timeOf(Own(b.names(), b.Doc)[layout.UpdatedAt]) }
-
-// Written is the number that this module has written last of a field; nil where nobody knows.
-func (b *Book) Written(field layout.Field) *firestorepb.Value { return b.entry(field)[shownValue] }
-
-// since is from when on an answer is shown to a field of which nobody knows as of when the document shows it: no event
-// was done for a later one. That is the time of the version. Of a field that counts documents it may be the time of an
-// earlier version, which the map notes: an answer that takes longer than the document stays as it is would never be
-// shown. Where the map doesn't note a time of such a field, note is the map's entry that does.
-func (b *Book) since(field layout.Field) (since time.Time, note map[string]*firestorepb.Value) {
-	if field.Counted == nil {
-		return b.Version(), nil
-	}
-	if noted := timeOf(b.entry(field)[shownSince]); !noted.IsZero() && !noted.After(b.Version()) {
-		return noted, nil
-	}
-	note = map[string]*firestorepb.Value{shownKey: store.String(field.Key()), shownSince: store.Time(b.Version())}
-	if last := b.Written(field); last != nil {
-		note[shownValue] = last
-	}
-	return b.Version(), note
-}
-
-// entry is what the document's map says of a field; nil if the map is another counter's, or the field was defined in
-// another way.
-func (b *Book) entry(field layout.Field) map[string]*firestorepb.Value {
-	ours := rollupOf(b.Doc)
-	entry := ours[layout.LastShown].GetMapValue().GetFields()[field.Name].GetMapValue().GetFields()
-	if ours[layout.CounterPath].GetStringValue() != b.path() || entry[shownKey].GetStringValue() != field.Key() {
-		return nil
-	}
-	return entry
-}
-
-// path is the path of the counter's document.
-func (b *Book) path() string { return b.names().Path.Document(b.Counter) }
-
-// Fields of an entry of [layout.LastShown]: what the field is, its number, and [Book.since].
-const shownKey, shownValue, shownSince = "of", "is", "since"
-
 // MayShow reports whether a total may replace what the document's field holds.
-func (b *Book) MayShow(field layout.Field) bool { return keeps(b.names(), b.Doc, field) == "" }
+func (b *Book) MayShow(field layout.Field) bool { return whyBlocked(b.names(), b.Doc, field) == "" }
 
 // Total is what a field should show by an answer: with the base, and of an integer the whole part. Its error says why
 // it can't be shown.
 func (b *Book) Total(field layout.Field, a Answer) (*firestorepb.Value, error) {
-	switch why := keeps(b.names(), b.Doc, field); {
+	switch why := whyBlocked(b.names(), b.Doc, field); {
 	case why != "":
 		return nil, errors.New(why)
 	case !field.Integer() && store.IsInteger(a.Value): // all summands are whole
@@ -198,50 +111,50 @@ func Whole(sum *firestorepb.Value) (int64, bool) {
 //
 // The document says that it may be refreshed again from next on; as before, where that is zero. An integer is
 // incremented by its delta; what isn't one is set. On condition of the version both are the same.
-func (b *Book) Show(answers map[string]Answer, next time.Time) Shown {
+func (b *Book) Show(answers map[string]Answer, next time.Time) Draft {
 	b = b.WithExtensionNumbers(slices.Collect(maps.Keys(answers)))
 	asOf, lastShown := b.believed()
-	s := showing{Shown: Shown{After: b.copy()}, before: b, asOf: asOf, lastShown: lastShown, set: map[string]*firestorepb.Value{}}
+	s := showing{Draft: Draft{After: b.copy()}, before: b, asOf: asOf, lastShown: lastShown, set: map[string]*firestorepb.Value{}}
 	s.After.Base.Gone = time.Time{} // the document is there, so what is below it isn't removed
 	for _, field := range b.names().Shown() {
 		a, answered := answers[field.Name]
 		if asOfNow := b.AsOf(field); !asOfNow.IsZero() {
 			if answered && a.At.After(asOfNow) {
-				s.show(field, a)
+				s.addField(field, a)
 			}
 			continue
 		}
-		since, note := b.since(field)
-		if note != nil {
-			s.lastShown[field.Name] = store.Map(note)
+		since, entry := b.since(field)
+		if entry != nil {
+			s.lastShown[field.Name] = store.Map(entry)
 		}
 		switch {
 		case !answered:
 		case a.At.Before(since):
 			s.Early = append(s.Early, field.Name)
-			s.notesSince = s.notesSince || note != nil
+			s.recordsSince = s.recordsSince || entry != nil
 		default:
-			s.show(field, a)
+			s.addField(field, a)
 		}
 	}
 	s.write(next)
-	return s.Shown
+	return s.Draft
 }
 
-// showing is a [Shown] that [Book.Show] puts together, field by field. Its After is changed on the way.
+// showing is a [Draft] that [Book.Show] puts together, field by field. Its After is changed on the way.
 type showing struct {
-	Shown
+	Draft
 	before *Book // the book as it was read, and what its base is to hold more: it isn't changed
 
 	asOf, lastShown map[string]*firestorepb.Value // what the document's map is to say: [layout.AsOf], [layout.LastShown]
-	notesSince      bool                          // lastShown says of an early field since when its answers are shown
+	recordsSince    bool                          // lastShown says of an early field since when its answers are shown
 
 	set        map[string]*firestorepb.Value // the document's fields that the commit sets
 	increments []*firestorepb.DocumentTransform_FieldTransform
 }
 
-// show has the document show what a field comes to by an answer, or says why it can't.
-func (s *showing) show(field layout.Field, a Answer) {
+// addField has the document show what a field comes to by an answer, or says why it can't.
+func (s *showing) addField(field layout.Field, a Answer) {
 	total, err := s.before.Total(field, a)
 	if err != nil {
 		s.Problems = append(s.Problems, err.Error())
@@ -266,7 +179,7 @@ func (s *showing) write(next time.Time) {
 	base, baseChanges := s.After.writeBase(nil), s.After.baseChanged()
 	s.After.wasBase = s.After.Base
 	// A caller's change of the base goes with the document's write, even if no answer is shown.
-	if len(s.Changes) == 0 && !s.notesSince && !b.baseChanged() {
+	if len(s.Changes) == 0 && !s.recordsSince && !b.baseChanged() {
 		if baseChanges {
 			s.Writes, s.After.Doc = []*firestorepb.Write{base}, nil
 		}
@@ -282,7 +195,7 @@ func (s *showing) write(next time.Time) {
 	s.After.setOurs(ours)
 	s.set[layout.Rollup] = store.Map(ours)
 	transforms := append(s.increments, store.ServerTime(b.names().OwnPath(layout.UpdatedAt)))
-	w := store.Update(b.Doc.GetName(), store.UpdatedAtTime(b.Version()), s.set, nil, transforms...)
+	w := store.Update(b.Doc.GetName(), store.IfVersion(b.Version()), s.set, nil, transforms...)
 	s.Writes = []*firestorepb.Write{w}
 	if baseChanges || !b.HasBase() { // walks find the counter by it
 		s.Writes = append(s.Writes, base)
@@ -290,11 +203,11 @@ func (s *showing) write(next time.Time) {
 }
 
 // writesDocument reports whether a write changes the document, and not the base alone.
-func (s Shown) writesDocument() bool { return len(s.Writes) > 0 && s.After.Doc != nil }
+func (s Draft) writesDocument() bool { return len(s.Writes) > 0 && s.After.Doc != nil }
 
 // change is what a field shows, and what it is to show.
-func (b *Book) change(field layout.Field, total *firestorepb.Value) Change {
-	c := Change{Field: field, Before: b.Doc.GetFields()[field.Name], After: total}
+func (b *Book) change(field layout.Field, total *firestorepb.Value) FieldDiff {
+	c := FieldDiff{Field: field, Before: b.Doc.GetFields()[field.Name], After: total}
 	if !field.Integer() {
 		return c
 	}
@@ -308,7 +221,7 @@ func (b *Book) change(field layout.Field, total *firestorepb.Value) Change {
 
 // increments reports whether an increment by Delta makes Before to After. Delta is bounded: it may be less than what is
 // between them.
-func (c Change) increments() bool {
+func (c FieldDiff) increments() bool {
 	before, integer := c.Before.GetValueType().(*firestorepb.Value_IntegerValue)
 	return integer && c.Field.Integer() && before.IntegerValue+c.Delta == c.After.GetIntegerValue()
 }
@@ -323,8 +236,8 @@ func (b *Book) Replaced(field layout.Field) int64 {
 	return n
 }
 
-// Holding is the book with a base that holds more of some fields, by their names: [Book.Show] writes it.
-func (b *Book) Holding(more map[string]int64) *Book {
+// WithBase is the book with a base that holds more of some fields, by their names: [Book.Show] writes it.
+func (b *Book) WithBase(more map[string]int64) *Book {
 	after := b.copy()
 	for _, field := range b.names().Fields {
 		if n, is := more[field.Name]; is {
@@ -334,8 +247,8 @@ func (b *Book) Holding(more map[string]int64) *Book {
 	return after
 }
 
-// Taken reports whether the base says that a field was shown, and what became of the number that stood there before.
-func (b *Book) Taken(field layout.Field) bool {
+// TookOver reports whether the base says that a field was shown, and what became of the number that stood there before.
+func (b *Book) TookOver(field layout.Field) bool {
 	_, taken := b.Base.Replaced[field.Name]
 	return taken
 }
@@ -349,14 +262,14 @@ func (b *Book) WithExtensionNumbers(fields []string) *Book {
 	more := map[string]int64{}
 	for _, name := range fields {
 		field, sum := b.names().Field(name)
-		if sum && field.Plain() && !b.Taken(field) && b.MayShow(field) {
+		if sum && field.Plain() && !b.TookOver(field) && b.MayShow(field) {
 			more[name] = b.Replaced(field)
 		}
 	}
 	if len(more) == 0 {
 		return b
 	}
-	after := b.Holding(more)
+	after := b.WithBase(more)
 	for name := range more {
 		put(&after.Base.Replaced, name, 0) // the number is in Counts now: nobody counts it again
 	}
@@ -366,7 +279,7 @@ func (b *Book) WithExtensionNumbers(fields []string) *Book {
 // takeOver notes in the base that a field is shown, and the number that it replaces, which is the app's. It returns
 // that number the first time.
 func (b *Book) takeOver(field layout.Field) (replaced int64) {
-	if b.Taken(field) || field.Counted != nil {
+	if b.TookOver(field) || field.Counted != nil {
 		return 0
 	}
 	replaced = b.Replaced(field)
@@ -404,8 +317,8 @@ func (b *Book) setOurs(ours map[string]*firestorepb.Value) {
 	put(&b.Doc.Fields, layout.Rollup, store.Map(all))
 }
 
-// Unknown are the fields that may be shown, and of which nobody knows as of when the document shows them.
-func (b *Book) Unknown() (fields layout.Fields) {
+// WithoutAsOf are the fields that may be shown, and of which nobody knows as of when the document shows them.
+func (b *Book) WithoutAsOf() (fields layout.Fields) {
 	for _, field := range b.names().Shown() {
 		if b.AsOf(field).IsZero() && b.MayShow(field) {
 			fields = append(fields, field)
@@ -416,8 +329,8 @@ func (b *Book) Unknown() (fields layout.Fields) {
 
 // Commit commits what a plan shows, on condition of the versions that it has read: see [store.DB.CommitIf]. If the
 // document has no room, the base is written alone.
-func (books Books) Commit(ctx context.Context, p store.Patience, plan func(context.Context) (Shown, error)) (Committed, error) {
-	var last Shown
+func (books Books) Commit(ctx context.Context, p store.Patience, plan func(context.Context) (Draft, error)) (Committed, error) {
+	var last Draft
 	full := false
 	p.Smaller = func(writes []*firestorepb.Write) []*firestorepb.Write {
 		if full = len(writes) > 0; !full || len(last.Beside) > 0 { // whoever reads would see a number fall
@@ -439,9 +352,9 @@ func (books Books) Commit(ctx context.Context, p store.Patience, plan func(conte
 	return c, nil
 }
 
-// Committed is the book after its commit of [Shown.Writes], whose answer says of which versions document and base
+// Committed is the book after its commit of [Draft.Writes], whose answer says of which versions document and base
 // are now. It reports false if only a read can tell.
-func (s Shown) Committed(resp *firestorepb.CommitResponse) (*Book, bool) {
+func (s Draft) Committed(resp *firestorepb.CommitResponse) (*Book, bool) {
 	results := resp.GetWriteResults()
 	if len(results) < len(s.Writes) || s.After == nil || s.After.Doc == nil {
 		return nil, false
@@ -462,8 +375,8 @@ type Committed struct {
 	Full  bool          // the document had no room, and was not written
 }
 
-// Plain is the answer for a log entry. JSON has no NaN and no infinities, so they are texts.
-func (a Answer) Plain() any {
+// ForLog is the answer for a log entry. JSON has no NaN and no infinities, so they are texts.
+func (a Answer) ForLog() any {
 	f, number := store.Float(a.Value)
 	switch {
 	case !number:

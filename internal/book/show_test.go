@@ -80,9 +80,9 @@ func TestAsOf(t *testing.T) {
 		if got := tt.b.AsOf(likes); !got.Equal(tt.want) {
 			t.Errorf("%s: as of %v, want %v", name, got, tt.want)
 		}
-		known := !slices.ContainsFunc(tt.b.Unknown(), func(f layout.Field) bool { return f.Name == "likes" })
+		known := !slices.ContainsFunc(tt.b.WithoutAsOf(), func(f layout.Field) bool { return f.Name == "likes" })
 		if known != !tt.want.IsZero() {
-			t.Errorf("%s: %v are unknown", name, tt.b.Unknown().Names())
+			t.Errorf("%s: %v are unknown", name, tt.b.WithoutAsOf().Names())
 		}
 	}
 	b := shown(t, books, values{"score": store.Double(math.NaN())})
@@ -103,28 +103,28 @@ func TestShow(t *testing.T) {
 		more    values
 		answer  Answer
 		base    int64
-		want    *Change // nil: nothing is shown
+		want    *FieldDiff // nil: nothing is shown
 		early   bool
 		problem string
 	}{
-		"newer":                             {answer: Answer{Value: store.Int(8), At: at(12)}, want: &Change{After: store.Int(8), Delta: 3}},
-		"newer, with a base":                {answer: Answer{Value: store.Int(8), At: at(12)}, base: -10, want: &Change{After: store.Int(-2), Delta: -7}},
-		"newer than shown, and slow":        {answer: Answer{Value: store.Int(8), At: at(5)}, want: &Change{After: store.Int(8), Delta: 3}},
-		"equal":                             {answer: Answer{Value: store.Int(5), At: at(12)}, want: &Change{After: store.Int(5)}},
+		"newer":                             {answer: Answer{Value: store.Int(8), At: at(12)}, want: &FieldDiff{After: store.Int(8), Delta: 3}},
+		"newer, with a base":                {answer: Answer{Value: store.Int(8), At: at(12)}, base: -10, want: &FieldDiff{After: store.Int(-2), Delta: -7}},
+		"newer than shown, and slow":        {answer: Answer{Value: store.Int(8), At: at(5)}, want: &FieldDiff{After: store.Int(8), Delta: 3}},
+		"equal":                             {answer: Answer{Value: store.Int(5), At: at(12)}, want: &FieldDiff{After: store.Int(5)}},
 		"as old as what is shown":           {answer: Answer{Value: store.Int(8), At: at(4)}},
 		"older":                             {answer: Answer{Value: store.Int(8), At: at(3)}},
-		"of nothing":                        {answer: Answer{Value: null, At: at(12)}, want: &Change{After: store.Int(0), Delta: -5}},
-		"a fraction":                        {answer: Answer{Value: half, At: at(12)}, want: &Change{After: store.Int(7), Delta: 2}},
+		"of nothing":                        {answer: Answer{Value: null, At: at(12)}, want: &FieldDiff{After: store.Int(0), Delta: -5}},
+		"a fraction":                        {answer: Answer{Value: half, At: at(12)}, want: &FieldDiff{After: store.Int(7), Delta: 2}},
 		"infinite":                          {answer: Answer{Value: infinite, At: at(12)}, problem: "not finite"},
 		"beyond an int64":                   {answer: Answer{Value: store.Int(math.MaxInt64), At: at(12)}, base: 1, problem: "beyond"},
 		"another number, and older":         {more: values{"likes": store.Int(9)}, answer: Answer{Value: store.Int(8), At: at(9)}, early: true},
-		"another number":                    {more: values{"likes": store.Int(9)}, answer: Answer{Value: store.Int(8), At: at(10)}, want: &Change{After: store.Int(8), Delta: -1, Drift: 4}},
-		"another number, which is right":    {more: values{"likes": store.Int(8)}, answer: Answer{Value: store.Int(8), At: at(12)}, want: &Change{After: store.Int(8), Drift: 3}},
-		"a fraction in its place":           {more: values{"likes": half}, answer: Answer{Value: store.Int(8), At: at(12)}, want: &Change{After: store.Int(8), Delta: 1, Drift: 2}},
-		"null in its place":                 {more: values{"likes": null}, answer: Answer{Value: store.Int(8), At: at(12)}, want: &Change{After: store.Int(8), Delta: 8, Drift: -5}},
+		"another number":                    {more: values{"likes": store.Int(9)}, answer: Answer{Value: store.Int(8), At: at(10)}, want: &FieldDiff{After: store.Int(8), Delta: -1, Drift: 4}},
+		"another number, which is right":    {more: values{"likes": store.Int(8)}, answer: Answer{Value: store.Int(8), At: at(12)}, want: &FieldDiff{After: store.Int(8), Drift: 3}},
+		"a fraction in its place":           {more: values{"likes": half}, answer: Answer{Value: store.Int(8), At: at(12)}, want: &FieldDiff{After: store.Int(8), Delta: 1, Drift: 2}},
+		"null in its place":                 {more: values{"likes": null}, answer: Answer{Value: store.Int(8), At: at(12)}, want: &FieldDiff{After: store.Int(8), Delta: 8, Drift: -5}},
 		"a text in its place":               {more: values{"likes": store.String("9")}, answer: Answer{Value: store.Int(8), At: at(12)}, problem: "is no number"},
 		"a map in its place":                {more: values{"likes": store.Map(nil)}, answer: Answer{Value: store.Int(8), At: at(12)}, problem: "is no number"},
-		"more than an increment can change": {more: values{"likes": store.Int(math.MinInt64)}, answer: Answer{Value: store.Int(1), At: at(12)}, want: &Change{After: store.Int(1), Delta: math.MaxInt64, Drift: math.MinInt64}},
+		"more than an increment can change": {more: values{"likes": store.Int(math.MinInt64)}, answer: Answer{Value: store.Int(1), At: at(12)}, want: &FieldDiff{After: store.Int(1), Delta: math.MaxInt64, Drift: math.MinInt64}},
 	} {
 		b := shown(t, books, tt.more)
 		b.Base.Counts = map[string]int64{"count": tt.base}
@@ -144,7 +144,7 @@ func TestShow(t *testing.T) {
 			continue
 		}
 		tt.want.Field, tt.want.Before = likes, b.Doc.GetFields()["likes"]
-		if diff := cmp.Diff([]Change{*tt.want}, s.Changes, protocmp.Transform()); diff != "" || len(s.Writes) != 1 || !s.Writes[0].GetCurrentDocument().GetUpdateTime().AsTime().Equal(at(10)) {
+		if diff := cmp.Diff([]FieldDiff{*tt.want}, s.Changes, protocmp.Transform()); diff != "" || len(s.Writes) != 1 || !s.Writes[0].GetCurrentDocument().GetUpdateTime().AsTime().Equal(at(10)) {
 			t.Errorf("%s: (-want +got)\n%s%v", name, diff, s.Writes)
 			continue
 		}
@@ -246,7 +246,7 @@ func TestSums(t *testing.T) {
 			shards = append(shards, &firestorepb.Document{Fields: fields})
 		}
 		for range 2 {
-			got := shards.Add(field)
+			got := shards.SumOf(field)
 			n, ok := Whole(got)
 			if !proto.Equal(got, tt.want) || n != tt.whole || ok != tt.ok {
 				t.Errorf("%s: %v, whole %d, %v; want %v", name, got, n, ok, tt.want)
@@ -278,7 +278,7 @@ func TestSince(t *testing.T) {
 	if len(s.Early) != 1 || len(s.Writes) != 1 {
 		t.Fatalf("early %v, %d writes; want that it is asked again, and since when", s.Early, len(s.Writes))
 	}
-	commit := func(s Shown, version int) *Book {
+	commit := func(s Draft, version int) *Book {
 		b, _ := s.Committed(&firestorepb.CommitResponse{WriteResults: []*firestorepb.WriteResult{{UpdateTime: timestamppb.New(at(version))}}, CommitTime: timestamppb.New(at(version))})
 		return b
 	}
@@ -395,7 +395,7 @@ func TestALimitThatIsDeclared(t *testing.T) {
 	}{
 		"none": {nil, 500}, "another's": {Shards{{Name: "shards/0"}}, 500}, "less": {Shards{shard(3), shard(4)}, 7}, "none is left": {Shards{shard(0)}, 0},
 	} {
-		if got, ok := Whole(tt.shards.Add(limit)); !ok || got != tt.want {
+		if got, ok := Whole(tt.shards.SumOf(limit)); !ok || got != tt.want {
 			t.Errorf("%s: %d, want %d", name, got, tt.want)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // A field that is a double is one also where all summands are whole, and an average of nothing is null.
 func TestDoublesStayDoubles(t *testing.T) {
 	t.Parallel()
-	b := &Book{Counter: "a", Doc: &firestorepb.Document{}, books: Of(&store.DB{})}
+	b := &Book{Counter: "a", Doc: &firestorepb.Document{}, books: In(&store.DB{})}
 	for _, tt := range []struct {
 		of         layout.Aggregation
 		said, want *firestorepb.Value

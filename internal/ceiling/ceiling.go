@@ -250,7 +250,7 @@ func (a Amounts) Times(n int) Amounts {
 }
 
 // Promise is [Budget.Take] of several units: all of them, or nothing. It is for what is under way: whoever was promised
-// something gives it back with [Budget.Back], once what it really took has been spent. So two that come at the same
+// something gives it back with [Budget.Release], once what it really took has been spent. So two that come at the same
 // time don't both count on what only one can have.
 func (b *Budget) Promise(of Amounts) (wait time.Duration) {
 	if b == nil {
@@ -276,8 +276,8 @@ func (b *Budget) Await(ctx context.Context, of Amounts) bool {
 	return b.await(ctx, func() time.Duration { return b.Promise(of) })
 }
 
-// Back gives back what was promised.
-func (b *Budget) Back(of Amounts) {
+// Release ends a promise: what was really taken has been spent by then.
+func (b *Budget) Release(of Amounts) {
 	if b != nil { // each request calls this
 		b.SpendAll(of.Times(-1))
 	}

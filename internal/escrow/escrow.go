@@ -29,8 +29,8 @@ func (h Held) Valid() bool {
 // Room is what is left.
 func (h Held) Room() int64 { return h.Share - h.Count }
 
-// Own is what callers took, and may give back.
-func (h Held) Own() int64 { return h.Count - h.Members - h.Holds }
+// CallersOwn is what callers took, and may give back.
+func (h Held) CallersOwn() int64 { return h.Count - h.Members - h.Holds }
 
 // Plus adds up what two hold, or what one holds and what is added to it.
 func (h Held) Plus(more Held) Held {
@@ -67,7 +67,7 @@ func (h Held) Fits(ask Held) bool { return h.Plus(ask).Valid() }
 
 // part is as much of what one request asks as there is room for, or is there to be given back.
 func (h Held) part(ask Held) Held {
-	most := max(ask.Count, -h.Own())
+	most := max(ask.Count, -h.CallersOwn())
 	switch {
 	case ask.Count > 0:
 		most = min(ask.Count, h.Room())
@@ -100,20 +100,20 @@ func (r Request[P]) mixes(others map[P]Held) bool {
 	return false
 }
 
-// Change is what a commit adds to a shard, on condition that the shard is as it was known.
-type Change struct {
+// Addition is what a commit adds to a shard, on condition that the shard is as it was known.
+type Addition struct {
 	Shard int // its index
 	By    Held
 }
 
 // Decision is what follows for requests from what is known of the shards.
 type Decision[P comparable] struct {
-	Look    bool             // see what all shards of each place hold, at one time, and decide again
-	Refused []int            // requests, by their indexes, for which there was no room at the time of the look
-	Taken   []int            // requests that the plan's commit counts
-	Waiting []int            // requests that the next decision is about, because of those that are taken
-	Plan    map[P][]Change   // :: place → changes, one for each shard
-	Parts   map[P][][]Change // :: place → the part of the plan that each of Taken has
+	Look    bool               // see what all shards of each place hold, at one time, and decide again
+	Refused []int              // requests, by their indexes, for which there was no room at the time of the look
+	Taken   []int              // requests that the plan's commit counts
+	Waiting []int              // requests that the next decision is about, because of those that are taken
+	Plan    map[P][]Addition   // :: place → changes, one for each shard
+	Parts   map[P][][]Addition // :: place → the part of the plan that each of Taken has
 }
 
 // Decide says what to do for requests, by what is known of shards of each place. All is what all of its shards held
@@ -145,7 +145,7 @@ func Decide[P comparable](known map[P][]Held, all map[P]Held, requests []Request
 			d.Waiting = append(d.Waiting, i)
 		}
 	}
-	d.Plan, d.Parts = make(map[P][]Change, len(taken)), make(map[P][][]Change, len(taken))
+	d.Plan, d.Parts = make(map[P][]Addition, len(taken)), make(map[P][][]Addition, len(taken))
 	for place := range taken {
 		asks := make([]Held, len(d.Taken))
 		for n, i := range d.Taken {
@@ -159,9 +159,9 @@ func Decide[P comparable](known map[P][]Held, all map[P]Held, requests []Request
 // Spread distributes over shards what they have together for what is asked: to a random one that has all of it, or else
 // to few. It returns what is added to each shard, and of that the part of each who asks. It panics where it doesn't
 // fit.
-func Spread(shards, asks []Held, pick func(n int) int) (plan []Change, parts [][]Change) {
+func Spread(shards, asks []Held, pick func(n int) int) (plan []Addition, parts [][]Addition) {
 	all, rest := Sum(asks...), slices.Clone(asks)
-	if parts = make([][]Change, len(asks)); all == (Held{}) {
+	if parts = make([][]Addition, len(asks)); all == (Held{}) {
 		return nil, parts
 	}
 	first := 0
@@ -183,11 +183,11 @@ func Spread(shards, asks []Held, pick func(n int) int) (plan []Change, parts [][
 		})
 	}
 	for _, at := range order {
-		change := Change{Shard: at}
+		change := Addition{Shard: at}
 		for i, ask := range rest {
 			if by := shards[at].Plus(change.By).part(ask); by != (Held{}) {
 				rest[i], change.By = ask.minus(by), change.By.Plus(by)
-				parts[i] = append(parts[i], Change{at, by})
+				parts[i] = append(parts[i], Addition{at, by})
 			}
 		}
 		if change.By != (Held{}) {

@@ -19,8 +19,8 @@ func TestDecide(t *testing.T) {
 	take, give := func(n int64) request { return one(By(n, false, false)) }, func(n int64) request { return one(By(-n, false, false)) }
 	join, leave := one(By(1, true, false)), one(By(-1, true, false))
 	shards := func(held ...Held) map[string][]Held { return map[string][]Held{"a": held} }
-	plan := func(changes ...Change) map[string][]Change { return map[string][]Change{"a": changes} }
-	none := map[string][]Change{}
+	plan := func(changes ...Addition) map[string][]Addition { return map[string][]Addition{"a": changes} }
+	none := map[string][]Addition{}
 	for _, test := range []struct {
 		name     string
 		known    map[string][]Held
@@ -29,29 +29,29 @@ func TestDecide(t *testing.T) {
 		want     Decision[string]
 	}{
 		{"nothing is known", nil, false, []request{take(1)}, Decision[string]{Look: true}},
-		{"a shard has room", shards(Held{Share: 2}), false, []request{take(2)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, Held{Count: 2}})}},
+		{"a shard has room", shards(Held{Share: 2}), false, []request{take(2)}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{0, Held{Count: 2}})}},
 		{"there may be more elsewhere", shards(Held{Share: 2}), false, []request{take(3)}, Decision[string]{Look: true}},
 		{"there is no more", shards(Held{Share: 2}), true, []request{take(3)}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"another shard has room", shards(Held{Count: 1, Share: 1}, Held{Share: 1}), false, []request{take(1)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, Held{Count: 1}})}},
-		{"shards have room together", shards(Held{Share: 1}, Held{Count: 1, Share: 3}), true, []request{take(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, Held{Count: 2}}, Change{0, Held{Count: 1}})}},
-		{"who finds no room beside others waits", shards(Held{Share: 1}), true, []request{take(1), take(1), take(2)}, Decision[string]{Refused: []int{2}, Taken: []int{0}, Plan: plan(Change{0, Held{Count: 1}})}},
+		{"another shard has room", shards(Held{Count: 1, Share: 1}, Held{Share: 1}), false, []request{take(1)}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{1, Held{Count: 1}})}},
+		{"shards have room together", shards(Held{Share: 1}, Held{Count: 1, Share: 3}), true, []request{take(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{1, Held{Count: 2}}, Addition{0, Held{Count: 1}})}},
+		{"who finds no room beside others waits", shards(Held{Share: 1}), true, []request{take(1), take(1), take(2)}, Decision[string]{Refused: []int{2}, Taken: []int{0}, Plan: plan(Addition{0, Held{Count: 1}})}},
 		{"who finds none beside others looks first", shards(Held{Share: 1}), false, []request{take(1), take(1)}, Decision[string]{Look: true}},
-		{"a smaller one fits", shards(Held{Share: 3}), true, []request{take(2), take(2), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, Held{Count: 3}})}},
-		{"what is given back comes after what is taken", shards(Held{Count: 1, Share: 3}), true, []request{take(1), give(1), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, Held{Count: 2}})}},
-		{"and what is taken after what is given back", shards(Held{Count: 2, Share: 3}), false, []request{give(1), take(1), give(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Change{0, Held{Count: -2}})}},
-		{"what was full at the time of the look is refused", shards(Held{Count: 1, Share: 1}), true, []request{take(1), give(1)}, Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Change{0, Held{Count: -1}})}},
+		{"a smaller one fits", shards(Held{Share: 3}), true, []request{take(2), take(2), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Addition{0, Held{Count: 3}})}},
+		{"what is given back comes after what is taken", shards(Held{Count: 1, Share: 3}), true, []request{take(1), give(1), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Addition{0, Held{Count: 2}})}},
+		{"and what is taken after what is given back", shards(Held{Count: 2, Share: 3}), false, []request{give(1), take(1), give(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Addition{0, Held{Count: -2}})}},
+		{"what was full at the time of the look is refused", shards(Held{Count: 1, Share: 1}), true, []request{take(1), give(1)}, Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Addition{0, Held{Count: -1}})}},
 		{"never below 0", shards(Held{Count: 1, Share: 5}), true, []request{give(2)}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"shards give back together", shards(Held{Count: 1, Share: 5}, Held{Count: 2, Share: 2}), true, []request{give(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Change{1, Held{Count: -2}}, Change{0, Held{Count: -1}})}},
+		{"shards give back together", shards(Held{Count: 1, Share: 5}, Held{Count: 2, Share: 2}), true, []request{give(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{1, Held{Count: -2}}, Addition{0, Held{Count: -1}})}},
 		{"a member's is not a caller's to give back", shards(Held{Count: 1, Members: 1, Share: 5}), true, []request{give(1)}, Decision[string]{Refused: []int{0}, Plan: none}},
 		{"what is held is not a caller's to give back", shards(Held{Count: 1, Holds: 1, Share: 5}), true, []request{give(1)}, Decision[string]{Refused: []int{0}, Plan: none}},
 		{"a caller's is not a member's", shards(Held{Count: 1, Share: 5}), true, []request{leave}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"a member leaves after another joins", shards(Held{Count: 2, Members: 1, Share: 3}), true, []request{join, leave}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, Held{Count: 1, Members: 1}})}},
-		{"a member joins", shards(Held{Share: 1}), false, []request{join}, Decision[string]{Taken: []int{0}, Plan: plan(Change{0, Held{Count: 1, Members: 1}})}},
-		{"a shard that has room for all is written alone", shards(Held{Share: 2}, Held{Share: 3}), false, []request{take(1), take(1), take(1)}, Decision[string]{Taken: []int{0, 1, 2}, Plan: plan(Change{1, Held{Count: 3}})}},
-		{"or else few", shards(Held{Share: 1}, Held{Share: 5}, Held{Share: 1}), false, []request{take(2), take(2), take(2)}, Decision[string]{Taken: []int{0, 1, 2}, Plan: plan(Change{1, Held{Count: 5}}, Change{0, Held{Count: 1}})}},
-		{"nothing", shards(Held{Count: 1, Share: 2}), false, []request{take(0)}, Decision[string]{Taken: []int{0}, Plan: map[string][]Change{"a": nil}}},
+		{"a member leaves after another joins", shards(Held{Count: 2, Members: 1, Share: 3}), true, []request{join, leave}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{0, Held{Count: 1, Members: 1}})}},
+		{"a member joins", shards(Held{Share: 1}), false, []request{join}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{0, Held{Count: 1, Members: 1}})}},
+		{"a shard that has room for all is written alone", shards(Held{Share: 2}, Held{Share: 3}), false, []request{take(1), take(1), take(1)}, Decision[string]{Taken: []int{0, 1, 2}, Plan: plan(Addition{1, Held{Count: 3}})}},
+		{"or else few", shards(Held{Share: 1}, Held{Share: 5}, Held{Share: 1}), false, []request{take(2), take(2), take(2)}, Decision[string]{Taken: []int{0, 1, 2}, Plan: plan(Addition{1, Held{Count: 5}}, Addition{0, Held{Count: 1}})}},
+		{"nothing", shards(Held{Count: 1, Share: 2}), false, []request{take(0)}, Decision[string]{Taken: []int{0}, Plan: map[string][]Addition{"a": nil}}},
 		{"all places or none", map[string][]Held{"a": {{Share: 1}}, "b": {{Count: 1, Share: 1}}}, true, []request{{"a": {Count: 1}, "b": {Count: 1}}, take(1)},
-			Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Change{0, Held{Count: 1}})}},
+			Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Addition{0, Held{Count: 1}})}},
 		{"beyond an int64", shards(Held{Count: 1, Share: math.MaxInt64}), true, []request{take(math.MaxInt64), give(math.MinInt64)},
 			Decision[string]{Refused: []int{0, 1}, Plan: none}},
 	} {

@@ -105,7 +105,7 @@ type importer struct {
 // Errors: [ErrInvalidSource], [ErrRuns], [ErrCounted], [store.ErrNotInteger], and those
 // of [book.Books.Edit].
 func Import(ctx context.Context, db *store.DB, counter string, source Source) (Imported, error) {
-	c := importer{db: db, books: book.Of(db), counter: counter}
+	c := importer{db: db, books: book.In(db), counter: counter}
 	if c.inPlace(source) {
 		if err := Stopped(ctx, db); err != nil {
 			return Imported{}, c.failed(source, err)

@@ -138,7 +138,7 @@ func (c importer) waiting(ctx context.Context, source Source) ([]string, error) 
 // keeps is an error if the field holds something else than a number in its document: no total replaces that, so nothing
 // would show what is imported.
 func (c importer) keeps(source Source, doc *firestorepb.Document) error {
-	fields, problems := book.Kept(c.db.Layout, doc)
+	fields, problems := book.Blocked(c.db.Layout, doc)
 	if i := slices.Index(fields, source.Field); i >= 0 {
 		return fmt.Errorf("%w: %s", ErrInvalidSource, problems[i])
 	}
@@ -211,7 +211,7 @@ func (c importer) moveToBase(ctx context.Context, source Source, names []string)
 			return false, nil
 		}
 		if !again {
-			amounts = append(amounts, e.Keep(field))
+			amounts = append(amounts, e.TakeReplaced(field))
 		}
 		added := store.Parts(amounts...) // as one sum: shard by shard it would depend on their order near the ends of int64
 		if found.Added = added[0]; len(added) > 1 {
@@ -262,7 +262,7 @@ func takeOff(shard *firestorepb.Document, counts map[string]int64) *firestorepb.
 			updates.Values = append(updates.Values, update)
 		}
 		if empty(after) {
-			return store.DeleteIf(shard.GetName(), store.UpdatedAtTime(shard.GetUpdateTime().AsTime()))
+			return store.DeleteIf(shard.GetName(), store.IfVersion(shard.GetUpdateTime().AsTime()))
 		}
 		less = []*firestorepb.DocumentTransform_FieldTransform{{FieldPath: updatesID, TransformType: &firestorepb.DocumentTransform_FieldTransform_AppendMissingElements{
 			AppendMissingElements: store.Array(update).GetArrayValue(),

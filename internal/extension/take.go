@@ -76,7 +76,7 @@ func Take(ctx context.Context, db *store.DB, b *book.Book, named []string, looks
 	}
 	m := take(db.Layout, b, shards, nil)
 	if m.At, m.Reads = at, reads; unseen != nil {
-		m.Problems, m.Unseen = append(m.Problems, unseen.Error()), !store.Refuses(unseen)
+		m.Problems, m.Unseen = append(m.Problems, unseen.Error()), !store.InvalidQuery(unseen)
 	}
 	return m, m.lookForIdle(ctx, db)
 }
@@ -124,18 +124,18 @@ func take(names layout.Layout, b *book.Book, shards book.Shards, kept []string) 
 	}
 	t.Problems = append(t.Problems, stays...)
 	if len(t.Writes) > 0 {
-		t.Book = b.Holding(t.Amounts)
+		t.Book = b.WithBase(t.Amounts)
 	}
 	return t
 }
 
 // Show is the commit that shows answers, and takes over what is moved, but for fields whose totals can't be shown, or
 // not by these answers: those stay in the shards. See [book.Book.Show].
-func (t *Moved) Show(answers map[string]book.Answer, next time.Time) book.Shown {
+func (t *Moved) Show(answers map[string]book.Answer, next time.Time) book.Draft {
 	s := t.Book.Show(answers, next)
 	kept := slices.Clone(t.kept)
 	for name := range t.Amounts {
-		if !slices.ContainsFunc(s.Changes, func(c book.Change) bool { return c.Field.Name == name }) {
+		if !slices.ContainsFunc(s.Changes, func(c book.FieldDiff) bool { return c.Field.Name == name }) {
 			kept = append(kept, name)
 		}
 	}
@@ -150,8 +150,8 @@ func (t *Moved) Show(answers map[string]book.Answer, next time.Time) book.Shown 
 	return s
 }
 
-// large is how many bytes a shard of the extension's has at most that is kept as it was read: of the largest, one commit
-// would have 400 MB in memory.
+// large is how many bytes a shard of the extension's has at most that is kept as it was read: of the largest, one
+// commit would have 400 MB in memory.
 const large = 32 << 10
 
 // slim leaves the counted numbers of a large shard, and that there is more. Of a large partial sum it leaves only that.
@@ -298,7 +298,7 @@ func (m *Moved) lookForIdle(ctx context.Context, db *store.DB) error {
 	for _, doc := range docs {
 		version := doc.GetUpdateTime().AsTime()
 		if last = store.IDOf(doc.GetName()); at.Sub(version) > idleFor && empty(doc) {
-			m.Idle = append(m.Idle, store.DeleteIf(doc.GetName(), store.UpdatedAtTime(version)))
+			m.Idle = append(m.Idle, store.DeleteIf(doc.GetName(), store.IfVersion(version)))
 		}
 	}
 	if len(docs) < n {

@@ -40,7 +40,7 @@ func TestEarlyAnswerTakesNothing(t *testing.T) {
 	if _, err := db.Commit(t.Context(), store.Update(db.Layout.Counter("hello"), nil, visits(1000), nil)); err != nil {
 		t.Fatal(err)
 	}
-	b, err := book.Of(db).Read(t.Context(), "hello")
+	b, err := book.In(db).Read(t.Context(), "hello")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestLargeShardsAreTakenOver(t *testing.T) {
 		server.Put("pages/hello/_counter_shards_/text", map[string]any{"visits": large})
 		server.Put("pages/hello/_counter_shards_/\t0000", map[string]any{updatesID: []any{map[string]any{updateData: map[string]any{"visits": 5}, updateID: large}}})
 		server.Put("pages/hello", map[string]any{"visits": 1000})
-		b, err := book.Of(db).Read(t.Context(), "hello")
+		b, err := book.In(db).Read(t.Context(), "hello")
 		if err != nil {
 			t.Fatal(err)
 		}

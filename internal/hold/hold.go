@@ -58,18 +58,18 @@ type State int
 
 // The states of a seat.
 const (
-	Free State = iota // nobody's
-	Held              // until a time
-	Over              // that time is over, and nobody has ended the hold yet
-	Kept              // for good
+	Vacant State = iota // nobody's
+	Held                // until a time
+	Over                // that time is over, and nobody has ended the hold yet
+	Kept                // for good
 )
 
-// Of is the state of a seat by its membership, which may be nil, as it was at a time of Firestore's.
-func Of(membership *firestorepb.Document, at time.Time) State {
+// StateOf is the state of a seat by its membership, which may be nil, as it was at a time of Firestore's.
+func StateOf(membership *firestorepb.Document, at time.Time) State {
 	until, held := membership.GetFields()[layout.Until]
 	switch {
 	case membership == nil:
-		return Free
+		return Vacant
 	case !held:
 		return Kept
 	case until.GetTimestampValue().AsTime().After(at):
@@ -91,12 +91,12 @@ const (
 
 // Holds is what somebody does who asks for a seat until a time.
 func (s State) Holds() Action {
-	return map[State]Action{Free: Take, Over: End}[s]
+	return map[State]Action{Vacant: Take, Over: End}[s]
 }
 
 // Keeps is what somebody does who asks for a seat for good.
 func (s State) Keeps() Action {
-	return map[State]Action{Free: Take, Held: Confirm, Over: End}[s]
+	return map[State]Action{Vacant: Take, Held: Confirm, Over: End}[s]
 }
 
 // Confirms is what somebody does who confirms a hold. Nothing is to be done if the seat is kept already, or gone.
@@ -115,9 +115,9 @@ type Holds struct {
 // In are the holds of a database's counters.
 func In(db *store.DB) Holds { return Holds{db: db} }
 
-// But are the same without the hold of an amount whose record has that resource name: whoever settles it for more must
-// not end it to make room.
-func (h Holds) But(record string) Holds {
+// Except are the same without the hold of an amount whose record has that resource name: whoever settles it for more
+// must not end it to make room.
+func (h Holds) Except(record string) Holds {
 	h.but = record
 	return h
 }
@@ -132,7 +132,7 @@ func (h Holds) Entries(of map[string]time.Time) Holds {
 var patience = store.Patience{Conflicts: 12, Doubts: 8}
 
 // Confirm keeps a seat for good where it is held, and returns what it is then. No commit of Confirm can keep a seat any
-// more that is [Free]. One on its way could still keep a seat that is [Over]: whoever is told so ends its hold first.
+// more that is [Vacant]. One on its way could still keep a seat that is [Over]: whoever is told so ends its hold first.
 // Errors are those of [store.DB.CommitIf].
 func (h Holds) Confirm(ctx context.Context, s Seat) (state State, err error) {
 	name := s.Membership(h.db.Layout)
@@ -142,30 +142,31 @@ func (h Holds) Confirm(ctx context.Context, s Seat) (state State, err error) {
 			return nil, err
 		}
 		m := docs[0]
-		if state = Of(m, at); state.Confirms() != Confirm {
+		if state = StateOf(m, at); state.Confirms() != Confirm {
 			return nil, nil
 		}
 		state = Kept
 		return []*firestorepb.Write{
-			store.Update(name, store.UpdatedAtTime(m.GetUpdateTime().AsTime()), nil, []string{layout.Until}), h.leave(name),
+			store.Update(name, store.IfVersion(m.GetUpdateTime().AsTime()), nil, []string{layout.Until}), h.expireEntry(name),
 		}, nil
 	})
 	return state, err
 }
 
-// leave is the write that takes an entry's time away: from then on it only stops late commits, until TTL deletes it.
-func (h Holds) leave(membership string) *firestorepb.Write {
+// expireEntry is the write that takes an entry's time away: from then on it only stops late commits, until TTL deletes
+// it.
+func (h Holds) expireEntry(membership string) *firestorepb.Write {
 	w := store.Create(h.db.Layout.Hold(membership), map[string]*firestorepb.Value{layout.ExpireAt: store.Time(h.db.Later().Add(keptFor))})
 	w.CurrentDocument = nil
 	return w
 }
 
-// atOnce is how many holds one commit ends, and fewAtOnce how many at least, however little the budget has left.
-const atOnce, fewAtOnce = 100, 10
+// endedAtOnce is how many holds one commit ends, and fewAtOnce how many at least, however little the budget has left.
+const endedAtOnce, fewAtOnce = 100, 10
 
 // page is how many holds one commit ends by what the budget has left: a membership and an entry of each are written.
 func (h Holds) page() int {
-	return int(max(fewAtOnce, min(atOnce, h.db.Budget.Left(ceiling.Writes)/2)))
+	return int(max(fewAtOnce, min(endedAtOnce, h.db.Budget.Left(ceiling.Writes)/2)))
 }
 
 // short reports whether the budget has too little left for more than what has to be ended. What is left then is for
@@ -182,7 +183,7 @@ func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, 
 		return err
 	})
 	group.Go(func() (err error) {
-		q := h.due(counter, field.Shard, at)
+		q := h.openDueBy(counter, field.Shard, at)
 		q.At, q.Limit = at, 2 // one may be left alone
 		records, err = h.db.Documents(ctx, q)
 		records = slices.DeleteFunc(records, func(doc *firestorepb.Document) bool { return doc.GetName() == h.but })
@@ -203,18 +204,18 @@ func (h Holds) End(ctx context.Context, counter string, field layout.Field) (end
 }
 
 // end is [Holds.End] that also reports whether some may be left, because the budget is short.
-func (h Holds) end(ctx context.Context, counter string, field layout.Field) (ended, left bool, err error) {
-	n, left, err := h.endRecords(ctx, counter, field.Shard)
-	if err != nil || left {
-		return n > 0, left, err
+func (h Holds) end(ctx context.Context, counter string, field layout.Field) (ended, someRemain bool, err error) {
+	n, someRemain, err := h.endRecords(ctx, counter, field.Shard)
+	if err != nil || someRemain {
+		return n > 0, someRemain, err
 	}
-	ended, left, err = h.endSeats(ctx, counter, field)
-	return ended || n > 0, left, err
+	ended, someRemain, err = h.endSeats(ctx, counter, field)
+	return ended || n > 0, someRemain, err
 }
 
 // endSeats is [Holds.end] of seats.
-func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field) (ended, left bool, err error) {
-	for more := true; more && !left && err == nil; {
+func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field) (ended, someRemain bool, err error) {
+	for more := true; more && !someRemain && err == nil; {
 		page := h.page()
 		var over []*firestorepb.Document
 		done, failed := h.db.CommitIf(ctx, patience, func(ctx context.Context) (_ []*firestorepb.Write, err error) {
@@ -224,7 +225,7 @@ func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field)
 				ended = true
 				return nil, err
 			}
-			n, shards, writes, err := h.ending(ctx, counter, field, over)
+			n, shards, writes, err := h.writesToEnd(ctx, counter, field, over)
 			over = over[:n]
 			ended, more = ended || n > 0 || !shards && err == nil, n == page // without shards the counter is being deleted
 			return writes, err
@@ -234,9 +235,9 @@ func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field)
 				h.entries[m.GetName()] = done.GetCommitTime().AsTime()
 			}
 		}
-		left, err = more && h.short(), failed
+		someRemain, err = more && h.short(), failed
 	}
-	return ended, left, err
+	return ended, someRemain, err
 }
 
 // over are documents of a collection whose time until is over, at most that many.
@@ -247,33 +248,34 @@ func (h Holds) over(ctx context.Context, collection string, most int) ([]*firest
 	}
 	// The query's own answer tells Firestore's time, if none before it did.
 	now := h.db.Now()
-	return slices.DeleteFunc(docs, func(doc *firestorepb.Document) bool { return Of(doc, now) != Over }), nil
+	return slices.DeleteFunc(docs, func(doc *firestorepb.Document) bool { return StateOf(doc, now) != Over }), nil
 }
 
-// ending are the writes that end holds of a field, and how many these are: no more than the shards hold members, if
-// there are shards. Each write is on condition of the membership, so no hold ends twice.
-func (h Holds) ending(ctx context.Context, counter string, field layout.Field, over []*firestorepb.Document) (n int, there bool, writes []*firestorepb.Write, err error) {
-	shards, err := h.takers(ctx, counter, field)
+// writesToEnd returns the writes that end holds of a field, and how many holds they end: at most as many as the shards
+// count members. there is false if the counter has no shards. Each write is on condition of the membership, so no hold
+// ends twice.
+func (h Holds) writesToEnd(ctx context.Context, counter string, field layout.Field, over []*firestorepb.Document) (n int, there bool, writes []*firestorepb.Write, err error) {
+	shards, err := h.shardsToTakeOff(ctx, counter, field)
 	if err != nil {
 		return 0, false, nil, fmt.Errorf("read shards: %w", err)
 	}
 	n, back := giveBack(shards, field, len(over))
 	for _, m := range over[:n] {
-		writes = append(writes, store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime())), h.leave(m.GetName()))
+		writes = append(writes, store.DeleteIf(m.GetName(), store.IfVersion(m.GetUpdateTime().AsTime())), h.expireEntry(m.GetName()))
 	}
 	return n, len(shards) > 0, append(writes, back...), nil
 }
 
-// takers are shards off which members of a field can be taken: all shards of a field with a limit, or else a random
-// one, because there may be hundreds.
-func (h Holds) takers(ctx context.Context, counter string, field layout.Field) (shards book.Shards, err error) {
+// shardsToTakeOff are shards off which members of a field can be taken: all shards of a field with a limit, or else a
+// random one, because there may be hundreds.
+func (h Holds) shardsToTakeOff(ctx context.Context, counter string, field layout.Field) (shards book.Shards, err error) {
 	if field.Limit != nil {
 		return h.db.Documents(ctx, seats.Shards(h.db.Layout, counter, field, time.Time{}))
 	}
 	collection := h.db.Layout.ShardsOf(counter)
 	for _, after := range []string{collection + "/" + layout.ShardID(rand.IntN(100)), ""} { // behind it there may be none
 		shards, err = h.db.Documents(ctx, store.Query{Collection: collection, Names: true, After: after, Limit: 1})
-		if err != nil || len(shards.Of(field)) > 0 {
+		if err != nil || len(shards.Counting(field)) > 0 {
 			return shards, err
 		}
 	}
@@ -284,15 +286,15 @@ func (h Holds) takers(ctx context.Context, counter string, field layout.Field) (
 // of a field with a limit are on condition of what they hold, and give only what members took. If there
 // are no shards, or something else wrote them, that is less.
 func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorepb.Write) {
-	shards = shards.Of(field)
+	shards = shards.Counting(field)
 	if len(shards) == 0 {
 		return 0, nil
 	}
 	if field.Limit == nil {
 		name := shards[rand.IntN(len(shards))].GetName()
-		return n, []*firestorepb.Write{seats.Change(name, store.Exists(true), field.Shard, escrow.Held{Count: int64(-n)})}
+		return n, []*firestorepb.Write{seats.AddTo(name, store.Exists(true), field.Shard, escrow.Held{Count: int64(-n)})}
 	}
-	held := seats.All(shards, field)
+	held := seats.HeldByEach(shards, field)
 	n = int(min(int64(n), escrow.Sum(held...).Members))
 	if n <= 0 {
 		return 0, nil
@@ -301,7 +303,7 @@ func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorep
 	plan, _ := escrow.Spread(held, []escrow.Held{escrow.By(int64(-n), true, false)}, rand.IntN)
 	for _, c := range plan {
 		doc := shards[c.Shard]
-		writes = append(writes, seats.Change(doc.GetName(), store.UpdatedAtTime(doc.GetUpdateTime().AsTime()), field.Shard, c.By))
+		writes = append(writes, seats.AddTo(doc.GetName(), store.IfVersion(doc.GetUpdateTime().AsTime()), field.Shard, c.By))
 	}
 	return n, writes
 }
@@ -403,8 +405,8 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began
 	}
 	gone := map[string]*firestorepb.Write{} // :: entry whose seat nobody holds
 	for i, name := range names {
-		if state := Of(members[i], at); state == Free || state == Kept {
-			gone[h.db.Layout.Hold(name)] = h.leave(name)
+		if state := StateOf(members[i], at); state == Vacant || state == Kept {
+			gone[h.db.Layout.Hold(name)] = h.expireEntry(name)
 		}
 	}
 	for _, entry := range entries {
@@ -414,12 +416,12 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began
 		w := gone[entry.GetName()]
 		switch {
 		case w != nil:
-		case Of(entry, began) != Over, busy[h.fieldOf(entry)]: // since its field was looked at, it is over: the next look ends it
+		case StateOf(entry, began) != Over, busy[h.fieldOf(entry)]: // since its field was looked at, it is over: the next look ends it
 			continue
 		default:
 			w = store.Update(entry.GetName(), nil, map[string]*firestorepb.Value{layout.Until: store.Time(h.db.Now().Add(putOff))}, nil)
 		}
-		w.CurrentDocument = store.UpdatedAtTime(entry.GetUpdateTime().AsTime()) // or it is held again by now
+		w.CurrentDocument = store.IfVersion(entry.GetUpdateTime().AsTime()) // or it is held again by now
 		if _, err := h.db.Commit(ctx, w); err != nil && store.KindOf(err) != store.Conflict {
 			return cleared, fmt.Errorf("clear an entry: %w", err)
 		}

@@ -30,9 +30,9 @@ type Record struct {
 	Parts   map[string]int64 // :: shard's id → how much of the amount it counts
 	Until   time.Time        // when its time is over: from then on anybody may end it
 	Progress
-	Made time.Time     // when it was committed
-	Used int64         // of one that is settled: how much stays counted
-	Keep time.Duration // how long the record stays after the hold
+	Made    time.Time     // when it was committed
+	Used    int64         // of one that is settled: how much stays counted
+	KeptFor time.Duration // how long the record stays after the hold
 
 	Name    string    // the record's resource name
 	Version time.Time // its update time; zero where there is none
@@ -81,7 +81,7 @@ func RecordOf(doc *firestorepb.Document) Record {
 		ID:     f[recordID].GetStringValue(),
 		Amount: f[recordAmount].GetIntegerValue(), Parts: map[string]int64{},
 		Until: f[recordEnds].GetTimestampValue().AsTime(), Progress: Progress(f[recordState].GetStringValue()),
-		Made: f[recordAt].GetTimestampValue().AsTime(), Used: f[recordUsed].GetIntegerValue(), Keep: time.Duration(f[recordKeep].GetIntegerValue()) * time.Second,
+		Made: f[recordAt].GetTimestampValue().AsTime(), Used: f[recordUsed].GetIntegerValue(), KeptFor: time.Duration(f[recordKeep].GetIntegerValue()) * time.Second,
 		Name: doc.GetName(),
 	}
 	for id, n := range f[recordParts].GetMapValue().GetFields() {
@@ -118,8 +118,8 @@ func (r Record) More(used *int64) int64 {
 // Finish is the write that settles a hold for what was used, or ends it where that is nil, and what it takes off
 // shards; no write if the hold is finished already. One that nobody knows is refused. The record is then as the write
 // leaves it.
-func (r *Record) Finish(names layout.Layout, used *int64, now time.Time) (writes []*firestorepb.Write, freed Freed) {
-	freed = Freed{}
+func (r *Record) Finish(names layout.Layout, used *int64, now time.Time) (writes []*firestorepb.Write, freed GivenBack) {
+	freed = GivenBack{}
 	switch r.Progress {
 	case Unknown:
 		writes = append(writes, r.Refuse(now))
@@ -130,7 +130,7 @@ func (r *Record) Finish(names layout.Layout, used *int64, now time.Time) (writes
 		if used != nil {
 			r.Progress, r.Used = Settled, *used
 		}
-		freed.Free(names, *r, r.Used)
+		freed.Add(names, *r, r.Used)
 	}
 	return writes, freed
 }
@@ -154,7 +154,7 @@ func (r Record) Make(names layout.Layout, further map[string]*firestorepb.Value)
 		entryCounter: store.String(r.Counter), entryField: store.String(r.Field),
 		recordID:     store.String(r.ID),
 		recordAmount: store.Int(r.Amount), recordParts: store.Map(parts),
-		recordState: store.String(string(Open)), recordKeep: store.Int(int64(r.Keep / time.Second)),
+		recordState: store.String(string(Open)), recordKeep: store.Int(int64(r.KeptFor / time.Second)),
 	}
 	maps.Copy(fields, further)
 	return store.CreateOver(r.Name, r.Version, fields, store.ServerTime(recordAt))
@@ -163,11 +163,11 @@ func (r Record) Make(names layout.Layout, further map[string]*firestorepb.Value)
 // end is the write that marks the record as settled for what was used, or as ended where that is nil. It is on the
 // condition of its version, so a hold ends once. The record expires by the later of two clocks: see [store.DB.Later].
 func (r Record) end(used *int64, now time.Time) *firestorepb.Write {
-	more := map[string]*firestorepb.Value{recordState: store.String(string(Ended)), layout.ExpireAt: store.Time(now.Add(r.Keep))}
+	more := map[string]*firestorepb.Value{recordState: store.String(string(Ended)), layout.ExpireAt: store.Time(now.Add(r.KeptFor))}
 	if used != nil {
 		more[recordState], more[recordUsed] = store.String(string(Settled)), store.Int(*used)
 	}
-	return store.Update(r.Name, store.UpdatedAtTime(r.Version), more, []string{layout.Until, recordDue})
+	return store.Update(r.Name, store.IfVersion(r.Version), more, []string{layout.Until, recordDue})
 }
 
 // Refuse is the write that makes an ended record where there is none. Then nothing is ever held under its name: a
@@ -175,16 +175,16 @@ func (r Record) end(used *int64, now time.Time) *firestorepb.Write {
 func (r Record) Refuse(now time.Time) *firestorepb.Write {
 	return store.CreateOver(r.Name, r.Version, map[string]*firestorepb.Value{
 		entryCounter: store.String(r.Counter), entryField: store.String(r.Field), recordAmount: store.Int(0), recordID: store.String(r.ID),
-		recordState: store.String(string(Ended)), layout.ExpireAt: store.Time(now.Add(r.Keep)),
+		recordState: store.String(string(Ended)), layout.ExpireAt: store.Time(now.Add(r.KeptFor)),
 	})
 }
 
-// Freed is what comes off shards, by their resource names: what is added to each.
-type Freed map[string]escrow.Held
+// GivenBack is what comes off shards, by their resource names: what is added to each.
+type GivenBack map[string]escrow.Held
 
-// Free takes a hold's amount off its shards, except for what was used of it. Where more was used, a shard of a field
-// without a limit counts that, too. Where all was, its version changes alone.
-func (f Freed) Free(names layout.Layout, r Record, used int64) {
+// Add adds what a hold gives back: its amount without what was used. If more was used than held, a shard of a field
+// without a limit counts the rest. If just that was used, such a shard only gets a new version.
+func (f GivenBack) Add(names layout.Layout, r Record, used int64) {
 	back := r.Amount - used
 	for _, id := range slices.Sorted(maps.Keys(r.Parts)) {
 		some, off := min(back, r.Parts[id]), escrow.Held{}
@@ -199,16 +199,16 @@ func (f Freed) Free(names layout.Layout, r Record, used int64) {
 }
 
 // Writes are those that take it off, on condition that the shards exist.
-func (f Freed) Writes(field string) (writes []*firestorepb.Write) {
+func (f GivenBack) Writes(field string) (writes []*firestorepb.Write) {
 	for _, shard := range slices.Sorted(maps.Keys(f)) {
-		writes = append(writes, seats.Change(shard, store.Exists(true), field, f[shard]))
+		writes = append(writes, seats.AddTo(shard, store.Exists(true), field, f[shard]))
 	}
 	return writes
 }
 
-// due asks for records of open holds of a field whose time is over at a time; the zero time is all. The field's name is
-// that in the shards.
-func (h Holds) due(counter, field string, by time.Time) store.Query {
+// openDueBy asks for records of open holds of a field whose time is over at a time; the zero time is all. The field's
+// name is that in the shards.
+func (h Holds) openDueBy(counter, field string, by time.Time) store.Query {
 	begins, end := h.db.Layout.HoldsOf(counter, field), "\uffff"
 	if !by.IsZero() {
 		end = by.UTC().Format(dueFormat)
@@ -219,7 +219,7 @@ func (h Holds) due(counter, field string, by time.Time) store.Query {
 // OpenAt are the records of open holds of a field, at most that many; 0 is all. From is who reads them: a transaction,
 // or the database as of a time. The field's name is that in the shards.
 func (h Holds) OpenAt(ctx context.Context, from book.Reader, counter, field string, at time.Time, most int) ([]*firestorepb.Document, error) {
-	q := h.due(counter, field, time.Time{})
+	q := h.openDueBy(counter, field, time.Time{})
 	q.At, q.Limit = at, most
 	docs, err := from.Documents(ctx, q)
 	if err != nil {
@@ -232,12 +232,12 @@ func (h Holds) OpenAt(ctx context.Context, from book.Reader, counter, field stri
 // but no more than half of what the budget has left: if more are open, its error is a [store.ErrContention]. Otherwise
 // whoever makes thousands of holds could have one reset owe the reads of days, and several at once fill the memory.
 func (h Holds) HeldAt(ctx context.Context, from book.Reader, counter, field string, at time.Time) (sum int64, err error) {
-	q := h.due(counter, field, time.Time{})
+	q := h.openDueBy(counter, field, time.Time{})
 	q.At, q.Fields = at, []string{recordAmount}
 	if h.db.Budget.Bounds(ceiling.Reads) {
 		q.Limit = int(max(fewAtOnce, h.db.Budget.Left(ceiling.Reads)/2))
 		h.db.Budget.Spend(ceiling.Reads, float64(q.Limit))
-		defer h.db.Budget.Spend(ceiling.Reads, -float64(q.Limit)) // what it took has been spent
+		defer h.db.Budget.Spend(ceiling.Reads, -float64(q.Limit))
 	}
 	docs, err := from.Documents(ctx, q)
 	switch {
@@ -295,43 +295,43 @@ func (h Holds) Begin(ctx context.Context, from book.Reader, counter string, fiel
 }
 
 // endRecords is [Holds.end] of holds of amounts. It returns how many it has ended.
-func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int, left bool, err error) {
-	for more := true; more && !left && err == nil; {
+func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int, someRemain bool, err error) {
+	for more := true; more && !someRemain && err == nil; {
 		page, n, try := h.page(), 0, 0
 		_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
 			n, more = 0, false
-			q := h.due(counter, field, h.db.Now())
+			q := h.openDueBy(counter, field, h.db.Now())
 			q.Limit = page
 			docs, err := h.db.Documents(ctx, q)
 			if err != nil {
 				return nil, fmt.Errorf("look for holds that are over: %w", err)
 			}
 			// The query's own answer tells Firestore's time, if none before it did.
-			now, freed := h.db.Now(), Freed{}
+			now, freed := h.db.Now(), GivenBack{}
 			var writes []*firestorepb.Write
 			for _, doc := range docs {
 				if r := RecordOf(doc); r.Over(now) && r.Name != h.but {
 					writes = append(writes, r.end(nil, h.db.Later()))
-					freed.Free(h.db.Layout, r, 0)
+					freed.Add(h.db.Layout, r, 0)
 				}
 			}
 			n, more = len(writes), len(docs) == page
 			try++
-			back, err := h.Free(ctx, counter, field, freed, try > 1)
+			back, err := h.GiveBack(ctx, counter, field, freed, try > 1)
 			return append(writes, back...), err
 		})
 		if ended += n; n == 0 {
 			return ended, false, err
 		}
-		left = more && h.short()
+		someRemain = more && h.short()
 	}
-	return ended, left, err
+	return ended, someRemain, err
 }
 
-// Free are the writes that take something off shards. Look says that a commit of these failed, and that one of the
+// GiveBack are the writes that take something off shards. Look says that a commit of these failed, and that one of the
 // shards may be gone. The count of a shard that a resize has removed is in the others, so it comes off one of these.
 // What holds of a field with a limit had is gone with its shards.
-func (h Holds) Free(ctx context.Context, counter, field string, freed Freed, look bool) ([]*firestorepb.Write, error) {
+func (h Holds) GiveBack(ctx context.Context, counter, field string, freed GivenBack, look bool) ([]*firestorepb.Write, error) {
 	if !look || len(freed) == 0 {
 		return freed.Writes(field), nil
 	}

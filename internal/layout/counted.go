@@ -168,7 +168,7 @@ func (a *Aggregation) mustHave(path Path) string {
 	refs := a.References()
 	if a.From == Below {
 		if len(refs) > 0 {
-			return "no " + literal(refs[0].Value) + ": documents below a counter's are its own; /" + a.Collection + " is the collection at the root"
+			return "no " + literalText(refs[0].Value) + ": documents below a counter's are its own; /" + a.Collection + " is the collection at the root"
 		}
 		return ""
 	}
@@ -176,7 +176,7 @@ func (a *Aggregation) mustHave(path Path) string {
 		return fmt.Sprintf("another collection than %s, in which counters are: each roll-up would have it counted again,", a.Collection)
 	}
 	if path.Whole() && len(refs) > 0 {
-		return fmt.Sprintf("no %s: %s has no wildcards, and all documents are counted for it", literal(refs[0].Value), path)
+		return fmt.Sprintf("no %s: %s has no wildcards, and all documents are counted for it", literalText(refs[0].Value), path)
 	}
 	var named []string
 	for _, f := range refs {
@@ -334,13 +334,13 @@ func conditions(filters []Filter) string {
 		} else {
 			b.WriteString(string(f.Op))
 		}
-		b.WriteString(literal(f.Value))
+		b.WriteString(literalText(f.Value))
 	}
 	return b.String()
 }
 
-// literal is a filter's value as text.
-func literal(value any) string {
+// literalText is a filter's value as text.
+func literalText(value any) string {
 	list, is := value.([]any)
 	if !is {
 		return single(value)

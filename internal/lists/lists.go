@@ -220,7 +220,7 @@ func (t *taking) begin(ctx context.Context) error {
 			return nil, err
 		}
 		return []*firestorepb.Write{
-			store.Update(t.db.Layout.Counter(t.counter.ID()), store.UpdatedAtTime(doc.version), nil, nil), // it is there for its condition
+			store.Update(t.db.Layout.Counter(t.counter.ID()), store.IfVersion(doc.version), nil, nil), // it is there for its condition
 			store.Create(t.db.Layout.ListOf(t.counter.ID(), t.field), map[string]*firestorepb.Value{runID: store.String(run)}),
 		}, nil
 	})
@@ -277,7 +277,7 @@ var patience = store.Patience{Conflicts: 20, Doubts: 12}
 func (t *taking) replace(ctx context.Context, taken reading, d *Document) (done bool, err error) {
 	names, id := t.db.Layout, t.counter.ID()
 	field, _ := names.Field(t.field)
-	err = book.Of(t.db).Edit(ctx, id, func(ctx context.Context, e *book.Edit) (bool, error) {
+	err = book.In(t.db).Edit(ctx, id, func(ctx context.Context, e *book.Edit) (bool, error) {
 		doc, err := t.read(ctx)
 		if err != nil || doc.run != t.run || !proto.Equal(e.Doc.GetFields()[t.field], taken.value) {
 			return false, err

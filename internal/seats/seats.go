@@ -39,9 +39,9 @@ func Make(names layout.Layout, counter string, field layout.Field, n int, limit 
 	return writes
 }
 
-// Of is what a shard holds of its field. It reports false for numbers that can't be a shard's: something else wrote
+// HeldBy is what a shard holds of its field. It reports false for numbers that can't be a shard's: something else wrote
 // them. Such a shard has no room, and gives nothing back.
-func Of(doc *firestorepb.Document, field layout.Field) (held escrow.Held, ok bool) {
+func HeldBy(doc *firestorepb.Document, field layout.Field) (held escrow.Held, ok bool) {
 	whole := true
 	for name, n := range map[string]*int64{
 		field.Shard: &held.Count, layout.MembersIn(field.Shard): &held.Members, layout.HeldIn(field.Shard): &held.Holds, layout.ShareOf(field.Shard): &held.Share,
@@ -64,20 +64,20 @@ type Shard struct {
 	Held    escrow.Held
 }
 
-// Read are shards as they were read.
-func Read(docs []*firestorepb.Document, field layout.Field) []Shard {
+// ShardsOf are shards as they were read.
+func ShardsOf(docs []*firestorepb.Document, field layout.Field) []Shard {
 	shards := make([]Shard, len(docs))
-	for i, held := range All(docs, field) {
+	for i, held := range HeldByEach(docs, field) {
 		shards[i] = Shard{docs[i].GetName(), docs[i].GetUpdateTime().AsTime(), held}
 	}
 	return shards
 }
 
-// All is what shards hold of their field, one by one.
-func All(docs []*firestorepb.Document, field layout.Field) []escrow.Held {
+// HeldByEach is what shards hold of their field, one by one.
+func HeldByEach(docs []*firestorepb.Document, field layout.Field) []escrow.Held {
 	held := make([]escrow.Held, len(docs))
 	for i, doc := range docs {
-		held[i], _ = Of(doc, field)
+		held[i], _ = HeldBy(doc, field)
 	}
 	return held
 }
@@ -86,7 +86,7 @@ func All(docs []*firestorepb.Document, field layout.Field) []escrow.Held {
 // if they don't.
 func Wrong(docs []*firestorepb.Document, field layout.Field) string {
 	for _, doc := range docs {
-		if _, ok := Of(doc, field); !ok {
+		if _, ok := HeldBy(doc, field); !ok {
 			f := doc.GetFields()
 			return fmt.Sprintf("shard %s counts %v of %q, %v of it for members and %v for holds, of a share of %v", store.IDOf(doc.GetName()), f[field.Shard], field.Shard,
 				f[layout.MembersIn(field.Shard)], f[layout.HeldIn(field.Shard)], f[layout.ShareOf(field.Shard)])
@@ -95,9 +95,9 @@ func Wrong(docs []*firestorepb.Document, field layout.Field) string {
 	return ""
 }
 
-// Change is the write that changes what a shard holds of its field, or, by nothing, its version alone: then nobody
+// AddTo is the write that changes what a shard holds of its field, or, by nothing, its version alone: then nobody
 // takes the counter for idle. Of a field with a limit, its result says what the shard holds then: see [After].
-func Change(name string, condition *firestorepb.Precondition, field string, by escrow.Held) *firestorepb.Write {
+func AddTo(name string, condition *firestorepb.Precondition, field string, by escrow.Held) *firestorepb.Write {
 	if by == (escrow.Held{}) {
 		return store.Update(name, condition, nil, nil, store.ServerTime(layout.ShardRequest))
 	}
@@ -111,9 +111,9 @@ func Change(name string, condition *firestorepb.Precondition, field string, by e
 	return store.Update(name, condition, nil, nil, transforms...)
 }
 
-// ChangeAt is [Change] on condition of the version that is known.
-func (s Shard) ChangeAt(field string, by escrow.Held) *firestorepb.Write {
-	return Change(s.Name, store.UpdatedAtTime(s.Version), field, by)
+// AddTo is [AddTo] on condition of the version that is known.
+func (s Shard) AddTo(field string, by escrow.Held) *firestorepb.Write {
+	return AddTo(s.Name, store.IfVersion(s.Version), field, by)
 }
 
 // After are the shards of a field with a limit that a commit has changed, as it left them; none without an answer to

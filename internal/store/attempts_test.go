@@ -116,7 +116,7 @@ func errorOf(code string) error {
 // A commit pays nothing beside one in doubt if one of the two can't be applied any more, whichever is.
 func TestExcludes(t *testing.T) {
 	t.Parallel()
-	version, fields := UpdatedAtTime(time.Unix(1, 0)), map[string]*firestorepb.Value{"n": Int(1)}
+	version, fields := IfVersion(time.Unix(1, 0)), map[string]*firestorepb.Value{"n": Int(1)}
 	of := func(writes ...*firestorepb.Write) []*firestorepb.Write { return writes }
 	for name, tt := range map[string]struct {
 		a, b []*firestorepb.Write
@@ -125,7 +125,7 @@ func TestExcludes(t *testing.T) {
 		"the same document is made":        {of(Create("a", fields)), of(Create("b", fields), Create("a", nil)), true},
 		"of the same version":              {of(Update("a", version, fields, nil)), of(Update("a", version, nil, nil)), true},
 		"deleted":                          {of(DeleteIf("a", version)), of(DeleteIf("a", version)), true},
-		"of other versions":                {of(Update("a", version, fields, nil)), of(Update("a", UpdatedAtTime(time.Unix(2, 0)), fields, nil)), false},
+		"of other versions":                {of(Update("a", version, fields, nil)), of(Update("a", IfVersion(time.Unix(2, 0)), fields, nil)), false},
 		"other documents":                  {of(DeleteIf("a", version), Create("b", nil)), of(DeleteIf("b", version), Create("a", nil)), false},
 		"it exists before and after":       {of(Update("a", Exists(true), fields, nil)), of(Update("a", Exists(true), fields, nil)), false},
 		"that it isn't there, and no more": {of(DeleteIf("a", Exists(false))), of(DeleteIf("a", Exists(false))), false},

@@ -84,7 +84,7 @@ func TestContentionTakesNoOtherPlan(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return []*firestorepb.Write{add(store.UpdatedAtTime(docs[0].GetUpdateTime().AsTime()))}, nil
+		return []*firestorepb.Write{add(store.IfVersion(docs[0].GetUpdateTime().AsTime()))}, nil
 	})
 	docs, _, got := db.Get(t.Context(), name)
 	if err != nil || got != nil || plans.Load() != 2 || docs[0].GetFields()["total"].GetIntegerValue() != 3 {

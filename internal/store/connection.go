@@ -40,8 +40,8 @@ type connection struct {
 	dial func() (*apiv1.Client, error)
 
 	mu      sync.Mutex
-	now     *line
-	open    map[*line]bool // now, and older ones with calls under way
+	now     *conn
+	open    map[*conn]bool // now, and older ones with calls under way
 	dialing bool
 	given   bool // whoever opened the database gave the connection, so it is never replaced
 	closed  bool
@@ -51,8 +51,8 @@ type connection struct {
 	refused     time.Time // when the emulator first refused a connection; zero while it accepts them
 }
 
-// line is one connection.
-type line struct {
+// conn is one connection.
+type conn struct {
 	api   *apiv1.Client
 	calls int // under way
 }
@@ -62,8 +62,8 @@ func newConnection(emulator bool, dial func() (*apiv1.Client, error)) (*connecti
 	if err != nil {
 		return nil, err
 	}
-	first := &line{api: api}
-	return &connection{dial: dial, emulator: emulator, now: first, open: map[*line]bool{first: true}}, nil
+	first := &conn{api: api}
+	return &connection{dial: dial, emulator: emulator, now: first, open: map[*conn]bool{first: true}}, nil
 }
 
 // withDeadline gives a context without a deadline that of [callTimeout].
@@ -111,9 +111,9 @@ func (c *connection) unreached() *Unreachable {
 	return c.unreachable
 }
 
-// refuses notes that a connection was refused, and reports whether an emulator has refused all for
+// noteRefused notes that a connection was refused, and reports whether an emulator has refused all for
 // [starting].
-func (c *connection) refuses() bool {
+func (c *connection) noteRefused() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refused.IsZero() {
@@ -144,7 +144,7 @@ func (c *connection) read(ctx context.Context, do func(context.Context, *apiv1.C
 	var last error // of the last attempt that got an answer
 	for pause := Pauses(); ; {
 		err := c.twice(ctx, do)
-		if code := status.Code(err); err == nil || Refused(err) || !IsDeadline(err) && code != codes.Unavailable && code != codes.Internal {
+		if code := status.Code(err); err == nil || NothingListens(err) || !IsDeadline(err) && code != codes.Unavailable && code != codes.Internal {
 			return err
 		}
 		if !IsDeadline(err) {
@@ -178,7 +178,7 @@ func billed(times *float64, do func(context.Context, *apiv1.Client) error) func(
 }
 
 // redial replaces a silent connection. The last call over the old one closes it.
-func (c *connection) redial(silent *line) {
+func (c *connection) redial(silent *conn) {
 	c.mu.Lock()
 	if silent != c.now || c.given || c.dialing || !c.open[silent] {
 		c.mu.Unlock()
@@ -198,7 +198,7 @@ func (c *connection) redial(silent *line) {
 	case !c.open[silent]: // closed meanwhile
 		_ = api.Close()
 	default:
-		c.now = &line{api: api}
+		c.now = &conn{api: api}
 		c.open[c.now] = true
 	}
 }
@@ -225,7 +225,7 @@ func IsDeadline(err error) bool {
 // callers look for these.
 func (c *connection) explained(ctx context.Context, err error) error {
 	if cause := dialing(err); cause != "" {
-		return &Unreachable{cause, err, strings.HasPrefix(cause, refusal) && c.refuses()}
+		return &Unreachable{cause, err, strings.HasPrefix(cause, refusal) && c.noteRefused()}
 	}
 	if ended := ctx.Err(); ended != nil && (IsDeadline(err) || status.Code(err) == codes.Canceled || errors.Is(err, context.Canceled)) {
 		return ended
@@ -244,17 +244,17 @@ var (
 type Unreachable struct {
 	cause   string
 	err     error // of Firestore's client, or of the context if there was no time for another attempt
-	refused bool  // see [Refused]
+	refused bool  // see [NothingListens]
 }
 
 func (e *Unreachable) Error() string        { return e.cause }
 func (e *Unreachable) Unwrap() error        { return e.err }
 func (e *Unreachable) Is(target error) bool { return target == ErrUnreachable }
 
-// Refused reports whether err says that nothing listens at an emulator's port, and that this has been
+// NothingListens reports whether err says that nothing listens at an emulator's port, and that this has been
 // so for [starting]. Nothing was sent, and no attempt succeeds until somebody starts the emulator.
 // Production never refuses a connection. If something in between does, that may pass at once.
-func Refused(err error) bool {
+func NothingListens(err error) bool {
 	u, ok := errors.AsType[*Unreachable](err)
 	return ok && u.refused
 }

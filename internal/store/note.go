@@ -25,13 +25,13 @@ type Note struct {
 	Since   time.Time // when it was made
 	Due     time.Time // when to look at it next
 	Tries   int64     // how many reconciles have begun
-	// Asked are keys of fields whose queries must be asked: see [layout.Field.Key]. A revision that
+	// MustAsk are keys of fields whose queries must be asked: see [layout.Field.Key]. A revision that
 	// doesn't have one of these fields can't cover events that another revision acknowledged.
-	Asked []string
-	// Left says that everything is covered except the queries in Asked, and that a revision which has
+	MustAsk []string
+	// ForOthers says that everything is covered except the queries in Asked, and that a revision which has
 	// those fields must ask them.
-	Left   bool
-	LeftAt time.Time
+	ForOthers      bool
+	ForOthersSince time.Time
 	// Begun says that a reconcile has begun. Nobody may rely on the note before taking this back.
 	Begun bool
 	At    time.Time // when it was read
@@ -85,7 +85,7 @@ func (db *DB) NoteOf(ctx context.Context, counter string) (*Note, time.Time, err
 // other revisions.
 func (db *DB) Notes(ctx context.Context, limit int) ([]Note, error) {
 	notes, err := db.notesBy(ctx, noteDue, time.Time{}, limit)
-	return slices.DeleteFunc(notes, func(n Note) bool { return n.Left }), err
+	return slices.DeleteFunc(notes, func(n Note) bool { return n.ForOthers }), err
 }
 
 // NotesDue are up to 1,000 notes that are due by a time, or any if that is zero, and those left to revisions that have
@@ -131,7 +131,7 @@ func noteOf(doc *firestorepb.Document) Note {
 	}
 	left := fields[noteLeft]
 	return Note{
-		Asked: asked, Left: left != nil, LeftAt: left.GetTimestampValue().AsTime(),
+		MustAsk: asked, ForOthers: left != nil, ForOthersSince: left.GetTimestampValue().AsTime(),
 		Counter: fields[noteCounter].GetStringValue(), Why: fields[noteWhy].GetStringValue(),
 		Since: fields[noteSince].GetTimestampValue().AsTime(), Due: fields[noteDue].GetTimestampValue().AsTime(),
 		Tries: fields[noteTries].GetIntegerValue(), Begun: fields[noteBegun].GetBooleanValue(),
@@ -142,7 +142,7 @@ func noteOf(doc *firestorepb.Document) Note {
 // unasked are the keys of this revision's fields that a note's Asked lacks. Unknown are the keys in
 // Asked that this revision doesn't have.
 func (db *DB) unasked(n Note) (unasked, unknown []string) {
-	unknown = slices.Clone(n.Asked)
+	unknown = slices.Clone(n.MustAsk)
 	for _, field := range db.Layout.Shown() {
 		key := field.Key()
 		if at := slices.Index(unknown, key); at >= 0 {
@@ -173,12 +173,12 @@ func (db *DB) EnsureNote(ctx context.Context, counter, why string) (made bool, e
 		unasked, _ := db.unasked(*n)
 		// If a reconcile has begun, its snapshot may be older than the events. If the note asks for fewer
 		// queries than this revision has, it doesn't cover them.
-		if n.Begun || n.Left || len(unasked) > 0 {
-			fields := map[string]*firestorepb.Value{noteAsked: texts(append(n.Asked, unasked...))}
-			if n.Left {
+		if n.Begun || n.ForOthers || len(unasked) > 0 {
+			fields := map[string]*firestorepb.Value{noteAsked: texts(append(n.MustAsk, unasked...))}
+			if n.ForOthers {
 				fields[noteDue] = Time(n.Since) // at once
 			}
-			return []*firestorepb.Write{Update(db.Layout.Note(counter), UpdatedAtTime(n.version), fields, []string{noteBegun, noteLeft})}, nil
+			return []*firestorepb.Write{Update(db.Layout.Note(counter), IfVersion(n.version), fields, []string{noteBegun, noteLeft})}, nil
 		}
 		return nil, nil
 	})
@@ -198,10 +198,10 @@ func texts(list []string) *firestorepb.Value {
 // another instance was faster, or only queries of another revision are left. With other errors it returns the note.
 func (db *DB) BeginNote(ctx context.Context, counter string, due bool) (begun *Note, err error) {
 	n, now, err := db.NoteOf(ctx, counter)
-	if err != nil || n == nil || due && !n.Left && n.Due.After(now) {
+	if err != nil || n == nil || due && !n.ForOthers && n.Due.After(now) {
 		return nil, err
 	}
-	if _, unknown := db.unasked(*n); n.Left && len(unknown) > 0 && now.Sub(n.LeftAt) < besideFor {
+	if _, unknown := db.unasked(*n); n.ForOthers && len(unknown) > 0 && now.Sub(n.ForOthersSince) < besideFor {
 		return nil, nil
 	}
 	pause := rareDue
@@ -209,7 +209,7 @@ func (db *DB) BeginNote(ctx context.Context, counter string, due bool) (begun *N
 		pause = min(NoteDue<<n.Tries, longestDue)
 	}
 	n.Tries, n.Due, n.Begun = n.Tries+1, now.Add(pause), true
-	resp, err := db.Commit(ctx, Update(db.Layout.Note(counter), UpdatedAtTime(n.version), map[string]*firestorepb.Value{
+	resp, err := db.Commit(ctx, Update(db.Layout.Note(counter), IfVersion(n.version), map[string]*firestorepb.Value{
 		noteTries: Int(n.Tries), noteDue: Time(n.Due), noteBegun: Bool(true),
 	}, []string{noteLeft}))
 	switch {
@@ -225,9 +225,9 @@ func (db *DB) BeginNote(ctx context.Context, counter string, due bool) (begun *N
 // EndNote ends a begun note, which is covered, unless others rely on it by now. If another revision has to ask queries
 // of it, EndNote leaves it to one that has their fields: such a one may take it at once, any a day later.
 func (db *DB) EndNote(ctx context.Context, n Note) error {
-	name, same := db.Layout.Note(n.Counter), UpdatedAtTime(n.version)
+	name, same := db.Layout.Note(n.Counter), IfVersion(n.version)
 	w := DeleteIf(name, same)
-	if _, unknown := db.unasked(n); len(unknown) > 0 && !n.Left {
+	if _, unknown := db.unasked(n); len(unknown) > 0 && !n.ForOthers {
 		w = Update(name, same, map[string]*firestorepb.Value{
 			noteAsked: texts(unknown), noteLeft: Time(n.At), noteDue: Time(n.At.Add(besideFor)),
 		}, []string{noteBegun})
@@ -261,8 +261,8 @@ const (
 	cursorAt      = "updated_at"
 )
 
-// Stopped is where the last walk over all counters stopped, at the time that it returns.
-func (db *DB) Stopped(ctx context.Context) (Cursor, time.Time, error) {
+// ReadCursor is where the last walk over all counters stopped, at the time that it returns.
+func (db *DB) ReadCursor(ctx context.Context) (Cursor, time.Time, error) {
 	docs, now, err := db.Get(ctx, db.Layout.Cursor())
 	if err != nil {
 		return Cursor{}, now, err
@@ -280,8 +280,11 @@ func (db *DB) Stopped(ctx context.Context) (Cursor, time.Time, error) {
 	}, now, nil
 }
 
-// Stop stores where a walk over all counters stopped.
-func (db *DB) Stop(ctx context.Context, at Cursor) error {
+// SaveCursor stores where a walk over all counters stopped. The walk's own time may have run out: this is worth a few
+// seconds more.
+func (db *DB) SaveCursor(ctx context.Context, at Cursor) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
 	fields := map[string]*firestorepb.Value{cursorPage: String(at.Page), cursorDone: String(at.Done), cursorChanges: String(at.Changes)}
 	for field, t := range map[string]time.Time{cursorBegan: at.ChangesBegan, cursorSince: at.ChangedSince} {
 		if !t.IsZero() {

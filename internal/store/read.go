@@ -353,17 +353,17 @@ func (db *DB) Watch(ctx context.Context, name string) iter.Seq2[*firestorepb.Doc
 
 // watched are the fields of the types that [DB.Watch] yields.
 func watched(data map[string]any) map[string]*firestorepb.Value {
-	fields := plain(data)
+	fields := simpleValues(data)
 	for name, value := range data {
 		if within, is := value.(map[string]any); is {
-			fields[name] = Map(plain(within))
+			fields[name] = Map(simpleValues(within))
 		}
 	}
 	return fields
 }
 
-// plain are those of them that are no maps.
-func plain(data map[string]any) map[string]*firestorepb.Value {
+// simpleValues are those of them that are no maps.
+func simpleValues(data map[string]any) map[string]*firestorepb.Value {
 	fields := make(map[string]*firestorepb.Value, len(data))
 	for name, value := range data {
 		switch value := value.(type) {
@@ -603,11 +603,11 @@ func (db *DB) Alternatives(counter string, a *layout.Aggregation, f layout.Filte
 	case []any:
 		values := make([]*firestorepb.Value, len(value))
 		for i, v := range value {
-			values[i] = literal(v)
+			values[i] = valueOf(v)
 		}
 		return values
 	}
-	return []*firestorepb.Value{literal(f.Value)}
+	return []*firestorepb.Value{valueOf(f.Value)}
 }
 
 // CounterIn is the counter that a document names in the fields of the references, as a text or as a
@@ -633,8 +633,8 @@ func ValueAt(fields map[string]*firestorepb.Value, path string) *firestorepb.Val
 	return fields[names[len(names)-1]]
 }
 
-// literal is a value of FIELDS as a Firestore value.
-func literal(value any) *firestorepb.Value {
+// valueOf is a value of FIELDS as a Firestore value.
+func valueOf(value any) *firestorepb.Value {
 	switch value := value.(type) {
 	case bool:
 		return Bool(value)

@@ -206,14 +206,14 @@ func (db *DB) Commit(ctx context.Context, writes ...*firestorepb.Write) (*firest
 	return db.commit(ctx, &firestorepb.CommitRequest{Database: db.Layout.Database, Writes: writes}, false)
 }
 
-// CommitInstead is [DB.Commit] while another one is in doubt, where at most one of the two can be applied. The other one
-// has paid. This one pays once it is known to be applied, so it may be sent for as long as Firestore is away.
+// CommitInstead is [DB.Commit] while another one is in doubt, where at most one of the two can be applied. The other
+// one has paid. This one pays once it is known to be applied, so it may be sent for as long as Firestore is away.
 func (db *DB) CommitInstead(ctx context.Context, writes ...*firestorepb.Write) (*firestorepb.CommitResponse, error) {
 	return db.commit(ctx, &firestorepb.CommitRequest{Database: db.Layout.Database, Writes: writes}, true)
 }
 
-// commit sends a commit. It pays if it was applied. Where that isn't known it pays, too, unless another one has paid
-// instead.
+// commit sends a commit. It pays if it was applied. It also pays if nobody knows whether it was, unless it replaces a
+// commit that has paid.
 func (db *DB) commit(ctx context.Context, req *firestorepb.CommitRequest, instead bool) (resp *firestorepb.CommitResponse, err error) {
 	err = db.api.call(ctx, func(ctx context.Context, api *apiv1.Client) error {
 		resp, err = api.Commit(db.outgoing(ctx), req)
@@ -252,9 +252,9 @@ func IsTooLarge(err error) bool {
 	return status.Code(err) == codes.InvalidArgument && KindOf(err) == Permanent
 }
 
-// Refuses reports whether Firestore says that a query will never succeed, as without an index.
+// InvalidQuery reports whether Firestore says that a query will never succeed, as without an index.
 // DEADLINE_EXCEEDED doesn't say that: our deadlines are long before Firestore's own.
-func Refuses(err error) bool {
+func InvalidQuery(err error) bool {
 	return status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument
 }
 
@@ -365,9 +365,9 @@ func (db *DB) Transact(ctx context.Context, body func(context.Context, *Tx) erro
 	return err
 }
 
-// TransactOnce is one attempt of [DB.Transact]. It reports whether it sent a commit that writes. If so,
+// TryTransact is one attempt of [DB.Transact]. It reports whether it sent a commit that writes. If so,
 // [KindOf] tells what the error says about that commit, and at is when it was committed without one.
-func (db *DB) TransactOnce(ctx context.Context, body func(context.Context, *Tx) error) (at time.Time, sent bool, err error) {
+func (db *DB) TryTransact(ctx context.Context, body func(context.Context, *Tx) error) (at time.Time, sent bool, err error) {
 	req, err := db.begin(ctx, nil, body)
 	var resp *firestorepb.CommitResponse
 	if err == nil {
@@ -475,19 +475,24 @@ func (db *DB) commitIf(ctx context.Context, p Patience, plan func(context.Contex
 			return nil, err
 		case next == again, next == afterAPause && gax.Sleep(ctx, pause.Pause()) == nil:
 			continue
-		}
-		if s.doubt == nil {
+		case s.doubt == nil:
 			return nil, s.gaveUp(a.err)
 		}
-		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
-		defer cancel()
-		req, err = plan(look)
-		db.rollback(look, req)
-		if err == nil && len(req.Writes) == 0 {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("%w: %w", ErrDoubt, s.doubt)
+		return nil, db.lookLast(ctx, plan, s.doubt)
 	}
+}
+
+// lookLast plans once more, because there is no time for another commit. If there is nothing to write any more, the
+// commit in doubt was applied. Otherwise nobody knows.
+func (db *DB) lookLast(ctx context.Context, plan func(context.Context) (*firestorepb.CommitRequest, error), doubt error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	req, err := plan(ctx)
+	db.rollback(ctx, req)
+	if err == nil && len(req.Writes) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrDoubt, doubt)
 }
 
 // excludes reports whether at most one of two commits can be applied: both change a document on condition that it is of
@@ -579,7 +584,7 @@ func (s *attempts) final(err error) error {
 	switch {
 	case s.doubt != nil:
 		return nil
-	case Refused(err), kind == Permanent, kind == Conflict && s.locks:
+	case NothingListens(err), kind == Permanent, kind == Conflict && s.locks:
 		return err
 	case kind == Contention && s.Yield:
 		return fmt.Errorf("%w: %w", ErrContention, err)

@@ -117,8 +117,8 @@ func Exists(yes bool) *firestorepb.Precondition {
 	return &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_Exists{Exists: yes}}
 }
 
-// UpdatedAtTime is the precondition that a document is still the version of that update time.
-func UpdatedAtTime(t time.Time) *firestorepb.Precondition {
+// IfVersion is the precondition that a document is still the version of that update time.
+func IfVersion(t time.Time) *firestorepb.Precondition {
 	return &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_UpdateTime{UpdateTime: timestamppb.New(t)}}
 }
 
@@ -136,7 +136,7 @@ func Create(name string, fields map[string]*firestorepb.Value, transforms ...*fi
 func CreateOver(name string, version time.Time, fields map[string]*firestorepb.Value, transforms ...*firestorepb.DocumentTransform_FieldTransform) *firestorepb.Write {
 	w := Create(name, fields, transforms...)
 	if !version.IsZero() {
-		w.CurrentDocument = UpdatedAtTime(version)
+		w.CurrentDocument = IfVersion(version)
 	}
 	return w
 }

@@ -5,11 +5,11 @@ package main
 var mutants = []mutant{
 	{
 		"a refresh is committed on no condition", "internal/book",
-		"w := store.Update(b.Doc.GetName(), store.UpdatedAtTime(b.Version()), s.set", "w := store.Update(b.Doc.GetName(), store.Exists(true), s.set", simulation,
+		"w := store.Update(b.Doc.GetName(), store.IfVersion(b.Version()), s.set", "w := store.Update(b.Doc.GetName(), store.Exists(true), s.set", simulation,
 	},
 	{
 		"a question covers events that came after it was asked", "rollup",
-		"\t\t\tshown := w.shown(r.asOf)\n", "\t\t\tshown := o == committed || w.shown(r.asOf)\n", test("TestPacerCoversWhatCame"),
+		"\t\t\tshown := w.shown(r.asOf)\n", "\t\t\tshown := o == covered || w.shown(r.asOf)\n", test("TestPacerCoversWhatCame"),
 	},
 	{
 		"one field's as of is all fields'", "internal/book",
@@ -50,7 +50,7 @@ var mutants = []mutant{
 	{
 		"a missing document covers events that came after it was looked for", "rollup",
 		"\tif r.asOf != nil {\n\t\tb.next = slices",
-		"\tif r.asOf == nil && o == committed {\n\t\tfor _, w := range b.next {\n\t\t\ts.done = append(s.done, w.event)\n\t\t}\n\t\tb.next = nil\n\t}\n\tif r.asOf != nil {\n\t\tb.next = slices", test("TestPacerMissesADocumentForWhatHadCome"),
+		"\tif r.asOf == nil && o == covered {\n\t\tfor _, w := range b.next {\n\t\t\ts.done = append(s.done, w.event)\n\t\t}\n\t\tb.next = nil\n\t}\n\tif r.asOf != nil {\n\t\tb.next = slices", test("TestPacerMissesADocumentForWhatHadCome"),
 	},
 	{
 		"an event waits for a later one of other fields", "rollup",
@@ -62,7 +62,7 @@ var mutants = []mutant{
 	},
 	{
 		"a slow count is too early again and again", "internal/book",
-		"s.notesSince = s.notesSince || note != nil", "s.notesSince = false", test("TestSince"),
+		"s.recordsSince = s.recordsSince || entry != nil", "s.recordsSince = false", test("TestSince"),
 	},
 	{
 		"what came while a counter was being deleted is not counted", "rollup",
@@ -70,7 +70,7 @@ var mutants = []mutant{
 	},
 	{
 		"the time of a look covers other events", "rollup",
-		"\t\t\tw.at = r.looked\n", "\t\t\tw.at, w.timed = r.looked, true\n", test("TestPacerStampsCoverNothing"),
+		"\t\t\tw.at = r.readAt\n", "\t\t\tw.at, w.timed = r.readAt, true\n", test("TestPacerStampsCoverNothing"),
 	},
 	{
 		"another counter's as of is believed", "internal/book",
@@ -98,15 +98,15 @@ var mutants = []mutant{
 	},
 	{
 		"nobody leaves a refresh to others", "rollup",
-		"		r.outcome = yielded\n", "", test("TestWhoLooksLeavesTheNextRefresh"),
+		"\t\tr.outcome = leftToOthers\n", "", test("TestWhoLooksLeavesTheNextRefresh"),
 	},
 	{
 		"a document is not looked at again after a long answer", "rollup",
-		"r.asking < longAnswer && !shared", "true", test("TestACrowdBesideSlowQueries"),
+		"case !shared && r.asking < longAnswer:", "case true:", test("TestACrowdBesideSlowQueries"),
 	},
 	{
 		"instances to which a crowd comes don't step aside", "rollup",
-		"	if shared && !r.flight.hurries {\n", "	if false {\n", test("TestACrowdIsCountedSoon"),
+		"case shared && !r.flight.hurries:", "case false:", test("TestACrowdIsCountedSoon"),
 	},
 	{
 		"only events of this instance are a crowd", "rollup",
@@ -130,7 +130,7 @@ var mutants = []mutant{
 	},
 	{
 		"the number that a field has replaced is taken again", "internal/book",
-		"if b.Taken(field) || field.Counted != nil {", "if field.Counted != nil {", test("TestReplaced"),
+		"if b.TookOver(field) || field.Counted != nil {", "if field.Counted != nil {", test("TestReplaced"),
 	},
 	{
 		"a total replaces what is no number", "internal/book",
@@ -142,7 +142,7 @@ var mutants = []mutant{
 	},
 	{
 		"a doubtful commit goes again without a marker", "shards",
-		"if b.deciding() == \"\" {\n\t\t\treturn b.giveUp(ErrUnknown, err)\n\t\t}\n", "if b.deciding() == \"\" {\n\t\t\tb.doubt = nil\n\t\t\treturn b.failure(err)\n\t\t}\n", simulation,
+		"if b.deciding() == \"\" {\n\t\t\treturn b.giveUp(ErrUnknown, err)\n\t\t}\n", "if b.deciding() == \"\" {\n\t\t\tb.doubt = nil\n\t\t\treturn b.tryAgain(err)\n\t\t}\n", simulation,
 	},
 	{
 		"the own marker is ignored", "shards",
@@ -167,7 +167,7 @@ var mutants = []mutant{
 	},
 	{
 		"what is in doubt is not fenced before another commit", "shards",
-		"func (b *batch) resume() step {\n\tif b.doubt != nil {", "func (b *batch) resume() step {\n\tif false {", walk("TestBatchesCountOnce|TestMembersCountOnce"),
+		"func (b *batch) afterPause() step {\n\tif b.doubt != nil {", "func (b *batch) afterPause() step {\n\tif false {", walk("TestBatchesCountOnce|TestMembersCountOnce"),
 	},
 	{
 		"growth ignores others", "shards",
@@ -183,7 +183,7 @@ var mutants = []mutant{
 	},
 	{
 		"a resize reads shards outside of its transaction", "shards",
-		"c.existing(ctx, tx, append(", "c.existing(ctx, c.client.db, append(", test("TestIncrementsBesideAMove"),
+		"c.readExisting(ctx, tx, append(", "c.readExisting(ctx, c.client.db, append(", test("TestIncrementsBesideAMove"),
 	},
 	{
 		"a commit that is doubtful is taken for applied", "internal/store",
@@ -191,7 +191,7 @@ var mutants = []mutant{
 	},
 	{
 		"events of failing refreshes are acknowledged", "rollup",
-		"tell(s.refused, err)", "tell(s.refused, nil)", simulation,
+		"tell(s.redeliver, err)", "tell(s.redeliver, nil)", simulation,
 	},
 	{
 		"an event is acknowledged before it is shown", "rollup",
@@ -207,7 +207,7 @@ var mutants = []mutant{
 	},
 	{
 		"a take is on no condition", "shards",
-		"shard.ChangeAt(at.field, ", "seats.Change(shard.Name, store.Exists(true), at.field, ", simulationOf("limits"),
+		"shard.AddTo(where.field, ", "seats.AddTo(shard.Name, store.Exists(true), where.field, ", simulationOf("limits"),
 	},
 	{
 		"a request is refused by what is known", "shards",
@@ -215,7 +215,7 @@ var mutants = []mutant{
 	},
 	{
 		"what ends a hold ends a later one", "internal/hold",
-		"store.DeleteIf(m.GetName(), store.UpdatedAtTime(m.GetUpdateTime().AsTime()))", "store.DeleteIf(m.GetName(), store.Exists(true))", testIn("shards", "TestAnEndSparesALaterHold"),
+		"store.DeleteIf(m.GetName(), store.IfVersion(m.GetUpdateTime().AsTime()))", "store.DeleteIf(m.GetName(), store.Exists(true))", testIn("shards", "TestAnEndSparesALaterHold"),
 	},
 	{
 		"a hold that is over is confirmed", "internal/hold",
@@ -235,7 +235,7 @@ var mutants = []mutant{
 	},
 	{
 		"a settle is on no condition of its record", "internal/hold",
-		"return store.Update(r.Name, store.UpdatedAtTime(r.Version), more", "return store.Update(r.Name, store.Exists(true), more", testIn("shards", "TestALateSettle"),
+		"return store.Update(r.Name, store.IfVersion(r.Version), more", "return store.Update(r.Name, store.Exists(true), more", testIn("shards", "TestALateSettle"),
 	},
 	{
 		"a hold that nobody knows ends without a record", "internal/hold",
@@ -243,7 +243,7 @@ var mutants = []mutant{
 	},
 	{
 		"a settle for more is on no condition of the shards", "shards",
-		"shard.ChangeAt(field.Shard, p.", "seats.Change(shard.Name, store.Exists(true), field.Shard, p.", test("TestSettleForMore"),
+		"shard.AddTo(field.Shard, p.", "seats.AddTo(shard.Name, store.Exists(true), field.Shard, p.", test("TestSettleForMore"),
 	},
 	{
 		"who is refused more doesn't read the record", "shards",
@@ -275,7 +275,7 @@ var mutants = []mutant{
 	},
 	{
 		"a settle for more reads all shards each time", "shards",
-		"known := try%looksAfter > 0", "known := try == 1", test("TestSettleForMoreBesideACrowd"),
+		"fromMemory := try%looksAfter > 0", "fromMemory := try == 1", test("TestSettleForMoreBesideACrowd"),
 	},
 	{
 		"an import in place leaves what it has added where it was", "internal/extension",
@@ -287,11 +287,11 @@ var mutants = []mutant{
 	},
 	{
 		"what is taken off the extension's shards isn't in the base", "internal/extension",
-		"t.Book = b.Holding(t.Amounts)", "t.Book = b.Holding(nil)", testIn("rollup", "TestExtensionsClientsGoOn"),
+		"t.Book = b.WithBase(t.Amounts)", "t.Book = b.WithBase(nil)", testIn("rollup", "TestExtensionsClientsGoOn"),
 	},
 	{
 		"clients' visits that no total shows are taken", "internal/extension",
-		"if !slices.ContainsFunc(s.Changes, func(c book.Change) bool { return c.Field.Name == name }) {", "if _ = name; false {", testIn("rollup", "TestWhatTheExtensionKeeps"),
+		"if !slices.ContainsFunc(s.Changes, func(c book.FieldDiff) bool { return c.Field.Name == name }) {", "if _ = name; false {", testIn("rollup", "TestWhatTheExtensionKeeps"),
 	},
 	{
 		"a field that no total shows keeps the others from being taken over", "internal/extension",
@@ -364,7 +364,7 @@ var mutants = []mutant{
 	},
 	{
 		"a batch begins though there are no writes", "shards",
-		"\tif some < before {\n\t\tl.requests = append(f.fill", "\tif some = before; some < before {\n\t\tl.requests = append(f.fill", test("TestBudgetLetsACrowdThrough"),
+		"\tl.requests = append(f.fill", "\tsome = before\n\tl.requests = append(f.fill", test("TestBudgetLetsACrowdThrough"),
 	},
 	{
 		"who waits for writes waits for ever", "shards",
@@ -372,7 +372,7 @@ var mutants = []mutant{
 	},
 	{
 		"who gives up takes others of its key along", "shards",
-		"left = append(left, r.each()...)", "left = append(left, r)", test("TestCallsOfOneKeyGoOnApart"),
+		"leavers = append(leavers, r.each()...)", "leavers = append(leavers, r)", test("TestCallsOfOneKeyGoOnApart"),
 	},
 	{
 		"a queue that closes waits for writes", "shards",

@@ -226,7 +226,7 @@ func (w *watched) remove(name string) {
 // view is what has come, for the page. Fields of another type than they should have are left out.
 func (w *watched) view(ctx context.Context) (view, error) {
 	v := view{Total: int64(0), Shards: make(map[string]shard)}
-	books, _, err := book.Of(&store.DB{Layout: w.layout}).Get(ctx, w, []string{w.id})
+	books, _, err := book.In(&store.DB{Layout: w.layout}).Get(ctx, w, []string{w.id})
 	if err != nil {
 		return v, err
 	}
@@ -257,7 +257,7 @@ func (w *watched) view(ctx context.Context) (view, error) {
 			v.Shards[id] = shard{Count: integer(doc.GetFields()[first.Shard]), Counted: w.counted(name)}
 		}
 	}
-	if total, ok := k.Base.Total(first, shards.Add(first)); ok {
+	if total, ok := k.Base.Total(first, shards.SumOf(first)); ok {
 		v.Waiting = store.Sub(total, integer(k.Doc.GetFields()[first.Name]))
 	}
 	return v, nil

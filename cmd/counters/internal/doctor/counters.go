@@ -72,7 +72,7 @@ func (f *findings) counters(d *Deployment) {
 			f.add("base-missing", c.Counter, c.unadopted(d.layout().Fields), d.counters("reconcile", c.Counter))
 		default:
 			for _, field := range d.layout().Limited() {
-				if wrong := seats.Wrong(c.Shards.Of(field), field); wrong != "" {
+				if wrong := seats.Wrong(c.Shards.Counting(field), field); wrong != "" {
 					f.add("limit-unclear", c.Counter, wrong, "")
 				}
 			}
@@ -238,7 +238,7 @@ func (f *findings) totals(d *Deployment, c Counter) {
 	for _, field := range d.layout().Fields {
 		held, mend := c.held(field.Name), d.counters("reconcile", c.Counter)
 		shown := c.Written(field)
-		total, known := c.Base.Total(field, c.Shards.Add(field))
+		total, known := c.Base.Total(field, c.Shards.SumOf(field))
 		behind, waited := c.behind(field)
 		var seen []string
 		switch {
@@ -271,7 +271,7 @@ func (f *findings) totals(d *Deployment, c Counter) {
 
 // sum is what a field's base and shards come to.
 func (c *Counter) sum(field layout.Field) string {
-	if total, known := c.Base.Total(field, c.Shards.Add(field)); known {
+	if total, known := c.Base.Total(field, c.Shards.SumOf(field)); known {
 		return strconv.FormatInt(total, 10)
 	}
 	return "beyond ±2⁶³"
@@ -283,7 +283,7 @@ func (c *Counter) behind(field layout.Field) (sum int64, waited time.Duration) {
 	if shown := c.Written(field); shown != nil {
 		written = shown.GetIntegerValue()
 	}
-	total, known := c.Base.Total(field, c.Shards.Add(field))
+	total, known := c.Base.Total(field, c.Shards.SumOf(field))
 	if !known || total == written {
 		return 0, 0
 	}

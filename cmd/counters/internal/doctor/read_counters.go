@@ -90,12 +90,12 @@ func firstIDs(ctx context.Context, db *store.DB, n int) (ids []string, more bool
 // readCounter reads everything about one counter as of one time. It returns nil for what is left of
 // a deleted one, and for a document of the app's own that nothing was counted of yet.
 func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error) {
-	books, _, err := book.Of(db).Get(ctx, db, []string{id})
+	books, _, err := book.In(db).Get(ctx, db, []string{id})
 	if err != nil {
 		return nil, err
 	}
 	c := &Counter{Book: books[0], Recounts: map[string]Recount{}}
-	if c.Shards, err = book.Of(db).Shards(ctx, db, id, c.At); err != nil {
+	if c.Shards, err = book.In(db).Shards(ctx, db, id, c.At); err != nil {
 		return nil, err
 	}
 	for _, field := range db.Layout.Counted {
@@ -106,7 +106,7 @@ func readCounter(ctx context.Context, db *store.DB, id string) (*Counter, error)
 	nothing := !c.HasBase() && len(c.Shards) == 0
 	switch {
 	case c.Deleting():
-	case db.Layout.Hosted && nothing, nothing && c.CheckSettings() != nil, !db.Layout.Hosted && c.Doc == nil && (c.HasBase() || nothing):
+	case db.Layout.Hosted && nothing, nothing && c.CheckOurs() != nil, !db.Layout.Hosted && c.Doc == nil && (c.HasBase() || nothing):
 		return nil, nil
 	}
 	return c, nil
