@@ -103,11 +103,11 @@ func TestVerify(t *testing.T) {
 			OK bool `json:"ok"`
 		} `json:"steps"`
 	}
-	if err := json.Unmarshal(out.Bytes(), &found); err != nil || len(found.Steps) != 13 || found.Spent <= 0 || found.Spent > 0.05 {
+	if err := json.Unmarshal(out.Bytes(), &found); err != nil || len(found.Steps) != 14 || found.Spent <= 0 || found.Spent > 0.05 {
 		t.Errorf("the report is %s, %v", out.String(), err)
 	}
 	text := readFile(t, report)
-	for _, want := range []string{"# counters verify: passed", "each total is 400, what was acknowledged", "24 are counted", "edition standard", "| one document, 10 writes a second for 1s | 1 a second, sustained |", "| sum of 100 documents after 500 rewrites |", "| a limit: 80 want 50 seats | ok |", "50 are taken, 30 requests were refused", "nothing is left", "Google Cloud a fake", "no error, nothing unchecked; noted: alerts-none, budget-missing", "Pub/Sub's window | 5 |", `"push_window":`,
+	for _, want := range []string{"# counters verify: passed", "each total is 400, what was acknowledged", "24 are counted", "edition standard", "| one document, 10 writes a second for 1s | 1 a second, sustained |", "| sum of 100 documents after 500 rewrites |", "| a limit: 80 want 50 seats | ok |", "/first/total/liz Cloud Run keeps | /healthz, /eventlog | none |", "50 are taken, 30 requests were refused", "nothing is left", "Google Cloud a fake", "no error, nothing unchecked; noted: alerts-none, budget-missing", "Pub/Sub's window | 5 |", `"push_window":`,
 		"\nThe deployment's own steps:\n", "- the TTL policy of counter_requests.expire_at\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q", want)

@@ -142,6 +142,7 @@ func (t *Trial) steps() []step {
 		{"doctor", t.doctor},
 		{"a first increment, all cold", t.first},
 		{"smoke", t.smoke},
+		{"paths that Cloud Run may keep to itself", t.paths},
 		{fmt.Sprintf("%d increments of %d counters, one in %d sent twice", increments, counters, twice), t.exact},
 		{"how soon a total shows an increment", t.lag},
 		{fmt.Sprintf("a crowd: %d increments of a new counter at once", crowd), t.burst},

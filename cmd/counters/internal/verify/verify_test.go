@@ -183,6 +183,26 @@ func TestHot(t *testing.T) {
 	}
 }
 
+// A page of Google's is no answer of the function's.
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, "<html>Error 404 (Not Found)!!1")
+			return
+		}
+		fmt.Fprint(w, `{"title":"Not Found","status":404}`)
+	}))
+	defer server.Close()
+	trial := &Trial{Out: t.Output()}
+	trial.load = newLoad(server.URL, "", &trial.meter)
+	var r Report
+	if said, err := trial.paths(t.Context(), &r); err != nil || said != "it keeps /healthz" || !strings.Contains(fmt.Sprint(r.Measured), "/healthz, /eventlog /healthz}") {
+		t.Errorf("%q, %v, %v", said, err, r.Measured)
+	}
+}
+
 func TestReport(t *testing.T) {
 	t.Parallel()
 	r := &Report{Prefix: "v-0123ab", Version: "v1", Location: "nam5", Rows: []Row{
