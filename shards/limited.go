@@ -423,12 +423,9 @@ func (c Counter) endEarlierLife(ctx context.Context, tx *store.Tx, total int64) 
 		held, err := holds.HeldAt(ctx, tx, c.id, plain[0].Shard, time.Time{})
 		return store.Add(total, held), err
 	}
-	for _, field := range plain {
+	return total, each(plain, func(_ int, field layout.Field) error { // one after the other a call's many counters take too long
 		earlier, err := holds.Earlier(ctx, tx, c.id, field.Shard, time.Time{})
-		if err != nil {
-			return 0, err
-		}
 		tx.Write(earlier...)
-	}
-	return total, nil
+		return err
+	})
 }

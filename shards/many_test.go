@@ -110,6 +110,24 @@ func TestManyMissingCountersBesideALimit(t *testing.T) {
 	})
 }
 
+// A call makes as many counters as it may name, of as many fields as there may be.
+func TestManyCountersOfManyFields(t *testing.T) {
+	t.Parallel()
+	var fields []string
+	for i := range 20 {
+		fields = append(fields, fmt.Sprint("f", i))
+	}
+	apart(t, shards.Config{Place: shards.Place{Fields: strings.Join(fields, ",")}, AutoCreate: true, NumShards: 1}, 30*time.Millisecond, func(t *testing.T, far, _ *shards.Client) {
+		var call []shards.Increment
+		for i := range shards.MaxIncrements {
+			call = append(call, shards.Increment{Counter: fmt.Sprint(i), By: 1})
+		}
+		if _, err := far.AddAll(t.Context(), call, shards.Key{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A call that counts in many counters for the first time, whose documents are the app's or beside one with a limit, makes
 // their shards in commits that Firestore takes.
 func TestManyShardsInOneCall(t *testing.T) {
