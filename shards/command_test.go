@@ -3,8 +3,11 @@ package shards_test
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 
@@ -89,6 +92,46 @@ func TestCommandsUnderFaults(t *testing.T) {
 			w.wantSum(t, "a", 0)
 		})
 	}
+}
+
+// A command asks about many fields, and is done between two refreshes of a busy counter, which are a second apart.
+func TestCommandsBesideRefreshes(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		cfg := shards.Config{Place: shards.Place{Fields: manyFields()}}
+		w.counter(t, w.open(t, cfg), "a", 1)
+		c := handle(t, w.open(t, cfg, slowly(40*time.Millisecond)...), "a")
+		totals := map[string]int64{}
+		for i, name := range strings.Split(manyFields(), ",") {
+			totals[name] = int64(i)
+		}
+		var refreshes sync.WaitGroup
+		over := make(chan struct{})
+		refreshes.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				case <-time.After(time.Second):
+					w.Merge("counters/a", map[string]any{"updated_at": time.Now()})
+				}
+			}
+		})
+		if err := c.RebaseFields(t.Context(), totals); err != nil {
+			t.Error(err)
+		}
+		if got := w.Data("counters/a")["f19"]; got != int64(19) {
+			t.Errorf("rebased to %v, want 19", got)
+		}
+		if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
+			t.Error(err)
+		}
+		close(over)
+		refreshes.Wait()
+		if got := w.Data("counters/a")["f19"]; got != int64(0) {
+			t.Errorf("reset to %v, want 0", got)
+		}
+	})
 }
 
 func TestCommandsOnMissingCounters(t *testing.T) {

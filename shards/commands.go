@@ -166,10 +166,11 @@ func (c Counter) reset(ctx context.Context, opts ResetOptions) error {
 				counts[path.Dir(m.GetName())]++
 				e.Beside(store.DeleteIf(m.GetName(), store.IfVersion(m.GetUpdateTime().AsTime())))
 			}
+			if whole {
+				return c.setTotals(ctx, e, names.Plain(), func(layout.Field) int64 { return 0 })
+			}
 			for _, field := range names.Plain() {
-				if whole {
-					err = errors.Join(err, c.setTotal(ctx, e, field, 0))
-				} else if n := counts[names.MembersOf(c.id, field.Name)]; n > 0 {
+				if n := counts[names.MembersOf(c.id, field.Name)]; n > 0 {
 					err = errors.Join(err, e.Add(field, -n))
 				}
 			}
@@ -203,18 +204,15 @@ func (c Counter) RebaseFields(ctx context.Context, totals map[string]int64) erro
 }
 
 func (c Counter) rebase(ctx context.Context, totals map[string]int64) error {
+	var fields layout.Fields
 	for name := range totals {
 		if err := c.client.db.Layout.CheckPlain(name); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalidField, err)
 		}
+		field, _ := c.client.db.Layout.Field(name)
+		fields = append(fields, field)
 	}
 	return c.edit(ctx, func(ctx context.Context, e *book.Edit) error {
-		for name, total := range totals {
-			field, _ := c.client.db.Layout.Field(name)
-			if err := c.setTotal(ctx, e, field, total); err != nil {
-				return err
-			}
-		}
-		return nil
+		return c.setTotals(ctx, e, fields, func(field layout.Field) int64 { return totals[field.Name] })
 	})
 }

@@ -161,17 +161,26 @@ func (c Counter) shards(ctx context.Context, at time.Time) (book.Shards, error) 
 	return c.client.books.Shards(ctx, c.client.db, c.id, at)
 }
 
-// readMembers reads memberships, at most that many, as of a time; the zero time is now.
+// readMembers reads memberships, at most that many, as of a time; the zero time is now. It finds out side by side which
+// fields have any.
 func (c Counter) readMembers(ctx context.Context, fields layout.Fields, most int, at time.Time, from book.Reader) (docs []*firestorepb.Document, err error) {
-	for _, field := range fields {
-		if len(docs) == most {
-			break
+	members := func(field layout.Field, most int) ([]*firestorepb.Document, error) {
+		return from.Documents(ctx, store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), Limit: most, At: at})
+	}
+	found := make([][]*firestorepb.Document, len(fields))
+	err = each(fields, func(i int, field layout.Field) (err error) {
+		found[i], err = members(field, 1)
+		return err
+	})
+	for i, field := range fields {
+		room := most - len(docs)
+		if err == nil && len(found[i]) > 0 && room > 1 {
+			found[i], err = members(field, room)
 		}
-		more, err := from.Documents(ctx, store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), Limit: most - len(docs), At: at})
-		if err != nil {
-			return nil, fmt.Errorf("read members: %w", err)
-		}
-		docs = append(docs, more...)
+		docs = append(docs, found[i][:min(len(found[i]), room)]...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read members: %w", err)
 	}
 	return docs, nil
 }

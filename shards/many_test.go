@@ -41,15 +41,31 @@ func apart(t *testing.T, cfg shards.Config, takes time.Duration, test func(t *te
 			t.Cleanup(func() { client.Close() })
 			return client
 		}
-		far := open(cfg, grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		test(t, open(cfg, slowly(takes)...), open(shards.Config{Place: cfg.Place}))
+	})
+}
+
+// slowly has each call take a while before it is sent.
+func slowly(takes time.Duration) []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			time.Sleep(takes)
 			return invoke(ctx, method, req, reply, conn, opts...)
-		}), grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		}),
+		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			time.Sleep(takes)
 			return open(ctx, desc, conn, method, opts...)
-		}))
-		test(t, far, open(shards.Config{Place: cfg.Place}))
-	})
+		}),
+	}
+}
+
+// manyFields are as many fields as a counter may have.
+func manyFields() string {
+	fields := make([]string, 20)
+	for i := range fields {
+		fields[i] = fmt.Sprint("f", i)
+	}
+	return strings.Join(fields, ",")
 }
 
 // products are increments of so many counters, which have a limit each: the first one of none, the others of 1.
@@ -113,11 +129,7 @@ func TestManyMissingCountersBesideALimit(t *testing.T) {
 // A call makes as many counters as it may name, of as many fields as there may be.
 func TestManyCountersOfManyFields(t *testing.T) {
 	t.Parallel()
-	var fields []string
-	for i := range 20 {
-		fields = append(fields, fmt.Sprint("f", i))
-	}
-	apart(t, shards.Config{Place: shards.Place{Fields: strings.Join(fields, ",")}, AutoCreate: true, NumShards: 1}, 30*time.Millisecond, func(t *testing.T, far, _ *shards.Client) {
+	apart(t, shards.Config{Place: shards.Place{Fields: manyFields()}, AutoCreate: true, NumShards: 1}, 30*time.Millisecond, func(t *testing.T, far, _ *shards.Client) {
 		var call []shards.Increment
 		for i := range shards.MaxIncrements {
 			call = append(call, shards.Increment{Counter: fmt.Sprint(i), By: 1})

@@ -252,13 +252,27 @@ func (c Counter) planMore(ctx context.Context, field layout.Field, r *hold.Recor
 	return limitedPlan{}, nil, nil
 }
 
-// setTotal sets what a field's total is once all that is held now has come back.
-func (c Counter) setTotal(ctx context.Context, e *book.Edit, field layout.Field, total int64) error {
-	held, err := hold.In(c.client.db).HeldAt(ctx, c.client.db, c.id, field.Shard, e.At)
-	if err != nil {
+// setTotals sets what the totals of fields are once all that is held now has come back. It finds out side by side in
+// which fields something is held: see [book.Edit.Ask].
+func (c Counter) setTotals(ctx context.Context, e *book.Edit, fields layout.Fields, total func(layout.Field) int64) error {
+	holds, held := hold.In(c.client.db), make([]int64, len(fields))
+	err := each(fields, func(i int, field layout.Field) error {
+		open, err := holds.OpenAt(ctx, c.client.db, c.id, field.Shard, e.At, 1)
+		held[i] = int64(len(open))
 		return err
+	})
+	if err == nil {
+		err = e.Ask(ctx, fields...)
 	}
-	return e.SetTotal(ctx, field, store.Add(total, held))
+	for i, field := range fields {
+		if err == nil && held[i] > 0 {
+			held[i], err = holds.HeldAt(ctx, c.client.db, c.id, field.Shard, e.At)
+		}
+		if err == nil {
+			err = e.SetTotal(ctx, field, store.Add(total(field), held[i]))
+		}
+	}
+	return err
 }
 
 // inUse reports whether anybody holds an amount or a seat of the counter, or held it until a time that is over; or has

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -90,27 +92,37 @@ func (books Books) Edit(ctx context.Context, counter string, decide func(context
 
 // Sum is what the shards hold of a field, as of the edit's time.
 func (e *Edit) Sum(ctx context.Context, field layout.Field) (int64, error) {
-	a, err := e.sum(ctx, field)
-	if err != nil {
+	if err := e.Ask(ctx, field); err != nil {
 		return 0, err
 	}
-	n, ok := Whole(a.Value)
+	value := e.sums[field.Name].Value
+	n, ok := Whole(value)
 	if !ok {
-		sum, _ := store.Float(a.Value)
+		sum, _ := store.Float(value)
 		return 0, fmt.Errorf("%w: the sum of %s is %v: set right what its shards hold", store.ErrNotInteger, field.Shard, sum)
 	}
 	return n, nil
 }
 
-// sum asks once.
-func (e *Edit) sum(ctx context.Context, field layout.Field) (a Answer, err error) {
-	a, asked := e.sums[field.Name]
-	if !asked {
-		if a, err = e.books.Sum(ctx, e.Counter, field, nil, e.At); err == nil {
-			put(&e.sums, field.Name, a)
-		}
+// Ask asks for the sums of fields, each once, and side by side. One after the other they would take an edit of many
+// fields longer than the second between two refreshes of a busy counter.
+func (e *Edit) Ask(ctx context.Context, fields ...layout.Field) error {
+	fields = slices.DeleteFunc(slices.Clone(fields), func(field layout.Field) bool { _, asked := e.sums[field.Name]; return asked })
+	answers := make([]Answer, len(fields))
+	var group errgroup.Group
+	for i, field := range fields {
+		group.Go(func() (err error) {
+			answers[i], err = e.books.Sum(ctx, e.Counter, field, nil, e.At)
+			return err
+		})
 	}
-	return a, err
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, field := range fields {
+		put(&e.sums, field.Name, answers[i])
+	}
+	return nil
 }
 
 // SetBase sets what a field's total holds beyond its shards. Nobody counts any more the number that the total has
@@ -174,16 +186,14 @@ func (e *Edit) Beside(writes ...*firestorepb.Write) { e.beside = append(e.beside
 // writes are those of document and base, and of others. The document is written in any case, so that whatever was
 // asked before, with the old base, is not shown any more.
 func (e *Edit) writes(ctx context.Context) ([]*firestorepb.Write, error) {
+	// Of others the base changes, though nothing shows the total.
+	shown := slices.DeleteFunc(slices.Clone(e.totals), func(field layout.Field) bool { return !e.MayShow(field) })
+	if err := e.Ask(ctx, shown...); err != nil {
+		return nil, err
+	}
 	answers := map[string]Answer{}
-	for _, field := range e.totals {
-		if !e.MayShow(field) { // the base changes, though nothing shows the total
-			continue
-		}
-		a, err := e.sum(ctx, field)
-		if err != nil {
-			return nil, err
-		}
-		answers[field.Name] = a
+	for _, field := range shown {
+		answers[field.Name] = e.sums[field.Name]
 	}
 	s := e.Show(answers, time.Time{})
 	if len(s.Problems) > 0 {

@@ -271,7 +271,7 @@ var mutants = []mutant{
 	},
 	{
 		"a rebase takes what is held for counted", "shards",
-		"return e.SetTotal(ctx, field, store.Add(total, held))", "return e.SetTotal(ctx, field, store.Add(total, 0*held))", test("TestARebaseBesideHolds"),
+		"store.Add(total(field), held[i]))", "store.Add(total(field), 0*held[i]))", test("TestARebaseBesideHolds"),
 	},
 	{
 		"a settle for more reads all shards each time", "shards",
