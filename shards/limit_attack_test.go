@@ -86,6 +86,44 @@ func TestAnIDThatNamesALimit(t *testing.T) {
 	})
 }
 
+// A limit is lowered while a crowd takes: each commit of the crowd changes a shard that the new limit is on condition of.
+func TestALimitIsLoweredBesideACrowd(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		cfg := shards.Config{Place: shards.Place{Fields: "total=limit(100000),likes=limit()"}, NumShards: 25}
+		w.counter(t, w.open(t, cfg), "a", 25)
+		checked := w.checkTwoLimits(t)
+		var crowd sync.WaitGroup
+		over := make(chan struct{})
+		for range 2 {
+			c := handle(t, w.open(t, cfg, slowly(20*time.Millisecond)...), "a")
+			for i := range 20 {
+				crowd.Go(func() {
+					for wait := time.Duration(i) * time.Millisecond; ; wait = time.Millisecond {
+						select {
+						case <-over:
+							return
+						case <-time.After(wait):
+						}
+						if err := c.Add(t.Context(), 1); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		time.Sleep(time.Second)
+		if err := handle(t, w.open(t, cfg, slowly(30*time.Millisecond)...), "a").SetLimit(t.Context(), "total", 50_000); err != nil {
+			t.Error(err)
+		}
+		close(over)
+		crowd.Wait()
+		if share, _ := w.shares(t, "a"); share != 50_000 || checked.Load() < 50 {
+			t.Errorf("the limit is %d, after %d commits; want 50000", share, checked.Load())
+		}
+	})
+}
+
 // checkTwoLimits checks after each commit that shards of count and likes hold nothing else, that none counts more than
 // its share, or less than its members, and that what members took is as many as there are. It counts the commits.
 func (w *world) checkTwoLimits(t *testing.T) (checked *atomic.Int64) {

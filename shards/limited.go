@@ -312,8 +312,10 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 	defer c.client.places.forget(where)
 	for {
 		var read time.Time
+		try := 0
 		edit := func(ctx context.Context, e *book.Edit) error {
 			read = e.At
+			try++
 			docs, err := c.client.db.Documents(ctx, seats.Shards(c.client.db.Layout, c.id, field, e.At))
 			if err != nil {
 				return fmt.Errorf("read shards: %w", err)
@@ -323,7 +325,7 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 				e.Beside(made...)
 				return err
 			}
-			return c.share(e, docs, field, limit)
+			return c.share(ctx, e, docs, field, limit, try%renewsAfter == 0)
 		}
 		err := c.client.afterEarlier(ctx, func() error { return c.edit(ctx, edit) })
 		if full, is := errors.AsType[*LimitError](err); !is || full.Members+full.Held == 0 {
@@ -335,13 +337,22 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 	}
 }
 
+// renewsAfter is at which of the attempts to lower a limit its shards are renewed.
+const renewsAfter = 3
+
 // share adds to an edit what shards get or lose of a new limit. Shares grow on no condition. They lose only free room,
-// on condition of the shard's version.
-func (c Counter) share(e *book.Edit, docs book.Shards, field layout.Field, limit int64) error {
+// on condition of the shard's version. Busy says that others keep changing them.
+func (c Counter) share(ctx context.Context, e *book.Edit, docs book.Shards, field layout.Field, limit int64, busy bool) error {
 	if wrong := seats.Wrong(docs, field); wrong != "" {
 		return fmt.Errorf("%w: %s: set that right first", ErrInvalidLimit, wrong)
 	}
-	held := seats.HeldByEach(docs, field)
+	known, held := seats.ShardsOf(docs, field), seats.HeldByEach(docs, field)
+	if busy && limit < escrow.Sum(held...).Share {
+		known = c.renew(ctx, known, field)
+		for i, shard := range known {
+			held[i] = shard.Held
+		}
+	}
 	shares, ok := escrow.Limit(held, limit)
 	if !ok {
 		sum := escrow.Sum(held...)
@@ -350,13 +361,24 @@ func (c Counter) share(e *book.Edit, docs book.Shards, field layout.Field, limit
 	for i, n := range shares {
 		condition := store.Exists(true)
 		if n < 0 {
-			condition = store.IfVersion(docs[i].GetUpdateTime().AsTime())
+			condition = store.IfVersion(known[i].Version)
 		}
 		if n != 0 {
-			e.Beside(seats.AddTo(docs[i].GetName(), condition, field.Shard, escrow.Held{Share: n}))
+			e.Beside(seats.AddTo(known[i].Name, condition, field.Shard, escrow.Held{Share: n}))
 		}
 	}
 	return nil
+}
+
+// renew changes the version of all shards of a field, and returns what they hold then. Whoever takes by what he knows of
+// them has to look at them first, which takes longer than a commit on condition of all of them.
+func (c Counter) renew(ctx context.Context, known []seats.Shard, field layout.Field) []seats.Shard {
+	writes := seats.Renew(known, field.Shard)
+	resp, _ := c.client.db.Commit(ctx, writes...) // without an answer they are as they were known, or the edit fails
+	if renewed := seats.After(c.client.db.Layout, c.id, field.Shard, writes, resp); len(renewed) == len(known) {
+		return renewed
+	}
+	return known
 }
 
 // Left is how much this client knows to be left of the limit of a field: as its last commits and looks have left the

@@ -98,17 +98,29 @@ func Wrong(docs []*firestorepb.Document, field layout.Field) string {
 // AddTo is the write that changes what a shard holds of its field, or, by nothing, its version alone: then nobody
 // takes the counter for idle. Of a field with a limit, its result says what the shard holds then: see [After].
 func AddTo(name string, condition *firestorepb.Precondition, field string, by escrow.Held) *firestorepb.Write {
-	if by == (escrow.Held{}) {
-		return store.Update(name, condition, nil, nil, store.ServerTime(layout.ShardRequest))
+	var transforms []*firestorepb.DocumentTransform_FieldTransform
+	_, limited := layout.LimitedField(store.IDOf(name))
+	if limited || by != (escrow.Held{}) {
+		transforms = append(transforms, store.Increment(layout.FieldPath(field), by.Count))
 	}
-	transforms := []*firestorepb.DocumentTransform_FieldTransform{store.Increment(layout.FieldPath(field), by.Count)}
-	if _, limited := layout.LimitedField(store.IDOf(name)); limited {
+	if limited {
 		transforms = append(transforms,
 			store.Increment(layout.FieldPath(layout.MembersIn(field)), by.Members),
 			store.Increment(layout.FieldPath(layout.HeldIn(field)), by.Holds),
 			store.Increment(layout.FieldPath(layout.ShareOf(field)), by.Share))
 	}
+	if by == (escrow.Held{}) { // which alone would leave the version
+		transforms = append(transforms, store.ServerTime(layout.ShardRequest))
+	}
 	return store.Update(name, condition, nil, nil, transforms...)
+}
+
+// Renew are the writes that change the versions of shards alone. Their results say what the shards hold: see [After].
+func Renew(shards []Shard, field string) (writes []*firestorepb.Write) {
+	for _, s := range shards {
+		writes = append(writes, AddTo(s.Name, store.Exists(true), field, escrow.Held{}))
+	}
+	return writes
 }
 
 // AddTo is [AddTo] on condition of the version that is known.
@@ -122,7 +134,7 @@ func After(names layout.Layout, counter, field string, commit []*firestorepb.Wri
 	for i, result := range answer.GetWriteResults() {
 		name, numbers := commit[i].GetUpdate().GetName(), result.GetTransformResults()
 		id, below := strings.CutPrefix(name, names.ShardsOf(counter)+"/")
-		if of, limited := layout.LimitedField(id); !below || !limited || of != field || len(numbers) != 4 {
+		if of, limited := layout.LimitedField(id); !below || !limited || of != field || len(numbers) < 4 {
 			continue
 		}
 		held := escrow.Held{Count: numbers[0].GetIntegerValue(), Members: numbers[1].GetIntegerValue(), Holds: numbers[2].GetIntegerValue(), Share: numbers[3].GetIntegerValue()}

@@ -274,6 +274,18 @@ var mutants = []mutant{
 		"store.Add(total(field), held[i]))", "store.Add(total(field), 0*held[i]))", test("TestARebaseBesideHolds"),
 	},
 	{
+		"an id stands where another's limited field does", "shards",
+		`r.counter() + "/" + r.sums`, `r.counter() + "\x00" + r.sums`, test("TestAnIDThatNamesALimit"),
+	},
+	{
+		"a limit's shards are those of an earlier life", "shards",
+		"shards := book.Shards(docs).Counting(plain[0])", "shards := book.Shards(docs)", test("TestALimitBeginsTheNextLife"),
+	},
+	{
+		"a limit is lowered once a crowd has gone", "shards",
+		"limit, try%renewsAfter == 0)", "limit, false)", test("TestALimitIsLoweredBesideACrowd"),
+	},
+	{
 		"a settle for more reads all shards each time", "shards",
 		"fromMemory := try%looksAfter > 0", "fromMemory := try == 1", test("TestSettleForMoreBesideACrowd"),
 	},
