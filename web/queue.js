@@ -395,7 +395,7 @@ export class Queue {
       else if (then.end <= BEFORE && then.at > (this.#last.get(name)?.at ?? Infinity)) this.#options.liked(/** @type {Like} */ (then));
       if (then.end && this.#leads && this.#isMine(name)) this.#keepLate(this.#make(then, false, true));
     } else if ("key" in now.entry || "key" in then) {
-      if ("key" in now.entry && "key" in then) Object.assign(now.entry, { tried: now.entry.tried || then.tried, as: now.entry.as || then.as });
+      if ("key" in now.entry && "key" in then) Object.assign(now.entry, { tried: now.entry.tried || then.tried, as: now.entry.as || then.as, at: Math.min(now.entry.at, then.at) });
       if (then.end) this.#ended(now, then);
     } else {
       const late = latest(now.entry.late, then.late);

@@ -147,6 +147,27 @@ test("what was clicked before the clock was set back, and was never sent, is cou
   assert.equal(f.sum(), 2);
 });
 
+test("another tab goes on with what was sent after the clock was set back", async (t) => {
+  let online = false, signedIn = false;
+  const f = await startFunction(t, () => (online ? undefined : "refused"));
+  const browser = new Browser();
+  const headers = () => (signedIn ? {} : Promise.reject(new Error("not yet")));
+  const first = open(t, f.url, { ...browser.tab(), headers }), second = open(t, f.url, browser.tab());
+  const now = Date.now;
+  t.after(() => { Date.now = now; });
+  Date.now = () => now() + 3_600_000;
+  first.counter("a").add(2).catch(() => {});
+  await until(() => second.counter("a").pending === 1 && first.trouble);
+  Date.now = now;
+  signedIn = true;
+  first.queue.go();
+  await until(() => f.requests.length > 0);
+  first.close();
+  online = true;
+  await until(() => second.counter("a").pending === 0);
+  assert.equal(f.sum(), 2);
+});
+
 test("a proxy that asks to wait for longer than a timer takes isn't asked again and again", async (t) => {
   const f = await startFunction(t, () => ({ status: 503, headers: { "Retry-After": "2678400" } }));
   const counters = open(t, f.url);
