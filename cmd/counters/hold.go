@@ -72,7 +72,7 @@ with the same id holds once. Without --id it gets one, which is printed.`,
 func newSettleCommand(t *target) *cobra.Command {
 	var by int64
 	cmd := &cobra.Command{
-		Use:   "settle ID HOLD",
+		Use:   "settle ID HOLD --by N",
 		Short: "Say how much of a hold was used",
 		Long: `Say how much of a hold was used: that stays counted, and the rest comes back. 0 gives all of it back. More than it holds
 is taken if there is room, or else nothing changes. Repeat it as often as you like: it settles once. It works after the
@@ -81,10 +81,8 @@ hold's time, too, as long as nobody has ended the hold.`,
 		Args:    arguments(2),
 	}
 	cmd.Flags().Int64Var(&by, "by", 0, "how much was used, 0 or more")
+	_ = cmd.MarkFlagRequired("by")
 	t.onHold(cmd, func(c shards.Counter, ctx context.Context, field string, key shards.Key) (shards.Hold, error) {
-		if !cmd.Flags().Changed("by") {
-			return shards.Hold{}, badUsage("--by is missing: how much was used? 0 gives all of it back")
-		}
 		h, err := c.Settle(ctx, field, by, key)
 		if errors.Is(err, shards.ErrHoldEnded) && by > 0 {
 			err = fmt.Errorf("%w (all of it came back; to count what was used: counters inc %s --by %s=%d --key %s)", err, typed(c.ID()), field, by, typed(key.Value))

@@ -21,7 +21,7 @@ func TestHoldCommands(t *testing.T) {
 		{"hold alice --by 4001 --for 2m --id job-1", "", "this id holds another amount: use another id", exitFailed},
 		{"hold alice --by 1001 --for 2m", "", "limit reached: 1000 of 5000 credits are left; asked for 1001", exitFailed},
 		{"held alice job-1 --json", `{"counter":"alice","field":"credits","held":4000,"hold":"job-1","state":"held","until":"2`, "", 0},
-		{"settle alice job-1", "", "--by is missing: how much was used?", exitUsage},
+		{"settle alice job-1", "", "--by missing, want: counters settle ID HOLD --by N", exitUsage},
 		{"settle alice job-1 --by -1", "", "by is -1; want 0 or more", exitUsage},
 		{"settle alice job-1 --by 5001", "", "limit reached", exitFailed},
 		{"settle alice job-1 --by 3127", "job-1 is settled for 3127, 873 came back, credits of alice\n", "", 0},

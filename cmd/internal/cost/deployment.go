@@ -49,7 +49,7 @@ func kept(f Function, least int) Function {
 
 // What a flood makes of an instance of Increment with one vCPU: requests of POST / that each name as many counters as
 // the caller may, 500 or, as a user, 20. Measured as increments for each second of the process's CPU, with an embedded
-// Firestore beside it: docs/cost.md has the commands.
+// Firestore beside it: docs/cost.md has the figures.
 const (
 	FloodCounters, FloodCountersOfUser = 500, 20
 	flood, floodOfUser                 = 78_000, 47_000 // increments a second, each a shard's write
