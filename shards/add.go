@@ -194,15 +194,18 @@ func (c *Client) fence(ctx context.Context, b *batch) step {
 }
 
 // readMarkers reads the batch's markers and memberships at one time, or those for which the budget has reads: the other
-// requests are another batch then. While a commit is in doubt the batch's own marker says it all, and has to be read.
+// requests are refused. While a commit is in doubt the batch's own marker says it all, and has to be read.
 func (c *Client) readMarkers(ctx context.Context, b *batch) step {
 	if b.doubt == nil {
-		first, others, promised := c.readable(b.requests)
+		first, promised := c.readable(b.requests)
 		if len(first) == 0 {
 			return b.tryAgain(errShort)
 		}
 		defer c.cfg.Budget.Release(promised)
-		b.requests, b.unplanned = first, append(b.unplanned, others...)
+		for _, r := range b.requests[len(first):] {
+			r.answer(outcome{err: errShort})
+		}
+		b.requests = first
 	}
 	ids, requests := slices.Collect(maps.Keys(b.markers())), b.requests
 	if b.doubt != nil && b.hasOwnMarker() {

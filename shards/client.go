@@ -211,9 +211,9 @@ func (c *Client) checkShards(n int) error {
 // fewMarkers is how many reads of markers may be owed.
 const fewMarkers = 10
 
-// readable are the first requests for whose markers and memberships the budget has reads, which it keeps for them, and
-// the others: many may repeat at the same time what was done before.
-func (c *Client) readable(requests []*request) (first, others []*request, promised ceiling.Amounts) {
+// readable are the first requests for whose markers and memberships the budget has reads, which it keeps for them: many
+// may repeat at the same time what was done before.
+func (c *Client) readable(requests []*request) (first []*request, promised ceiling.Amounts) {
 	left := c.cfg.Budget.Left(ceiling.Reads)
 	n := slices.IndexFunc(requests, func(r *request) bool {
 		takes := float64(len(r.writtenOnce()))
@@ -224,10 +224,10 @@ func (c *Client) readable(requests []*request) (first, others []*request, promis
 		return false
 	})
 	if n >= 0 {
-		requests, others = requests[:n:n], requests[n:]
+		requests = requests[:n]
 	}
 	c.cfg.Budget.SpendAll(promised)
-	return requests, others, promised
+	return requests, promised
 }
 
 // forCaller is the error of a call that came to nothing. If its context has ended, or there was no

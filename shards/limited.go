@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/book"
-	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -37,12 +36,8 @@ func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bo
 	places := slices.Collect(maps.Keys(b.limited()))
 	fromMemory := b.misses == 0 || b.misses%looksAfter > 0 // or it looks: what is known is old, most likely
 	p, ended, err := c.planLimited(ctx, hold.In(c.db), places, b.requests, fromMemory)
-	var refused, others []*request
 	if err == nil && !ended && len(p.Refused) > 0 {
-		var promised ceiling.Amounts
-		refused, others, promised = c.readable(byIndex(b.requests, p.Refused))
-		defer c.cfg.Budget.Release(promised)
-		err = c.refuse(ctx, refused, p)
+		err = c.refuse(ctx, byIndex(b.requests, p.Refused), p)
 	}
 	switch {
 	case errors.Is(err, errNoLimitedShards):
@@ -57,10 +52,7 @@ func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bo
 	case ended: // there is room, unless others were faster; it counts as a miss, so that this comes to an end
 		return b.afterStaleShard(errEnded), false
 	}
-	if len(p.Taken)+len(refused) == 0 && len(others) > 0 {
-		return b.tryAgain(errShort), false
-	}
-	b.unplanned = append(append(b.unplanned, byIndex(b.requests, p.Waiting)...), others...)
+	b.unplanned = append(b.unplanned, byIndex(b.requests, p.Waiting)...)
 	b.requests, b.plan = byIndex(b.requests, p.Taken), p
 	return finished, len(b.requests) > 0
 }
@@ -254,8 +246,11 @@ func (c *Client) endShared(ctx context.Context, holds hold.Holds, counter string
 }
 
 // refuse answers requests that a plan refuses. A request with a key or a member may have been counted before, so it
-// reads their markers and memberships first.
+// reads their markers and memberships first, where the budget has reads for that.
 func (c *Client) refuse(ctx context.Context, refused []*request, p limitedPlan) error {
+	all := refused
+	refused, promised := c.readable(all)
+	defer c.cfg.Budget.Release(promised)
 	var keys []string
 	for _, r := range refused {
 		if r.key != "" {
@@ -265,6 +260,9 @@ func (c *Client) refuse(ctx context.Context, refused []*request, p limitedPlan) 
 	found, err := c.markersThere(ctx, keys, refused)
 	if err != nil {
 		return err
+	}
+	for _, r := range all[len(refused):] {
+		r.answer(outcome{err: errShort})
 	}
 	for _, r := range refused {
 		switch {
