@@ -86,40 +86,67 @@ func TestAnIDThatNamesALimit(t *testing.T) {
 	})
 }
 
-// A limit is lowered while a crowd takes: each commit of the crowd changes a shard that the new limit is on condition of.
-func TestALimitIsLoweredBesideACrowd(t *testing.T) {
-	virtual.Test(t, func(t *testing.T) {
+// takers has 40 callers of two processes take of the counter's total, fifty commits a second each, until stop is called.
+func (w *world) takers(t *testing.T, cfg shards.Config) (stop func()) {
+	var crowd sync.WaitGroup
+	over := make(chan struct{})
+	for range 2 {
+		c := handle(t, w.open(t, cfg, slowly(20*time.Millisecond)...), "a")
+		for i := range 20 {
+			crowd.Go(func() {
+				for wait := time.Duration(i) * time.Millisecond; ; wait = time.Millisecond {
+					select {
+					case <-over:
+						return
+					case <-time.After(wait):
+					}
+					if err := c.Add(t.Context(), 1); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	time.Sleep(time.Second)
+	return func() { close(over); crowd.Wait() }
+}
+
+// A limit is lowered, and seats whose time is over are given back, while a crowd takes: each commit of the crowd changes
+// a shard that these are on condition of.
+func TestManyShardsChangeBesideACrowd(t *testing.T) {
+	cfg := shards.Config{Place: shards.Place{Fields: "total=limit(100000),likes=limit()"}, NumShards: 25}
+	virtual.Run(t, "a lower limit", func(t *testing.T) {
 		w := newWorld(t)
-		cfg := shards.Config{Place: shards.Place{Fields: "total=limit(100000),likes=limit()"}, NumShards: 25}
 		w.counter(t, w.open(t, cfg), "a", 25)
 		checked := w.checkTwoLimits(t)
-		var crowd sync.WaitGroup
-		over := make(chan struct{})
-		for range 2 {
-			c := handle(t, w.open(t, cfg, slowly(20*time.Millisecond)...), "a")
-			for i := range 20 {
-				crowd.Go(func() {
-					for wait := time.Duration(i) * time.Millisecond; ; wait = time.Millisecond {
-						select {
-						case <-over:
-							return
-						case <-time.After(wait):
-						}
-						if err := c.Add(t.Context(), 1); err != nil {
-							t.Error(err)
-						}
-					}
-				})
-			}
-		}
-		time.Sleep(time.Second)
+		stop := w.takers(t, cfg)
 		if err := handle(t, w.open(t, cfg, slowly(30*time.Millisecond)...), "a").SetLimit(t.Context(), "total", 50_000); err != nil {
 			t.Error(err)
 		}
-		close(over)
-		crowd.Wait()
+		stop()
 		if share, _ := w.shares(t, "a"); share != 50_000 || checked.Load() < 50 {
 			t.Errorf("the limit is %d, after %d commits; want 50000", share, checked.Load())
+		}
+	})
+	virtual.Run(t, "holds that are over", func(t *testing.T) {
+		w := newWorld(t)
+		w.checkTwoLimits(t)
+		c := w.counter(t, w.open(t, cfg), "a", 25)
+		for i := range 100 {
+			if _, _, err := c.Hold(t.Context(), "total", fmt.Sprint("m", i), time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		stop := w.takers(t, cfg)
+		if counted, err := handle(t, w.open(t, cfg, slowly(30*time.Millisecond)...), "a").Join(t.Context(), "total", "m0"); err != nil || !counted {
+			t.Errorf("who had a seat joins: %v, %v", counted, err)
+		}
+		stop()
+		for m, err := range c.Members(t.Context(), "total") {
+			if err != nil || m.Member != "m0" {
+				t.Errorf("%+v, %v; want that all but m0 have left", m, err)
+			}
 		}
 	})
 }

@@ -323,7 +323,7 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 				e.Beside(made...)
 				return err
 			}
-			return c.share(ctx, e, docs, field, limit, try%renewsAfter == 0)
+			return c.share(ctx, e, docs, field, limit, try%hold.RenewsAfter == 0)
 		}
 		err := c.client.afterEarlier(ctx, func() error { return c.edit(ctx, edit) })
 		if full, is := errors.AsType[*LimitError](err); !is || full.Members+full.Held == 0 {
@@ -335,9 +335,6 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 	}
 }
 
-// renewsAfter is at which of the attempts to lower a limit its shards are renewed.
-const renewsAfter = 3
-
 // share adds to an edit what shards get or lose of a new limit. Shares grow on no condition. They lose only free room,
 // on condition of the shard's version. Busy says that others keep changing them.
 func (c Counter) share(ctx context.Context, e *book.Edit, docs book.Shards, field layout.Field, limit int64, busy bool) error {
@@ -346,7 +343,7 @@ func (c Counter) share(ctx context.Context, e *book.Edit, docs book.Shards, fiel
 	}
 	known, held := seats.ShardsOf(docs, field), seats.HeldByEach(docs, field)
 	if busy && limit < escrow.Sum(held...).Share {
-		known = c.renew(ctx, known, field)
+		known = hold.In(c.client.db).Renew(ctx, c.id, field, known)
 		for i, shard := range known {
 			held[i] = shard.Held
 		}
@@ -366,17 +363,6 @@ func (c Counter) share(ctx context.Context, e *book.Edit, docs book.Shards, fiel
 		}
 	}
 	return nil
-}
-
-// renew changes the version of all shards of a field, and returns what they hold then. Whoever takes by what he knows of
-// them has to look at them first, which takes longer than a commit on condition of all of them.
-func (c Counter) renew(ctx context.Context, known []seats.Shard, field layout.Field) []seats.Shard {
-	writes := seats.Renew(known, field.Shard)
-	resp, _ := c.client.db.Commit(ctx, writes...) // without an answer they are as they were known, or the edit fails
-	if renewed := seats.After(c.client.db.Layout, c.id, field.Shard, writes, resp); len(renewed) == len(known) {
-		return renewed
-	}
-	return known
 }
 
 // Left is how much this client knows to be left of the limit of a field: as its last commits and looks have left the

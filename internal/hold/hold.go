@@ -218,14 +218,16 @@ func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field)
 	for more := true; more && !someRemain && err == nil; {
 		page := h.page()
 		var over []*firestorepb.Document
+		try := 0
 		done, failed := h.db.CommitIf(ctx, patience, func(ctx context.Context) (_ []*firestorepb.Write, err error) {
 			more = false
+			try++
 			over, err = h.over(ctx, h.db.Layout.MembersOf(counter, field.Name), page)
 			if err != nil || len(over) == 0 {
 				ended = true
 				return nil, err
 			}
-			n, shards, writes, err := h.writesToEnd(ctx, counter, field, over)
+			n, shards, writes, err := h.writesToEnd(ctx, counter, field, over, try%RenewsAfter == 0)
 			over = over[:n]
 			ended, more = ended || n > 0 || !shards && err == nil, n == page // without shards the counter is being deleted
 			return writes, err
@@ -253,13 +255,17 @@ func (h Holds) over(ctx context.Context, collection string, most int) ([]*firest
 
 // writesToEnd returns the writes that end holds of a field, and how many holds they end: at most as many as the shards
 // count members. there is false if the counter has no shards. Each write is on condition of the membership, so no hold
-// ends twice.
-func (h Holds) writesToEnd(ctx context.Context, counter string, field layout.Field, over []*firestorepb.Document) (n int, there bool, writes []*firestorepb.Write, err error) {
+// ends twice. Busy says that others keep changing the shards.
+func (h Holds) writesToEnd(ctx context.Context, counter string, field layout.Field, over []*firestorepb.Document, busy bool) (n int, there bool, writes []*firestorepb.Write, err error) {
 	shards, err := h.shardsToTakeOff(ctx, counter, field)
 	if err != nil {
 		return 0, false, nil, fmt.Errorf("read shards: %w", err)
 	}
-	n, back := giveBack(shards, field, len(over))
+	known := seats.ShardsOf(shards.Counting(field), field)
+	if busy && field.Limit != nil {
+		known = h.Renew(ctx, counter, field, known)
+	}
+	n, back := giveBack(known, field, len(over))
 	for _, m := range over[:n] {
 		writes = append(writes, store.DeleteIf(m.GetName(), store.IfVersion(m.GetUpdateTime().AsTime())), h.expireEntry(m.GetName()))
 	}
@@ -285,16 +291,18 @@ func (h Holds) shardsToTakeOff(ctx context.Context, counter string, field layout
 // giveBack are the writes that take up to n members of a field off shards, and how many they take. Shards
 // of a field with a limit are on condition of what they hold, and give only what members took. If there
 // are no shards, or something else wrote them, that is less.
-func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorepb.Write) {
-	shards = shards.Counting(field)
+func giveBack(shards []seats.Shard, field layout.Field, n int) (int, []*firestorepb.Write) {
 	if len(shards) == 0 {
 		return 0, nil
 	}
 	if field.Limit == nil {
-		name := shards[rand.IntN(len(shards))].GetName()
+		name := shards[rand.IntN(len(shards))].Name
 		return n, []*firestorepb.Write{seats.AddTo(name, store.Exists(true), field.Shard, escrow.Held{Count: int64(-n)})}
 	}
-	held := seats.HeldByEach(shards, field)
+	held := make([]escrow.Held, len(shards))
+	for i, shard := range shards {
+		held[i] = shard.Held
+	}
 	n = int(min(int64(n), escrow.Sum(held...).Members))
 	if n <= 0 {
 		return 0, nil
@@ -302,10 +310,23 @@ func giveBack(shards book.Shards, field layout.Field, n int) (int, []*firestorep
 	var writes []*firestorepb.Write
 	plan, _ := escrow.Spread(held, []escrow.Held{escrow.By(int64(-n), true, false)}, rand.IntN)
 	for _, c := range plan {
-		doc := shards[c.Shard]
-		writes = append(writes, seats.AddTo(doc.GetName(), store.IfVersion(doc.GetUpdateTime().AsTime()), field.Shard, c.By))
+		writes = append(writes, shards[c.Shard].AddTo(field.Shard, c.By))
 	}
 	return n, writes
+}
+
+// RenewsAfter is at which of the attempts to change many shards of a field with a limit these are renewed.
+const RenewsAfter = 3
+
+// Renew changes the versions of all shards of a field with a limit, and returns what they hold then. Whoever takes by
+// what he knows of them has to look at them first, which takes longer than a commit on condition of all of them.
+func (h Holds) Renew(ctx context.Context, counter string, field layout.Field, known []seats.Shard) []seats.Shard {
+	writes := seats.Renew(known, field.Shard)
+	resp, _ := h.db.Commit(ctx, writes...) // without an answer they are as they were known, or the next commit fails
+	if renewed := seats.After(h.db.Layout, counter, field.Shard, writes, resp); len(renewed) == len(known) {
+		return renewed
+	}
+	return known
 }
 
 const (

@@ -283,7 +283,7 @@ var mutants = []mutant{
 	},
 	{
 		"a limit is lowered once a crowd has gone", "shards",
-		"limit, try%renewsAfter == 0)", "limit, false)", test("TestALimitIsLoweredBesideACrowd"),
+		"limit, try%hold.RenewsAfter == 0)", "limit, false)", test("TestManyShardsChangeBesideACrowd"),
 	},
 	{
 		"a settle for more reads all shards each time", "shards",
