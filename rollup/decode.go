@@ -118,7 +118,7 @@ func (c *Client) promiseRead(ctx context.Context) error {
 
 // referencesIn are the fields in which documents of a collection name their counter.
 func referencesIn(names layout.Layout, collection string) []layout.Filter {
-	return names.CountedIn(collection)[0].Counted.References()
+	return names.FieldsThatCount(collection)[0].Counted.References()
 }
 
 // decode takes names from the documents in the event, never from its headers. A document that is no shard may be
@@ -246,7 +246,7 @@ func named(names layout.Layout, name string) (changes []Change, err error) {
 		return []Change{{Counter: counter, Extension: shard, Fields: []string{ofExtension(shard)}}}, nil
 	}
 	for _, counted := range names.ParseCounted(name) {
-		fields := slices.Sorted(slices.Values(names.CountedIn(counted.Documents).Names()))
+		fields := slices.Sorted(slices.Values(names.FieldsThatCount(counted.Documents).Names()))
 		changes = append(changes, Change{Counter: counted.Counter, Fields: fields, Collection: counted.Documents, Document: counted.Document})
 	}
 	if len(changes) > 0 {

@@ -83,7 +83,7 @@ type pending[W any] struct {
 	event     W
 	timed     bool   // it has the time of its own write
 	gone      bool   // no counter is made for it
-	over      bool   // it is done, because a later one stands for it
+	stoodFor  bool   // it is done, because a later one stands for it
 	recounted string // the collection that was counted since it came; empty while that is to come
 }
 
@@ -91,16 +91,16 @@ func (b *backlog[W]) hurry(now time.Time) { b.earliest, b.latest, b.spent = now,
 
 func (b *backlog[W]) empty() bool { return len(b.next)+len(b.answers) == 0 && !b.wanted }
 
-// crowd is how many events at once that change a number are no crowd's yet. A crowd spends no bucket at once: those
+// noCrowd is up to how many events at once that change a number are no crowd. A crowd spends no bucket at once: those
 // refreshes show nothing that the next one doesn't, and another instance's commit would wait for all of them.
-const crowd = 2
+const noCrowd = 2
 
 // due is when the next refresh or recount may start, or the backlog is forgotten.
 func (b *backlog[W]) due() time.Time {
 	switch {
 	case b.empty() || b.events < b.reads && b.latest.After(b.earliest):
 		return b.latest
-	case b.moves > crowd && b.spent.After(b.earliest):
+	case b.moves > noCrowd && b.spent.After(b.earliest):
 		return b.spent
 	}
 	return b.earliest
@@ -130,7 +130,7 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 	}
 	src, waited := source{change.Counter, change.Collection}, false
 	if b := p.backlogs[src]; b != nil {
-		for _, h := range b.next { // one in flight may have found no document, and there is one by now
+		for _, h := range b.next { // not those in flight: they may have found no document, and there is one by now
 			if h.covers(e) {
 				b.tally(e)
 				b.brings(change)
@@ -143,11 +143,11 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 			for _, h := range list {
 				if e.covers(h) {
 					done = append(done, h.event)
-					h.over = true
+					h.stoodFor = true
 				}
 			}
 		}
-		b.next = slices.DeleteFunc(b.next, func(h *pending[W]) bool { return h.over })
+		b.next = slices.DeleteFunc(b.next, func(h *pending[W]) bool { return h.stoodFor })
 		p.moved(b)
 		p.waiting -= len(done)
 	}
@@ -206,7 +206,7 @@ func (b *backlog[W]) brings(change Change) {
 // covers reports whether whatever covers an event covers the other, too: it is later, and of all its fields. An event
 // without a time of its own covers nothing: a copy of it may have been acknowledged elsewhere for an older answer.
 func (w *pending[W]) covers(other *pending[W]) bool {
-	return w.timed && other.timed && !other.over && w.at.After(other.at) &&
+	return w.timed && other.timed && !other.stoodFor && w.at.After(other.at) &&
 		!slices.ContainsFunc(other.fields, func(f string) bool { return !slices.Contains(w.fields, f) })
 }
 
@@ -233,7 +233,7 @@ func (p *pacer[W]) start(now time.Time) (flight, bool) {
 func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 	f := flight{
 		source: b.source, events: b.events, delta: b.delta, oldest: b.oldest, started: now,
-		interval: b.interval, ahead: p.ahead(), crowd: b.moves > crowd, hurries: p.draining,
+		interval: b.interval, ahead: p.ahead(), crowd: b.moves > noCrowd, hurries: p.draining,
 	}
 	f.even = f.crowd || p.refreshes.running > busyRefreshes
 	b.earliest = f.nextStart(b.earliest, now)
@@ -284,7 +284,7 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 			w.at = r.readAt
 		}
 		switch {
-		case w.over:
+		case w.stoodFor:
 		case o == covered && w.waitsForOne(r.early):
 			p.askAgain(now, f.counter, w)
 		case again, o == leftToOthers && !w.shown(r.asOf):
@@ -336,7 +336,7 @@ func (b *backlog[W]) bring(answers map[string]book.Answer) {
 // be shown. If it failed, they go again. If Firestore didn't answer in time they are noted, so that no others wait.
 func (p *pacer[W]) recounted(now time.Time, f flight, got queried) (s released[W]) {
 	b := p.backlogs[f.source]
-	again, events := p.again(now, b, got.outcome), slices.DeleteFunc(b.inFlight, func(w *pending[W]) bool { return w.over })
+	again, events := p.again(now, b, got.outcome), slices.DeleteFunc(b.inFlight, func(w *pending[W]) bool { return w.stoodFor })
 	b.inFlight, b.hopeless = nil, got.outcome == unchanged
 	to := p.backlog(now, source{counter: f.counter})
 	to.bring(got.answers)
@@ -490,7 +490,7 @@ func (p *pacer[W]) queue(src source) *dueHeap[W] {
 // goes before what is dear or forged, and whatever waits long enough comes to its turn. Answers are paid, and go before
 // all.
 func (p *pacer[W]) urgent(now time.Time) (first *backlog[W]) {
-	most, taken := 0.0, []*backlog[W](nil)
+	mostWorth, taken := 0.0, []*backlog[W](nil)
 	for _, q := range []*dueHeap[W]{&p.refreshes, &p.recounts} {
 		for _, b := range q.list {
 			takes := b.reads
@@ -503,9 +503,9 @@ func (p *pacer[W]) urgent(now time.Time) (first *backlog[W]) {
 			case b.empty():
 				taken = append(taken, b)
 				delete(p.backlogs, b.source)
-			case first == nil, worth > most, len(b.answers) > 0:
-				if first, most = b, worth; len(b.answers) > 0 {
-					most = math.Inf(1)
+			case first == nil, worth > mostWorth, len(b.answers) > 0:
+				if first, mostWorth = b, worth; len(b.answers) > 0 {
+					mostWorth = math.Inf(1)
 				}
 			}
 		}

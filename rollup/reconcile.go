@@ -61,11 +61,11 @@ type reconciling struct {
 	unseen       bool    // shards of the extension's may hold what was acknowledged for a note
 	held         bool    // holds that are over were ended
 	spared       bool    // the counter is back, so what is below its missing document stays for its whole time again
-	// the counter is over: its remains are removed, unless something was written after since
-	over   bool
-	since  time.Time
-	remade bool // the app has made its document again
-	idle   bool // nothing has written the counter since that time, and there is nothing to show
+	// what remains of the counter is to be removed, unless something was written after since
+	removes bool
+	since   time.Time
+	remade  bool // the app has made its document again
+	idle    bool // nothing has written the counter since that time, and there is nothing to show
 }
 
 // run reconciles the counter, and removes the remains of one that is over. It reports whether to reconcile it again: it
@@ -74,11 +74,11 @@ func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 	c, counter := r.client, r.report.Counter
 	early := false
 	for more := true; more && err == nil && ctx.Err() == nil; {
-		var s book.Draft
-		if s, more, err = r.commit(ctx); more {
+		var draft book.Draft
+		if draft, more, err = r.commit(ctx); more {
 			c.db.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes)
 		}
-		if err == nil && len(s.Early) > 0 { // the document says by now from when on an answer is new, and the next one is newer
+		if err == nil && len(draft.Early) > 0 { // the document says by now from when on an answer is new, and the next one is newer
 			if more, r.queriesAsked = true, false; early {
 				err = fmt.Errorf("%w: what counts documents was asked for before others wrote the counter", ErrContention)
 			}
@@ -95,7 +95,7 @@ func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 		}
 		c.memories.Remove(counter)
 	}
-	if err != nil || !r.over {
+	if err != nil || !r.removes {
 		return false, err
 	}
 	removed := r.opts.DryRun
@@ -113,35 +113,35 @@ func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 }
 
 // commit has the document show what the counter's fields hold. It reports whether there is more to take over.
-func (r *reconciling) commit(ctx context.Context) (s book.Draft, more bool, err error) {
+func (r *reconciling) commit(ctx context.Context) (draft book.Draft, more bool, err error) {
 	c := r.client
 	var moved extension.Moved
 	done, err := c.books.Commit(ctx, thorough, func(ctx context.Context) (book.Draft, error) {
-		s, moved = book.Draft{}, extension.Moved{}
+		draft, moved = book.Draft{}, extension.Moved{}
 		b, err := r.find(ctx)
 		if err != nil || b == nil {
-			return s, err
+			return draft, err
 		}
 		if err = r.endHolds(ctx, b); err != nil {
-			return s, err
+			return draft, err
 		}
 		r.problems = nil
 		if moved, err = extension.Take(ctx, c.db, b, nil, true); err != nil {
-			return s, err
+			return draft, err
 		}
 		r.unseen = moved.Unseen
 		answers, err := r.answers(ctx, moved)
 		if err != nil {
-			return s, err
+			return draft, err
 		}
-		s = moved.Show(answers, time.Time{})
-		r.problems = slices.Concat(r.problems, moved.Problems, s.Problems)
-		r.account(moved.Book, s, answers)
-		r.idle = len(s.Writes) == 0 && r.isIdle(b)
+		draft = moved.Show(answers, time.Time{})
+		r.problems = slices.Concat(r.problems, moved.Problems, draft.Problems)
+		r.account(moved.Book, draft, answers)
+		r.idle = len(draft.Writes) == 0 && r.isIdle(b)
 		if r.opts.DryRun {
-			s = book.Draft{}
+			draft = book.Draft{}
 		}
-		return s, nil
+		return draft, nil
 	})
 	if err == nil && done.Full {
 		r.problems = append(r.problems, problemTooLarge)
@@ -149,7 +149,7 @@ func (r *reconciling) commit(ctx context.Context) (s book.Draft, more bool, err 
 	if err == nil && done.Wrote {
 		moved.Sweep(ctx, c.db)
 	}
-	return s, done.Wrote && !done.Full && len(moved.Writes) == extension.AtOnce, err
+	return draft, done.Wrote && !done.Full && len(moved.Writes) == extension.AtOnce, err
 }
 
 // isIdle reports whether a counter of ours may be removed because nothing has written it for long, as far as document
@@ -171,7 +171,7 @@ func (r *reconciling) isIdle(b *book.Book) bool {
 // show.
 func (r *reconciling) find(ctx context.Context) (*book.Book, error) {
 	c, counter := r.client, r.report.Counter
-	r.over = false
+	r.removes = false
 	b, err := c.books.Read(ctx, counter)
 	if err == nil && b.Doc == nil && b.Unusable == nil && !b.Deleting() {
 		if made, err := r.gone(ctx, b); err != nil || !made {
@@ -326,12 +326,12 @@ func (r *reconciling) askDueQueries(ctx context.Context, b *book.Book) error {
 
 // unfinished is for a counter whose deletion is under way, or was cut short.
 func (r *reconciling) unfinished(b *book.Book) error {
-	r.over = r.opts.Remove != nil
-	if !r.over {
+	r.removes = r.opts.Remove != nil
+	if !r.removes {
 		r.problems = []string{"its deletion was not finished: delete it again"}
 	}
 	r.remade, r.report.Gone = b.Doc != nil, b.Doc == nil
-	if r.opts.noted && !r.over {
+	if r.opts.noted && !r.removes {
 		return errUnfinished
 	}
 	return nil
@@ -357,7 +357,7 @@ func (r *reconciling) gone(ctx context.Context, b *book.Book) (made bool, err er
 	}
 	r.since = b.Base.Gone
 	long := !r.since.IsZero() && b.At.Sub(r.since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)
-	r.over = r.opts.Remove != nil && long && r.client.db.Layout.Hosted
+	r.removes = r.opts.Remove != nil && long && r.client.db.Layout.Hosted
 	if r.opts.DryRun || !r.since.IsZero() && !r.spared {
 		return false, nil
 	}
@@ -372,7 +372,7 @@ func (r *reconciling) gone(ctx context.Context, b *book.Book) (made bool, err er
 }
 
 // account says in the report what the fields were, and what they are from now on: as it was found first.
-func (r *reconciling) account(b *book.Book, s book.Draft, answers map[string]book.Answer) {
+func (r *reconciling) account(b *book.Book, draft book.Draft, answers map[string]book.Answer) {
 	if r.accounted {
 		return
 	}
@@ -380,7 +380,7 @@ func (r *reconciling) account(b *book.Book, s book.Draft, answers map[string]boo
 	r.report.Adopted = r.report.Adopted || !b.HasBase()
 	for i, field := range r.client.db.Layout.Shown() {
 		c := book.FieldDiff{Field: field, Before: b.Doc.GetFields()[field.Name], After: b.Doc.GetFields()[field.Name]}
-		for _, change := range s.Changes {
+		for _, change := range draft.Changes {
 			if change.Field.Name == field.Name {
 				c = change
 			}
@@ -395,7 +395,7 @@ func (r *reconciling) account(b *book.Book, s book.Draft, answers map[string]boo
 		f := FieldReport{Drift: c.Drift}
 		f.Before, _ = book.Whole(c.Before)
 		f.After, _ = book.Whole(c.After)
-		if a, asked := answers[field.Name]; asked && !b.MayShow(field) { // its total counts, though nothing shows it
+		if a, asked := answers[field.Name]; asked && !b.MayShow(field) { // no field shows its total, so nothing was behind
 			f.After, _ = b.Base.Total(field, a.Value)
 			f.Before = f.After
 		}

@@ -160,8 +160,8 @@ const (
 // flight's own events say. A click waits for nobody.
 func (r *refreshing) others() bool {
 	return slices.ContainsFunc(r.draft.Changes, func(c book.FieldDiff) bool {
-		more := store.Sub(c.Delta, r.flight.delta[c.Field.Name])
-		return c.Field.Counted == nil && (more > crowd || more < -crowd)
+		elsewhere := store.Sub(c.Delta, r.flight.delta[c.Field.Name])
+		return c.Field.Counted == nil && (elsewhere > noCrowd || elsewhere < -noCrowd)
 	})
 }
 
@@ -493,7 +493,7 @@ func timeIsOver(ctx context.Context, err error) bool {
 // logRecount writes the one log line per recount.
 func (c *Client) logRecount(ctx context.Context, f flight, got queried, err error) {
 	values := make(map[string]any, len(got.answers))
-	for _, field := range c.db.Layout.CountedIn(f.documents) {
+	for _, field := range c.db.Layout.FieldsThatCount(f.documents) {
 		if a, ok := got.answers[field.Name]; ok {
 			values[field.Name] = a.ForLog()
 		}

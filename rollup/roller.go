@@ -181,7 +181,7 @@ func (r *Roller) short() time.Duration {
 func (r *Roller) promise(f *flight) {
 	db := r.client.db
 	if f.documents != "" {
-		f.promised[ceiling.Reads] = float64(len(db.Layout.CountedIn(f.documents))) * float64(max(1, f.reads))
+		f.promised[ceiling.Reads] = float64(len(db.Layout.FieldsThatCount(f.documents))) * float64(max(1, f.reads))
 	} else {
 		waited := map[string]bool{}
 		for _, w := range f.needs {
@@ -249,7 +249,7 @@ func (r *Roller) refresh(f flight) {
 
 // recount asks what is due, and hands the answers and their events to the counter's next refresh.
 func (r *Roller) recount(f flight) {
-	got, err := r.client.askQueries(r.running, f.counter, r.client.db.Layout.CountedIn(f.documents))
+	got, err := r.client.askQueries(r.running, f.counter, r.client.db.Layout.FieldsThatCount(f.documents))
 	r.client.logRecount(r.running, f, got, err)
 	if err == nil && got.unanswered {
 		err = errUnanswered

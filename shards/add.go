@@ -68,7 +68,7 @@ func (c *Client) Apply(ctx context.Context, increments []Increment, key Key) (re
 	if out.err != nil {
 		return false, at, fmt.Errorf("add to %s: %w", r.describe(), c.forCaller(out.err))
 	}
-	return out.replayed, out.at, nil
+	return out.already, out.at, nil
 }
 
 // perform looks up a request's counters, and queues it. It goes alone if one of them is to be made, or
@@ -102,7 +102,7 @@ func (c *Client) run(f *flight) {
 	defer cancel()
 
 	pauses := store.Pauses()
-	for next := c.send(ctx, b); next != leave && (next != finished || len(b.unplanned) > 0); {
+	for next := c.send(ctx, b); next != disband && (next != finished || len(b.unplanned) > 0); {
 		c.queue.slow(f)
 		switch next {
 		case finished:
@@ -150,8 +150,8 @@ func (c *Client) send(ctx context.Context, b *batch) step {
 		switch {
 		case ok:
 			b.pick(sum.counter, known.NumShards)
-		case b.shared():
-			return leave
+		case b.mixed():
+			return disband
 		default:
 			return makeMissing
 		}

@@ -32,7 +32,7 @@ const (
 	fence                   // make the marker alone, so that the commit in doubt can't be applied any more
 	readMarkers             // see which of the batch's markers are there
 	pause                   // for a while, then fence, or send another commit
-	leave                   // its requests go on alone, each with those of its counter
+	disband                 // its requests go on alone, each with those of its counter
 	finished                // every request has its outcome
 )
 
@@ -62,11 +62,11 @@ type batch struct {
 // due is when the batch must have ended: at until. If its requests have left another batch, it is when that one had to:
 // who leaves a batch gets no more time.
 func (b *batch) due(until time.Time) time.Time {
-	if left := b.requests[0].until; !left.IsZero() {
+	if left := b.requests[0].deadline; !left.IsZero() {
 		return left
 	}
 	for _, r := range b.requests {
-		r.until = until
+		r.deadline = until
 	}
 	return until
 }
@@ -115,8 +115,8 @@ func (b *batch) markers() map[string]marker {
 	return markers
 }
 
-// shared reports whether the batch has requests of different counters, or of several.
-func (b *batch) shared() bool {
+// mixed reports whether the batch has requests of different counters, or of several.
+func (b *batch) mixed() bool {
 	first := b.requests[0].counter()
 	return slices.ContainsFunc(b.requests[1:], func(r *request) bool { return first == several || r.counter() != first })
 }
@@ -317,14 +317,14 @@ func (b *batch) afterCommitError(err error) step {
 		}
 		return fence
 	case store.Contention:
-		if b.shared() {
-			return leave
+		if b.mixed() {
+			return disband
 		}
 		return b.tryAgain(err)
 	case store.Conflict:
 		if m := b.requests[0].member; code == codes.AlreadyExists && len(b.requests) == 1 && m != nil && m.entry == "" {
 			// The marker is a new one, so it is the membership that is there.
-			return b.answer(outcome{replayed: true})
+			return b.answer(outcome{already: true})
 		}
 		if len(b.limited()) > 0 && code != codes.AlreadyExists && !b.documented() {
 			return b.afterStaleShard(err) // there is nothing else that may be in the way
@@ -332,8 +332,8 @@ func (b *batch) afterCommitError(err error) step {
 		b.conflict = err
 		return readMarkers
 	}
-	if code == codes.InvalidArgument && b.shared() {
-		return leave
+	if code == codes.InvalidArgument && b.mixed() {
+		return disband
 	}
 	return b.giveUp(nil, err)
 }
@@ -398,8 +398,8 @@ func (b *batch) afterFence(at time.Time) step {
 		b.requests[0].fenced = at
 	}
 	b.id = newID() // the old one's marker is there
-	if b.shared() && store.IsDeadline(err) {
-		return leave // it may have waited for the lock of one counter's shard
+	if b.mixed() && store.IsDeadline(err) {
+		return disband // it may have waited for the lock of one counter's shard
 	}
 	return b.tryAgain(err)
 }
@@ -463,8 +463,8 @@ func (b *batch) afterMarkers(there map[string]marker) step {
 		return sendCommit
 	case len(b.limited()) > 0:
 		return b.afterStaleShard(err)
-	case b.shared():
-		return leave
+	case b.mixed():
+		return disband
 	}
 	if next := b.tryAgain(err); next != pause {
 		return next
@@ -536,7 +536,7 @@ func (g *gathering) fill(requests []*request) (left []*request) {
 		case g.joins(r):
 			g.join(r)
 			g.requests = append(g.requests, r)
-		case r.key != "" && g.keys[r.key] != nil && r.until.Equal(g.requests[0].until):
+		case r.key != "" && g.keys[r.key] != nil && r.deadline.Equal(g.requests[0].deadline):
 			g.keys[r.key].same = append(g.keys[r.key].same, r)
 		default:
 			left = append(left, r)
@@ -556,7 +556,7 @@ func (g *gathering) joins(r *request) bool {
 	if len(g.requests) == 0 {
 		return true
 	}
-	if !r.until.Equal(g.requests[0].until) {
+	if !r.deadline.Equal(g.requests[0].deadline) {
 		return false // who has left a batch has less time, and goes with those who left it too
 	}
 	once := r.writtenOnce()

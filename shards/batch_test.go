@@ -430,7 +430,7 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 			} else {
 				f.next = f.afterPause()
 			}
-		case leave:
+		case disband:
 			if f.doubt != nil {
 				t.Fatal("a batch in doubt is left")
 			}
@@ -461,9 +461,9 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 			outcomes[r] = out
 			switch {
 			case r.member == nil || out.err != nil:
-			case !out.replayed && s.counted[r] != 1:
+			case !out.already && s.counted[r] != 1:
 				t.Fatalf("%s was answered, and was counted %d times then", r.member.name, s.counted[r])
-			case out.replayed && !s.was(r.member.name, r.member.join, began[r]):
+			case out.already && !s.was(r.member.name, r.member.join, began[r]):
 				t.Fatalf("%s (join %v) is said to have been as asked, and never was since it was", r.member.name, r.member.join)
 			}
 		}
@@ -498,11 +498,11 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 		switch {
 		case n > 1 || ofKey[r.key] > 1 && r.key != "":
 			t.Fatalf("%v was counted %d times, its key %d times", r.sums, n, ofKey[r.key])
-		case out.replayed && r.member != nil && n != 0:
+		case out.already && r.member != nil && n != 0:
 			t.Fatalf("%s was as asked, and was counted %d times", r.member.name, n)
-		case out.replayed && r.member == nil && (n != 0 || ofKey[r.key] != 1):
+		case out.already && r.member == nil && (n != 0 || ofKey[r.key] != 1):
 			t.Fatalf("%v is a replay, was counted %d times and its key %d times", r.sums, n, ofKey[r.key])
-		case !out.replayed && out.err == nil && n != 1:
+		case !out.already && out.err == nil && n != 1:
 			t.Fatalf("%v was answered, and counted %d times", r.sums, n)
 		case out.err != nil && !errors.Is(out.err, ErrUnknown) && n != 0:
 			t.Fatalf("%v failed with %v, and was counted", r.sums, out.err)

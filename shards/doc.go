@@ -35,7 +35,7 @@ package shards
 //	costs.go      what calls take of the budget, and whether it has as much
 //	client.go     the client, its configuration, a counter of it, and how its errors are said
 //	queue.go      where requests wait with others of their counter, and what they pay
-//	batch.go      what shares a commit, what that writes, and what follows from its error, as state and verdict
+//	batch.go      what shares a commit, what that writes, and what follows from its error: the next step
 //	places.go     what the client remembers of the shards of fields with limits
 //	plan.go       what a batch takes of fields with limits
 //	increment.go  what is to be added, and the documents that are written with it: markers, keys, memberships

@@ -45,10 +45,10 @@ type request struct {
 	done        chan outcome
 	timedOut    <-chan struct{} // closed when its call is to wait no longer; nil if its context says so
 
-	line  *line     // where it stands, or stood last: the queue's
-	came  time.Time // into it; zero without a budget
-	alone bool      // it shares no commit with other counters: one that it has left, or is to be made
-	until time.Time // when its batches must have ended: see due; zero before the first of them
+	line     *line     // where it stands, or stood last: the queue's
+	came     time.Time // into it; zero without a budget
+	alone    bool      // it shares no commit with other counters: one that it has left, or is to be made
+	deadline time.Time // of its batches: see due; zero until the first of them has begun
 	// When its key's marker was made alone, so that commits in doubt can't be applied; zero if it
 	// wasn't.
 	fenced time.Time
@@ -58,13 +58,13 @@ type request struct {
 // outcome is what became of a request.
 type outcome struct {
 	// An earlier call with the same key was counted; a member was as asked already.
-	replayed bool
-	at       time.Time    // of the commit that counted it; zero of a member who was as asked already
-	seat     hold.State   // of a member who had joined already, as it was read; free if it was not
-	until    time.Time    // when that seat's hold is over; zero for one that is taken for good
-	record   *hold.Record // that an earlier call with the same key has made, or found
-	pending  bool         // the caller went away after its commit had begun: what becomes of it comes later
-	err      error
+	already bool
+	at      time.Time    // of the commit that counted it; zero of a member who was as asked already
+	seat    hold.State   // of a member who had joined already, as it was read; free if it was not
+	until   time.Time    // when that seat's hold is over; zero for one that is taken for good
+	record  *hold.Record // that an earlier call with the same key has made, or found
+	pending bool         // the caller went away after its commit had begun: what becomes of it comes later
+	err     error
 }
 
 // newRequest makes a request of increments.
@@ -212,11 +212,11 @@ func (r *request) outcomeBy(there map[string]marker) (o outcome, ok bool) {
 	m, seen := there[r.key]
 	switch {
 	case seen && !m.fenced && (m.fingerprint == r.fingerprint || r.hold != nil && m.fingerprint == ""): // or it was ended before it was made
-		return outcome{replayed: true, at: m.at, record: m.record}, true
+		return outcome{already: true, at: m.at, record: m.record}, true
 	case r.member != nil:
 		seat, member := there[r.member.name]
 		if other := !r.member.onlyVersion.IsZero() && !r.member.onlyVersion.Equal(seat.at); r.member.join == member || other {
-			return outcome{replayed: true, seat: seat.seat, until: seat.until}, true
+			return outcome{already: true, seat: seat.seat, until: seat.until}, true
 		}
 	case seen && !m.fenced:
 		return outcome{err: ErrKeyReused}, true
@@ -229,7 +229,7 @@ func (r *request) each() []*request {
 	all := append([]*request{r}, r.same...)
 	r.same = nil
 	for _, one := range all {
-		one.until = r.until
+		one.deadline = r.deadline
 	}
 	return all
 }
@@ -261,7 +261,7 @@ func (r *request) answer(o outcome) {
 			shared.record = new(*r.hold)
 			shared.record.Progress = hold.Open
 		}
-		shared.replayed = shared.err == nil
+		shared.already = shared.err == nil
 		one.done <- shared
 	}
 	r.done <- o
@@ -373,7 +373,7 @@ func markerName(names layout.Layout, id string) string {
 	return names.Request(id)
 }
 
-// Fields of a membership, besides its batch and [hold.Until]. Those that clients make by the rules have the
+// Fields of a membership, besides its batch and [layout.Until]. Those that clients make by the rules have the
 // same.
 const (
 	// the id of the document: queries over several counters can't ask for that

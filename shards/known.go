@@ -234,7 +234,7 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	}
 	s.blocked, _ = book.Blocked(c.db.Layout, doc)
 	for _, field := range shown {
-		c.set(&s, field, fields[field.Name])
+		c.setField(&s, field, fields[field.Name])
 		if slices.Contains(s.blocked, field.Name) || rolledUp != nil && fields[field.Name] == nil {
 			s.NotCounted = append(s.NotCounted, field.Name)
 		}
@@ -263,9 +263,9 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	return s, nil
 }
 
-// set sets a field in a snapshot. If somebody has written a fraction over a total, the total is its whole part, and the
-// fraction is among the doubles.
-func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) {
+// setField sets a field in a snapshot. If somebody has written a fraction over a total, the total is its whole part,
+// and the fraction is among the doubles.
+func (c *Client) setField(s *Snapshot, field layout.Field, value *firestorepb.Value) {
 	total, whole := store.Integer(value)
 	fraction, number := store.Float(value)
 	if field.Integer() && !whole && math.Abs(fraction) < 1<<63 {
@@ -289,7 +289,7 @@ func (c *Client) set(s *Snapshot, field layout.Field, value *firestorepb.Value) 
 // setTotals sets the sums of shards in a snapshot, by their fields' names.
 func (c *Client) setTotals(s *Snapshot, totals map[string]int64) {
 	for _, field := range c.db.Layout.Fields.Named() {
-		c.set(s, field, store.Int(totals[field.Name]))
+		c.setField(s, field, store.Int(totals[field.Name]))
 	}
 	s.Limits, s.Left = limitsOf(c.db.Layout.Fields, func(field string) (int64, bool) { return totals[field], true }, s.total)
 }

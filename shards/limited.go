@@ -323,7 +323,7 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 				e.Beside(made...)
 				return err
 			}
-			return c.share(ctx, e, docs, field, limit, try%hold.RenewsAfter == 0)
+			return c.changeShares(ctx, e, docs, field, limit, try%hold.RenewsAfter == 0)
 		}
 		err := c.client.afterEarlier(ctx, func() error { return c.edit(ctx, edit) })
 		if full, is := errors.AsType[*LimitError](err); !is || full.Members+full.Held == 0 {
@@ -335,9 +335,9 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 	}
 }
 
-// share adds to an edit what shards get or lose of a new limit. Shares grow on no condition. They lose only free room,
-// on condition of the shard's version. Busy says that others keep changing them.
-func (c Counter) share(ctx context.Context, e *book.Edit, docs book.Shards, field layout.Field, limit int64, busy bool) error {
+// changeShares adds to an edit what shards get or lose of a new limit. Shares grow on no condition. They lose only free
+// room, on condition of the shard's version. Busy says that others keep changing them.
+func (c Counter) changeShares(ctx context.Context, e *book.Edit, docs book.Shards, field layout.Field, limit int64, busy bool) error {
 	if wrong := seats.Wrong(docs, field); wrong != "" {
 		return fmt.Errorf("%w: %s: set that right first", ErrInvalidLimit, wrong)
 	}

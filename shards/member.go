@@ -87,7 +87,7 @@ func (c Counter) leave(ctx context.Context, field, member, from string) (done jo
 		if err != nil {
 			return err
 		}
-		if !out.replayed && out.err == nil {
+		if !out.already && out.err == nil {
 			done.counted, done.at = true, out.at
 		}
 		if errors.Is(out.err, ErrNotFound) && !errors.Is(out.err, ErrUnknown) {
@@ -181,7 +181,7 @@ func (c Counter) join(ctx context.Context, verb, field, member, from string, d t
 			if err != nil {
 				return err
 			}
-			if done = (joining{counted: !out.replayed, until: m.until}); done.counted {
+			if done = (joining{counted: !out.already, until: m.until}); done.counted {
 				done.at = out.at
 				return nil
 			}

@@ -180,9 +180,9 @@ func (q *queue) withdraw(r *request) bool {
 type turn int
 
 const (
-	stays  turn = iota // for requests, for the end of its batch, or for company
-	shares             // a commit with other lines, once few are in flight
-	sends              // a batch of its own
+	stays    turn = iota // for requests, for the end of its batch, or for company
+	together             // a commit with other lines, once few are in flight
+	sends                // a batch of its own
 )
 
 // turnOf is what a line may do now. A line with a batch in flight waits for its end, unless the line is long, or
@@ -199,7 +199,7 @@ func (q *queue) turnOf(l *line) turn {
 	case long, q.isAlone(l):
 		return sends
 	}
-	return shares
+	return together
 }
 
 // isAlone reports whether a line shares no commit with others.
@@ -225,7 +225,7 @@ func (q *queue) consider(l *line) {
 		}
 		q.begin(f)
 	}
-	if next == shares && !l.ready {
+	if next == together && !l.ready {
 		l.ready = true
 		q.ready = append(q.ready, l)
 	}
@@ -286,7 +286,7 @@ func (q *queue) gather() *flight {
 	f := q.newFlight()
 	for len(q.ready) > 0 && !f.full() {
 		l := q.ready[0]
-		if q.turnOf(l) == shares && !q.moveFrom(f, l) {
+		if q.turnOf(l) == together && !q.moveFrom(f, l) {
 			break // nothing of it fits
 		}
 		q.ready, l.ready = q.ready[1:], false
@@ -431,7 +431,7 @@ func (q *queue) goOn() {
 func (q *queue) refuse(lines []*line, before time.Time) {
 	for _, l := range lines {
 		l.requests = slices.DeleteFunc(l.requests, func(r *request) bool {
-			if !r.until.IsZero() || !r.came.Before(before) {
+			if !r.deadline.IsZero() || !r.came.Before(before) {
 				return false
 			}
 			q.waiting--

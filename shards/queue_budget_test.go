@@ -253,7 +253,7 @@ func TestCallsOfOneKeyGoOnApart(t *testing.T) {
 				case n == 1 && errors.Is(out.err, ErrBusy):
 				case out.err != nil:
 					t.Error(n, out.err)
-				case out.replayed:
+				case out.already:
 					replayed.Add(1)
 				default:
 					counted.Add(1)

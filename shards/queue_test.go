@@ -227,7 +227,7 @@ func TestALeaverWaitsForNoInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const commit = time.Millisecond
 		q := newQueue(bounds{batch: 500, waiting: 100, interval: time.Second}, func(f *flight) {
-			if time.Sleep(commit); !f.shared() {
+			if time.Sleep(commit); !f.mixed() {
 				f.answer(outcome{})
 			}
 		})
@@ -466,7 +466,7 @@ func TestALineInTroubleIsLeftOnce(t *testing.T) {
 			begun = append(begun, len(f.requests))
 			mu.Unlock()
 			<-hold
-			if !f.shared() {
+			if !f.mixed() {
 				f.answer(outcome{})
 			}
 		})
@@ -554,7 +554,7 @@ func TestWhoComesAfterALeaverHasTimeOfTheirOwn(t *testing.T) {
 				left[r.sums[0].amounts[0].field] = time.Until(until)
 			}
 			mu.Unlock()
-			if time.Sleep(3 * time.Second); !f.shared() {
+			if time.Sleep(3 * time.Second); !f.mixed() {
 				f.answer(outcome{})
 			}
 		})

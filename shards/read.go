@@ -43,7 +43,7 @@ func (c Counter) cached(ctx context.Context) (Snapshot, time.Duration, error) {
 		if known, ok := c.client.counters.within(c.client.cfg.ReadCache, c.id); ok {
 			return known.Snapshot, time.Since(known.read), c.client.countsAny(known.Snapshot)
 		}
-		r, err := share(ctx, &c.client.reads, c.id, func(ctx context.Context) (cached, error) {
+		r, err := readTogether(ctx, &c.client.reads, c.id, func(ctx context.Context) (cached, error) {
 			began := time.Now()
 			s, err := c.get(ctx)
 			return cached{s, began}, err
@@ -152,9 +152,9 @@ func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 	}
 }
 
-// share has all who ask for a counter while it is read share that. Whoever asked first may go away, and the
+// readTogether has all who ask for a counter while it is read share that. Whoever asked first may go away, and the
 // others still wait.
-func share[V any](ctx context.Context, reads *singleflight.Group, counter string, read func(context.Context) (V, error)) (v V, err error) {
+func readTogether[V any](ctx context.Context, reads *singleflight.Group, counter string, read func(context.Context) (V, error)) (v V, err error) {
 	result := reads.DoChan(counter, func() (any, error) { return read(context.WithoutCancel(ctx)) })
 	select {
 	case r := <-result:
@@ -171,16 +171,16 @@ func share[V any](ctx context.Context, reads *singleflight.Group, counter string
 // meanwhile shares the next one. Errors: [ErrNotFound], [ErrNotCounted], [ErrNotInteger], or the client
 // library's.
 func (c Counter) Sum(ctx context.Context) (s Snapshot, err error) {
-	err = c.call("sum", func() (err error) { s, err = c.shared(ctx); return err })
+	err = c.call("sum", func() (err error) { s, err = c.sumTogether(ctx); return err })
 	return s, err
 }
 
-// shared shares a sum with all who ask before it has begun. Later ones may have added something.
-func (c Counter) shared(ctx context.Context) (Snapshot, error) {
+// sumTogether shares a sum with all who ask before it has begun. Later ones may have added something.
+func (c Counter) sumTogether(ctx context.Context) (Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return Snapshot{}, err
 	}
-	return share(ctx, &c.client.nextSums, c.id, func(ctx context.Context) (Snapshot, error) {
+	return readTogether(ctx, &c.client.nextSums, c.id, func(ctx context.Context) (Snapshot, error) {
 		over, err := c.client.turns.wait(ctx, c.client.db.Layout.Counter(c.id))
 		if err != nil {
 			return Snapshot{}, err
@@ -212,7 +212,7 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		if _, ok := store.Integer(counted.Value); field.Integer() && !ok {
 			return s, fmt.Errorf("%w: %s", ErrNotInteger, field)
 		}
-		c.client.set(&s, field, counted.Value)
+		c.client.setField(&s, field, counted.Value)
 	}
 	s.AsOf = at
 	// What is not counted is known from the document, which may be older than shards. A query has just been asked.

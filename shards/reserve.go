@@ -80,7 +80,7 @@ func (c Counter) reserve(ctx context.Context, field string, by int64, d time.Dur
 	if out.err != nil {
 		return h, false, c.client.forCaller(out.err)
 	}
-	if out.replayed {
+	if out.already {
 		if out.record.Amount == 0 { // somebody ended it before it was made
 			return h, false, ErrHoldEnded
 		}

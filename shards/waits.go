@@ -23,7 +23,7 @@ type turns struct {
 const maxTurns = 20
 
 // wait waits for a turn, or until ctx ends. The caller calls over when its turn ends.
-func (t *turns) wait(ctx context.Context, what string) (over func(), err error) {
+func (t *turns) wait(ctx context.Context, what string) (endTurn func(), err error) {
 	mine := make(chan struct{})
 	t.mu.Lock()
 	if t.open[what] == maxTurns {

@@ -263,7 +263,7 @@ func (b *Book) NextRefresh() time.Time {
 func (b *Book) Refreshed() time.Time { return timeOf(OurFields(b.names(), b.Doc)[layout.UpdatedAt]) }
 
 // Written is the number that this module has written last of a field; nil where nobody knows.
-func (b *Book) Written(field layout.Field) *firestorepb.Value { return b.entry(field)[shownValue] }
+func (b *Book) Written(field layout.Field) *firestorepb.Value { return b.lastShown(field)[shownValue] }
 
 // since is for a field of which nobody knows as of when the document shows it. An answer from since on may be shown: no
 // event was done for a later one. It is the time of the document's version. Of a field that counts documents it is the
@@ -273,7 +273,7 @@ func (b *Book) since(field layout.Field) (since time.Time, entry map[string]*fir
 	if field.Counted == nil {
 		return b.Version(), nil
 	}
-	if noted := timeOf(b.entry(field)[shownSince]); !noted.IsZero() && !noted.After(b.Version()) {
+	if noted := timeOf(b.lastShown(field)[shownSince]); !noted.IsZero() && !noted.After(b.Version()) {
 		return noted, nil
 	}
 	entry = map[string]*firestorepb.Value{shownKey: store.String(field.Key()), shownSince: store.Time(b.Version())}
@@ -283,9 +283,9 @@ func (b *Book) since(field layout.Field) (since time.Time, entry map[string]*fir
 	return b.Version(), entry
 }
 
-// entry is what the document's map says of a field; nil if the map is another counter's, or the field was defined in
-// another way.
-func (b *Book) entry(field layout.Field) map[string]*firestorepb.Value {
+// lastShown is what the document's map says of a field; nil if the map is another counter's, or the field was defined
+// in another way.
+func (b *Book) lastShown(field layout.Field) map[string]*firestorepb.Value {
 	ours := rollupOf(b.Doc)
 	entry := ours[layout.LastShown].GetMapValue().GetFields()[field.Name].GetMapValue().GetFields()
 	if ours[layout.CounterPath].GetStringValue() != b.path() || entry[shownKey].GetStringValue() != field.Key() {
@@ -364,7 +364,7 @@ func whose(names layout.Layout, base, doc *firestorepb.Document) (hosted, known 
 		return !ours && appField(names, doc, true) != "", true
 	case fields[layout.Rollup].GetMapValue() != nil:
 		mark, is := rollupOf(doc)[layout.HostedMark].GetValueType().(*firestorepb.Value_BooleanValue)
-		return !is || mark.BooleanValue, true // of ours only a roll-up writes the map, with the mark
+		return !is || mark.BooleanValue, true // a map without the mark is the app's: our roll-ups, which alone write ours, always set it
 	case base == nil && appField(names, doc, false) != "":
 		return true, true
 	}

@@ -13,6 +13,6 @@
 //
 //	edit.go  what must not be applied twice: a reset, a rebase, an import
 //	life.go  a counter is made, and how its life ends
-//	show.go  answers, and the commit that shows them
+//	show.go  answers, the numbers that they replace, and the commit that shows them
 //	book.go  a book: document and base as they were read; whose the document is, and what of it is ours
 package book

@@ -195,15 +195,15 @@ func (e *Edit) writes(ctx context.Context) ([]*firestorepb.Write, error) {
 	for _, field := range shown {
 		answers[field.Name] = e.sums[field.Name]
 	}
-	s := e.Show(answers, time.Time{})
-	if len(s.Problems) > 0 {
-		return nil, fmt.Errorf("%w: %s", ErrBeyond, s.Problems[0])
+	draft := e.Show(answers, time.Time{})
+	if len(draft.Problems) > 0 {
+		return nil, fmt.Errorf("%w: %s", ErrBeyond, draft.Problems[0])
 	}
-	if !s.writesDocument() { // no number changes
-		s.Writes = append(s.Writes, store.Update(e.Doc.GetName(), store.IfVersion(e.Version()), nil, nil, store.ServerTime(e.names().OwnPath(layout.UpdatedAt))))
-		if !e.HasBase() { // by which walks find the counter
-			s.Writes = append(s.Writes, e.writeBase(nil))
+	if !draft.writesDocument() { // no number changes
+		draft.Writes = append(draft.Writes, store.Update(e.Doc.GetName(), store.IfVersion(e.Version()), nil, nil, store.ServerTime(e.names().OwnPath(layout.UpdatedAt))))
+		if !e.HasBase() { // makes one: walks find the counter by it
+			draft.Writes = append(draft.Writes, e.writeBase(nil))
 		}
 	}
-	return append(s.Writes, e.beside...), nil
+	return append(draft.Writes, e.beside...), nil
 }

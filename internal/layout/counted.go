@@ -48,9 +48,9 @@ func (l Layout) PatternOf(source string) string {
 // anywhere stands for any parents, or none, in a trigger's path pattern.
 const anywhere = "{parents=**}"
 
-// CountedIn are the fields whose queries must be asked when one of these documents changes: see
+// FieldsThatCount are the fields whose queries must be asked when one of these documents changes: see
 // [Aggregation.Documents].
-func (l Layout) CountedIn(documents string) (fields Fields) {
+func (l Layout) FieldsThatCount(documents string) (fields Fields) {
 	for _, field := range l.Counted {
 		if field.Counted.Documents() == documents {
 			fields = append(fields, field)
@@ -59,8 +59,8 @@ func (l Layout) CountedIn(documents string) (fields Fields) {
 	return fields
 }
 
-// Counted is a document that queries count.
-type Counted struct {
+// CountedDocument is a document that queries count.
+type CountedDocument struct {
 	Documents string // see [Aggregation.Documents]
 	// the counter that it concerns; empty if the document itself names its counter, by References
 	Counter    string
@@ -70,7 +70,7 @@ type Counted struct {
 
 // ParseCounted says by a document's resource name how queries count it. It is nil if none does, and
 // for names that no document can have.
-func (l Layout) ParseCounted(name string) (counted []Counted) {
+func (l Layout) ParseCounted(name string) (counted []CountedDocument) {
 	path, ok := strings.CutPrefix(name, l.root())
 	if !ok {
 		return nil
@@ -83,10 +83,10 @@ func (l Layout) ParseCounted(name string) (counted []Counted) {
 	for _, field := range l.Counted {
 		a := field.Counted
 		if a.Collection != parts[n] || a.From == Root && n > 0 ||
-			slices.ContainsFunc(counted, func(c Counted) bool { return c.Documents == a.Documents() }) {
+			slices.ContainsFunc(counted, func(c CountedDocument) bool { return c.Documents == a.Documents() }) {
 			continue
 		}
-		c := Counted{Documents: a.Documents(), Document: parts[n+1], References: a.References()}
+		c := CountedDocument{Documents: a.Documents(), Document: parts[n+1], References: a.References()}
 		switch {
 		case a.From == Below:
 			if c.Counter, ok = l.Path.ID(strings.Join(parts[:n], "/")); !ok {

@@ -50,7 +50,7 @@ func TestCollectionsElsewhere(t *testing.T) {
 			t.Errorf("%s (-want +got)\n%s", path, diff)
 		}
 	}
-	if got := l.CountedIn("/comments where post=={post}"); len(got) != 2 || got[1].Name != "d" {
+	if got := l.FieldsThatCount("/comments where post=={post}"); len(got) != 2 || got[1].Name != "d" {
 		t.Errorf("fields of the comments that name a post: %v", got)
 	}
 

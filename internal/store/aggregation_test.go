@@ -34,7 +34,7 @@ func TestParseCounted(t *testing.T) {
 			id = "red/p1"
 		}
 		below := func(collection string) string { return l.Counter(id) + "/" + collection }
-		if diff := cmp.Diff([]layout.Counted{{Documents: "comments", Counter: id, Document: "c1"}}, l.ParseCounted(below("comments/c1"))); diff != "" {
+		if diff := cmp.Diff([]layout.CountedDocument{{Documents: "comments", Counter: id, Document: "c1"}}, l.ParseCounted(below("comments/c1"))); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", pattern, diff)
 		}
 		for _, name := range []string{"", l.Shard(id, "0"), l.Counter(id), below("likes/c1"), below("comments"),
@@ -48,7 +48,7 @@ func TestParseCounted(t *testing.T) {
 		if diff := cmp.Diff(want, l.Patterns()); diff != "" {
 			t.Errorf("%s: patterns (-want +got)\n%s", pattern, diff)
 		}
-		if got := l.CountedIn("comments"); len(got) != 2 {
+		if got := l.FieldsThatCount("comments"); len(got) != 2 {
 			t.Errorf("%s: fields that count comments: %v", pattern, got)
 		}
 	}

@@ -83,23 +83,23 @@ func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.C
 		c.mu.Unlock()
 		return ErrClosed
 	}
-	over := c.now
-	over.calls++
+	used := c.now
+	used.calls++
 	c.mu.Unlock()
 	began := time.Now()
-	err := c.explained(ctx, do(ctx, over.api))
+	err := c.explained(ctx, do(ctx, used.api))
 	if IsDeadline(err) && time.Since(began) >= silence {
-		c.redial(over)
+		c.redial(used)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	over.calls--
+	used.calls--
 	if c.unreachable, _ = errors.AsType[*Unreachable](err); c.unreachable == nil && ctx.Err() == nil {
 		c.refused = time.Time{}
 	}
-	if over != c.now && over.calls == 0 && c.open[over] {
-		delete(c.open, over)
-		_ = over.api.Close()
+	if used != c.now && used.calls == 0 && c.open[used] {
+		delete(c.open, used)
+		_ = used.api.Close()
 	}
 	return err
 }

@@ -28,7 +28,7 @@ type Note struct {
 	// MustAsk are keys of fields whose queries must be asked: see [layout.Field.Key]. A revision that
 	// doesn't have one of these fields can't cover events that another revision acknowledged.
 	MustAsk []string
-	// ForOthers says that everything is covered except the queries in Asked, and that a revision which has
+	// ForOthers says that everything is covered except the queries in MustAsk, and that a revision which has
 	// those fields must ask them.
 	ForOthers      bool
 	ForOthersSince time.Time
@@ -42,14 +42,14 @@ type Note struct {
 // Fields of a note's document. They keep their automatic indexes: one query looks for what is due,
 // another for what is left. There are few notes, each written about once a minute at most.
 const (
-	noteSince   = "since"
-	noteCounter = "counter"
-	noteWhy     = "why"
-	noteDue     = "due"
-	noteTries   = "tries"
-	noteBegun   = "begun"
-	noteAsked   = "asked"
-	noteLeft    = "left" // since when
+	noteSince     = "since"
+	noteCounter   = "counter"
+	noteWhy       = "why"
+	noteDue       = "due"
+	noteTries     = "tries"
+	noteBegun     = "begun"
+	noteMustAsk   = "asked"
+	noteForOthers = "left" // since when
 )
 
 const (
@@ -96,7 +96,7 @@ func (db *DB) NotesDue(ctx context.Context, until time.Time) ([]Note, error) {
 	if err != nil {
 		return nil, err
 	}
-	left, err := db.notesBy(ctx, noteLeft, until, notesAtOnce)
+	left, err := db.notesBy(ctx, noteForOthers, until, notesAtOnce)
 	for _, n := range left {
 		if _, unknown := db.unasked(n); len(unknown) == 0 {
 			notes = append(notes, n)
@@ -126,10 +126,10 @@ func (db *DB) notesBy(ctx context.Context, field string, until time.Time, limit 
 func noteOf(doc *firestorepb.Document) Note {
 	fields := doc.GetFields()
 	var asked []string
-	for _, key := range fields[noteAsked].GetArrayValue().GetValues() {
+	for _, key := range fields[noteMustAsk].GetArrayValue().GetValues() {
 		asked = append(asked, key.GetStringValue())
 	}
-	left := fields[noteLeft]
+	left := fields[noteForOthers]
 	return Note{
 		MustAsk: asked, ForOthers: left != nil, ForOthersSince: left.GetTimestampValue().AsTime(),
 		Counter: fields[noteCounter].GetStringValue(), Why: fields[noteWhy].GetStringValue(),
@@ -139,7 +139,7 @@ func noteOf(doc *firestorepb.Document) Note {
 	}
 }
 
-// unasked are the keys of this revision's fields that a note's Asked lacks. Unknown are the keys in
+// unasked are the keys of this revision's fields that a note's MustAsk lacks. Unknown are the keys in
 // Asked that this revision doesn't have.
 func (db *DB) unasked(n Note) (unasked, unknown []string) {
 	unknown = slices.Clone(n.MustAsk)
@@ -167,18 +167,18 @@ func (db *DB) EnsureNote(ctx context.Context, counter, why string) (made bool, e
 			unasked, _ := db.unasked(Note{})
 			why := strings.ToValidUTF8(why[:min(len(why), maxWhy)], "") // gRPC refuses half a character at the end
 			return []*firestorepb.Write{Create(db.Layout.Note(counter), map[string]*firestorepb.Value{
-				noteCounter: String(counter), noteWhy: String(why), noteSince: Time(now), noteDue: Time(now.Add(NoteDue)), noteTries: Int(0), noteAsked: texts(unasked),
+				noteCounter: String(counter), noteWhy: String(why), noteSince: Time(now), noteDue: Time(now.Add(NoteDue)), noteTries: Int(0), noteMustAsk: texts(unasked),
 			})}, nil
 		}
 		unasked, _ := db.unasked(*n)
 		// If a reconcile has begun, its snapshot may be older than the events. If the note asks for fewer
 		// queries than this revision has, it doesn't cover them.
 		if n.Begun || n.ForOthers || len(unasked) > 0 {
-			fields := map[string]*firestorepb.Value{noteAsked: texts(append(n.MustAsk, unasked...))}
+			fields := map[string]*firestorepb.Value{noteMustAsk: texts(append(n.MustAsk, unasked...))}
 			if n.ForOthers {
 				fields[noteDue] = Time(n.Since) // at once
 			}
-			return []*firestorepb.Write{Update(db.Layout.Note(counter), IfVersion(n.version), fields, []string{noteBegun, noteLeft})}, nil
+			return []*firestorepb.Write{Update(db.Layout.Note(counter), IfVersion(n.version), fields, []string{noteBegun, noteForOthers})}, nil
 		}
 		return nil, nil
 	})
@@ -211,7 +211,7 @@ func (db *DB) BeginNote(ctx context.Context, counter string, due bool) (begun *N
 	n.Tries, n.Due, n.Begun = n.Tries+1, now.Add(pause), true
 	resp, err := db.Commit(ctx, Update(db.Layout.Note(counter), IfVersion(n.version), map[string]*firestorepb.Value{
 		noteTries: Int(n.Tries), noteDue: Time(n.Due), noteBegun: Bool(true),
-	}, []string{noteLeft}))
+	}, []string{noteForOthers}))
 	switch {
 	case err == nil:
 		n.version = resp.GetWriteResults()[0].GetUpdateTime().AsTime()
@@ -229,7 +229,7 @@ func (db *DB) EndNote(ctx context.Context, n Note) error {
 	w := DeleteIf(name, same)
 	if _, unknown := db.unasked(n); len(unknown) > 0 && !n.ForOthers {
 		w = Update(name, same, map[string]*firestorepb.Value{
-			noteAsked: texts(unknown), noteLeft: Time(n.At), noteDue: Time(n.At.Add(besideFor)),
+			noteMustAsk: texts(unknown), noteForOthers: Time(n.At), noteDue: Time(n.At.Add(besideFor)),
 		}, []string{noteBegun})
 	}
 	if _, err := db.Commit(ctx, w); err != nil && KindOf(err) != Conflict {

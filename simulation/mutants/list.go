@@ -39,7 +39,7 @@ var mutants = []mutant{
 	},
 	{
 		"an edit that changes no number leaves the version", "internal/book",
-		"if !s.writesDocument() { // no number", "if false { // no number", test("TestDecide"),
+		"if !draft.writesDocument() { // no number", "if false { // no number", test("TestDecide"),
 	},
 	{
 		"the base is read before the document", "internal/book",
@@ -58,7 +58,7 @@ var mutants = []mutant{
 	},
 	{
 		"a refresh in flight covers an event that comes", "rollup",
-		"range b.next { // one in flight", "range slices.Concat(b.inFlight, b.next) { // one in flight", test("TestPacerLooksAgainForWhatCameAfterTheLook"),
+		"range b.next { // not those in flight", "range slices.Concat(b.inFlight, b.next) { // not those in flight", test("TestPacerLooksAgainForWhatCameAfterTheLook"),
 	},
 	{
 		"a slow count is too early again and again", "internal/book",
