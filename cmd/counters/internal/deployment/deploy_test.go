@@ -921,7 +921,7 @@ func TestSourceOfAFolder(t *testing.T) {
 	in, from := t.TempDir(), t.TempDir()
 	t.Setenv("PATH", in+string(os.PathListSeparator)+os.Getenv("PATH"))
 	for file, text := range map[string]string{
-		filepath.Join(in, "gcloud"): "#!/bin/sh\nls\n", filepath.Join(from, "function.go"): "package p\n", filepath.Join(from, "read me.txt"): "",
+		filepath.Join(in, "gcloud"): "#!/bin/sh\nfor file in *; do echo \"$file\"; done\n", filepath.Join(from, "function.go"): "package p\n", filepath.Join(from, "read me.txt"): "",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
