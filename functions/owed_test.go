@@ -306,16 +306,26 @@ func TestManyRepeatWhatWasDone(t *testing.T) {
 				budget.Spend(ceiling.Reads, budget.Left(ceiling.Reads)-900) // of ten minutes at $5 a day
 				began := time.Now()
 				var all sync.WaitGroup
-				var answered atomic.Int64
+				var answered, refused atomic.Int64
 				for i := range n {
 					all.Go(func() {
 						if status, _ := f.do(send(f, i)); status == 200 || status == 409 {
 							answered.Add(1)
 						}
 					})
+					if i%20 == 0 && name != "no room" { // one without a key, which shares their commits, and reads no marker
+						all.Go(func() {
+							if status, _ := f.do(f.request("POST", "/c", "", "")); status == 503 {
+								refused.Add(1)
+							}
+						})
+					}
 				}
 				all.Wait()
 				took := time.Since(began)
+				if refused.Load() > 0 {
+					t.Errorf("%d of %d increments without keys are refused in a batch with others", refused.Load(), n/20)
+				}
 				synctest.Wait()
 				if left := budget.Left(ceiling.Reads); left < -20 || answered.Load() < 500 || took > 3*time.Second {
 					t.Errorf("%.0f reads are left; %d of %d are answered, and the others refused within %v", left, answered.Load(), n, took)

@@ -197,15 +197,15 @@ func (c *Client) fence(ctx context.Context, b *batch) step {
 // requests are refused. While a commit is in doubt the batch's own marker says it all, and has to be read.
 func (c *Client) readMarkers(ctx context.Context, b *batch) step {
 	if b.doubt == nil {
-		first, promised := c.readable(b.requests)
-		if len(first) == 0 {
+		readable, short, promised := c.readable(b.requests)
+		if len(readable) == 0 {
 			return b.tryAgain(errShort)
 		}
 		defer c.cfg.Budget.Release(promised)
-		for _, r := range b.requests[len(first):] {
+		for _, r := range short {
 			r.answer(outcome{err: errShort})
 		}
-		b.requests = first
+		b.requests = readable
 	}
 	ids, requests := slices.Collect(maps.Keys(b.markers())), b.requests
 	if b.doubt != nil && b.hasOwnMarker() {

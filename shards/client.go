@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -211,23 +210,21 @@ func (c *Client) checkShards(n int) error {
 // fewMarkers is how many reads of markers may be owed.
 const fewMarkers = 10
 
-// readable are the first requests for whose markers and memberships the budget has reads, which it keeps for them: many
-// may repeat at the same time what was done before.
-func (c *Client) readable(requests []*request) (first []*request, promised ceiling.Amounts) {
+// readable are the requests for whose markers and memberships the budget has reads, which it keeps for them: many may
+// repeat at the same time what was done before. One that has none of these takes no read. The others are short.
+func (c *Client) readable(requests []*request) (readable, short []*request, promised ceiling.Amounts) {
 	left := c.cfg.Budget.Left(ceiling.Reads)
-	n := slices.IndexFunc(requests, func(r *request) bool {
+	for _, r := range requests {
 		takes := float64(len(r.writtenOnce()))
 		if takes > 0 && (left < 0 || promised[ceiling.Reads]+takes > left+fewMarkers) {
-			return true
+			short = append(short, r)
+			continue
 		}
 		promised[ceiling.Reads] += takes
-		return false
-	})
-	if n >= 0 {
-		requests = requests[:n]
+		readable = append(readable, r)
 	}
 	c.cfg.Budget.SpendAll(promised)
-	return requests, promised
+	return readable, short, promised
 }
 
 // forCaller is the error of a call that came to nothing. If its context has ended, or there was no

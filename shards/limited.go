@@ -248,8 +248,7 @@ func (c *Client) endShared(ctx context.Context, holds hold.Holds, counter string
 // refuse answers requests that a plan refuses. A request with a key or a member may have been counted before, so it
 // reads their markers and memberships first, where the budget has reads for that.
 func (c *Client) refuse(ctx context.Context, refused []*request, p limitedPlan) error {
-	all := refused
-	refused, promised := c.readable(all)
+	refused, short, promised := c.readable(refused)
 	defer c.cfg.Budget.Release(promised)
 	var keys []string
 	for _, r := range refused {
@@ -261,7 +260,7 @@ func (c *Client) refuse(ctx context.Context, refused []*request, p limitedPlan) 
 	if err != nil {
 		return err
 	}
-	for _, r := range all[len(refused):] {
+	for _, r := range short {
 		r.answer(outcome{err: errShort})
 	}
 	for _, r := range refused {
