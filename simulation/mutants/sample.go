@@ -20,7 +20,7 @@ import (
 )
 
 // sampledDirs are the packages whose every statement and operator may be drawn.
-var sampledDirs = []string{"internal/book", "rollup", "shards"}
+var sampledDirs = []string{"internal/book", "internal/escrow", "internal/hold", "internal/seats", "rollup", "shards"}
 
 // change is one edit that an operator makes, by its place in the file.
 type change struct {
@@ -129,12 +129,14 @@ func changes(file string) ([]change, error) {
 	return all, nil
 }
 
-// catchers are what a sampled mutant of a package has to pass, one after the other: its own tests,
-// of the ledger those of the roll-up, too, and the simulation.
-func catchers(dir string) []killer {
-	tests := []killer{{what: "tests of " + dir, pkg: dir}}
-	if dir == "internal/ledger" {
-		tests = append(tests, killer{what: "tests of rollup", pkg: "rollup"})
+// catchers are what a sampled mutant of a package has to pass, one after the other: its own tests, if it has some; of
+// what lies below shards those of shards; and the simulation.
+func catchers(dir string) (tests []killer) {
+	if own, _ := filepath.Glob(filepath.Join(dir, "*_test.go")); len(own) > 0 {
+		tests = append(tests, killer{what: "tests of " + dir, pkg: dir})
+	}
+	if strings.HasPrefix(dir, "internal/") {
+		tests = append(tests, killer{what: "tests of shards", pkg: "shards"})
 	}
 	return append(tests, simulation)
 }
