@@ -151,6 +151,42 @@ func TestManyShardsChangeBesideACrowd(t *testing.T) {
 	})
 }
 
+// What something else has written over the count of a shard stays there, and is named, while others change shards so
+// often that the end of a hold renews them: of nothing is room made.
+func TestARenewalLeavesWhatIsNoCount(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.counter(t, w.open(t, withLimit), "a", 2)
+		limit(t, c, 20)
+		if err := c.Add(t.Context(), 20); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Add(t.Context(), -2); err != nil {
+			t.Fatal(err)
+		}
+		heldBriefly(t, c, "u")
+		odd, hers := "counters/a/shards/total~0", "counters/a/shards/total~1"
+		if w.Data(odd)["members(total)"] != int64(0) {
+			odd, hers = hers, odd
+		}
+		w.Merge(odd, map[string]any{"total": "ten"})
+		n := 0
+		w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+			if isEnd(req) && n < 5 {
+				n++
+				w.Merge(hers, map[string]any{"changed": n})
+			}
+			return emulator.Verdict{}
+		})
+		if _, err := c.Join(t.Context(), "total", "u"); err != nil {
+			t.Error(err)
+		}
+		if is := w.Data(odd)["total"]; is != "ten" {
+			t.Errorf("the shard counts %v after %d changes", is, n)
+		}
+	})
+}
+
 // checkTwoLimits checks after each commit that shards of count and likes hold nothing else, that none counts more than
 // its share, or less than its members, and that what members took is as many as there are. It counts the commits.
 func (w *world) checkTwoLimits(t *testing.T) (checked *atomic.Int64) {

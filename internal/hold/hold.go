@@ -263,6 +263,8 @@ func (h Holds) writesToEnd(ctx context.Context, counter string, field layout.Fie
 	}
 	known := seats.ShardsOf(shards.Counting(field), field)
 	if busy && field.Limit != nil {
+		// An increment by 0 makes a 0 of a text that something else has written. Such a shard holds nothing.
+		known = slices.DeleteFunc(known, func(shard seats.Shard) bool { return shard.Held == escrow.Held{} })
 		known = h.Renew(ctx, counter, field, known)
 	}
 	n, back := giveBack(known, field, len(over))
