@@ -404,6 +404,49 @@ func TestALateConfirmation(t *testing.T) {
 	})
 }
 
+// A confirmation is on its way when the time is over, and nobody can end the hold: whether it keeps the seat is unknown.
+func TestALateConfirmationOfAHoldThatNobodyEnds(t *testing.T) {
+	t.Parallel()
+	for name, confirm := range map[string]func(ctx context.Context, c shards.Counter) error{
+		"confirm": func(ctx context.Context, c shards.Counter) error { return c.Confirm(ctx, "total", "u") },
+		"join":    func(ctx context.Context, c shards.Counter) error { _, err := c.Join(ctx, "total", "u"); return err },
+	} {
+		virtual.Run(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.counter(t, w.open(t, withLimit), "a", 1)
+			limit(t, c, 1)
+			_, until, err := c.HoldBriefly(t.Context(), "u", time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var late *firestorepb.CommitRequest
+			w.Server.SetInterceptor(func(_ context.Context, req *firestorepb.CommitRequest) emulator.Verdict {
+				switch {
+				case isConfirmation(req) && late == nil:
+					late = req
+					time.Sleep(time.Until(until) + time.Millisecond)
+					return emulator.Verdict{Before: virtual.ErrLost}
+				case isEnd(req):
+					return emulator.Verdict{Before: aborted}
+				}
+				return emulator.Verdict{}
+			})
+			err = confirm(t.Context(), c)
+			w.Server.SetInterceptor(nil)
+			if _, late := firestorepb.NewFirestoreClient(w.Conn()).Commit(t.Context(), late); late != nil {
+				t.Fatal(late)
+			}
+			m, there, joined := c.Joined(t.Context(), "total", "u")
+			if joined != nil || !there || !m.Until.IsZero() {
+				t.Fatal(m, there, joined)
+			}
+			if !errors.Is(err, shards.ErrUnknown) {
+				t.Errorf("%v, and the seat is kept", err)
+			}
+		})
+	}
+}
+
 // What ends a hold arrives late, and doesn't end a later one.
 func TestALateEnd(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {

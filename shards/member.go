@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,23 +142,32 @@ func (c Counter) Confirm(ctx context.Context, field, member string) error {
 		if err != nil {
 			return err
 		}
-		for range maxFailures {
-			switch state, err := hold.In(c.client.db).Confirm(ctx, seat); {
-			case err != nil:
-				return c.client.readError(err)
-			case state == hold.Kept:
-				return nil
-			case state == hold.Vacant:
-				return ErrHoldEnded
-			}
-			if ended, _, err := c.endHolds(ctx, seat); err != nil {
-				return err
-			} else if !ended {
-				return ErrHoldEnded
-			}
+		if state, err := c.confirm(ctx, seat); err != nil || state == hold.Kept {
+			return err
 		}
-		return fmt.Errorf("%w: more holds were over than could be ended", ErrBusy)
+		return ErrHoldEnded
 	})
+}
+
+// confirm is [hold.Holds.Confirm] that ends a hold whose time is over, and returns what the seat is then. An error is an
+// [ErrUnknown] where a commit on its way could still keep the seat.
+func (c Counter) confirm(ctx context.Context, seat hold.Seat) (state hold.State, err error) {
+	var doubt error
+	for range maxFailures {
+		if state, err = hold.In(c.client.db).Confirm(ctx, seat); state != hold.Over {
+			break
+		}
+		doubt = cmp.Or(doubt, err)
+		var ended bool
+		if ended, _, err = c.endHolds(ctx, seat); err != nil || !ended {
+			break
+		}
+		err = fmt.Errorf("%w: more holds were over than could be ended", ErrBusy)
+	}
+	if doubt != nil && (err != nil || state == hold.Over) {
+		err = doubt
+	}
+	return state, c.client.readError(err)
 }
 
 // join has a member join, for a time unless d is 0.
@@ -216,8 +226,8 @@ func (c Counter) handleJoined(ctx context.Context, seat hold.Seat, o outcome, ho
 	case hold.Take:
 		return until, false, nil, nil
 	case hold.Confirm:
-		state, err = hold.In(c.client.db).Confirm(ctx, seat)
-		return time.Time{}, state == hold.Kept, nil, c.client.readError(err)
+		state, err = c.confirm(ctx, seat)
+		return time.Time{}, state == hold.Kept, nil, err
 	case hold.End:
 		_, entries, err = c.endHolds(ctx, seat)
 		return until, false, entries, err

@@ -131,25 +131,34 @@ func (h Holds) Entries(of map[string]time.Time) Holds {
 // patience is for commits that others may be faster than.
 var patience = store.Patience{Conflicts: 12, Doubts: 8}
 
+// errOver says that the time of a hold is over which is to be confirmed.
+var errOver = errors.New("the time of the hold is over")
+
 // Confirm keeps a seat for good where it is held, and returns what it is then. No commit of Confirm can keep a seat any
-// more that is [Vacant]. One on its way could still keep a seat that is [Over]: whoever is told so ends its hold first.
-// Errors are those of [store.DB.CommitIf].
+// more that is [Vacant]. Of one that is [Over] an [store.ErrDoubt] says that a commit on its way could still keep it,
+// until somebody has ended its hold. Errors are those of [store.DB.CommitIf].
 func (h Holds) Confirm(ctx context.Context, s Seat) (state State, err error) {
 	name := s.Membership(h.db.Layout)
 	_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
 		docs, at, err := h.db.Get(ctx, name)
-		if err != nil {
+		if state = Vacant; err != nil {
 			return nil, err
 		}
 		m := docs[0]
-		if state = StateOf(m, at); state.Confirms() != Confirm {
+		switch state = StateOf(m, at); state.Confirms() {
+		case Nothing:
 			return nil, nil
+		case End:
+			return nil, errOver
 		}
 		state = Kept
 		return []*firestorepb.Write{
 			store.Update(name, store.IfVersion(m.GetUpdateTime().AsTime()), nil, []string{layout.Until}), h.expireEntry(name),
 		}, nil
 	})
+	if err == errOver { // nothing is in doubt
+		err = nil
+	}
 	return state, err
 }
 
