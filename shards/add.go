@@ -86,6 +86,9 @@ func (c *Client) perform(ctx context.Context, r *request) outcome {
 		return outcome{err: err}
 	}
 	r.alone = r.alone || len(missing) > 0
+	if r.lasts > 0 { // by now Firestore has told its time: this machine's clock may be slow
+		r.holdUntil(c.db.Later().Add(r.lasts).Truncate(time.Millisecond))
+	}
 	return c.queue.await(ctx, r)
 }
 

@@ -447,6 +447,24 @@ func TestALateConfirmationOfAHoldThatNobodyEnds(t *testing.T) {
 	}
 }
 
+// A hold lasts as long as was asked on a machine whose clock is slow, also in its first call.
+func TestAHoldOfASlowMachine(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		const off = 10 * time.Minute
+		w := newWorldWith(t, emulator.Options{Now: func() time.Time { return time.Now().Add(off) }})
+		c := w.counter(t, w.open(t, withLimit), "a", 1)
+		limit(t, c, 2)
+		first := func() shards.Counter { return handle(t, w.open(t, withLimit), "a") }
+		if _, until, err := first().Hold(t.Context(), "total", "u", time.Minute); err != nil || until.Before(time.Now().Add(off).Add(59*time.Second)) {
+			t.Errorf("a seat until %v, %v; it is %v", until, err, time.Now().Add(off))
+		}
+		if h, _, err := first().Reserve(t.Context(), "total", 1, time.Minute, shards.Key{}); err != nil || h.Until.Before(time.Now().Add(off).Add(59*time.Second)) {
+			t.Errorf("an amount until %v, %v; it is %v", h.Until, err, time.Now().Add(off))
+		}
+		wantLimit(t, c.Add(t.Context(), 1), 0)
+	})
+}
+
 // What ends a hold arrives late, and doesn't end a later one.
 func TestALateEnd(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {

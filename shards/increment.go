@@ -42,6 +42,7 @@ type request struct {
 	fingerprint string         // fingerprint of what its key came with; "" without a key
 	member      *membership    // that is made or deleted with it; nil for an increment
 	hold        *hold.Record   // that is made with it, and is its key's marker; nil for what is taken for good
+	lasts       time.Duration  // how long the seat or the amount is held; 0 for what is taken for good
 	done        chan outcome
 	timedOut    <-chan struct{} // closed when its call is to wait no longer; nil if its context says so
 
@@ -114,6 +115,15 @@ func newRequest(names layout.Layout, increments []Increment, key Key) (*request,
 		r.key, r.fingerprint = key.id(names, r.sums.keyParts()), fingerprint(increments)
 	}
 	return r, nil
+}
+
+// holdUntil has what the request takes be held until a time.
+func (r *request) holdUntil(until time.Time) {
+	if r.hold != nil {
+		r.hold.Until = until
+	} else {
+		r.member.until = until
+	}
 }
 
 // sum is what is added to a counter, in one write.

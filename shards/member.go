@@ -84,7 +84,7 @@ func (c Counter) leave(ctx context.Context, field, member, from string) (done jo
 			}
 			m.onlyVersion = docs[0].GetUpdateTime().AsTime()
 		}
-		out, err := c.toggle(ctx, &m)
+		out, err := c.toggle(ctx, &m, 0)
 		if err != nil {
 			return err
 		}
@@ -181,10 +181,9 @@ func (c Counter) join(ctx context.Context, verb, field, member, from string, d t
 		for range maxFailures {
 			m, settled := membership{seat: seat, name: seat.Membership(c.client.db.Layout), join: true, from: from}, false
 			if d > 0 {
-				m.until = c.client.db.Later().Add(d).Truncate(time.Millisecond)
 				m.entry, m.entryVersion = c.client.db.Layout.Hold(m.name), entries[m.name]
 			}
-			out, err := c.toggle(ctx, &m)
+			out, err := c.toggle(ctx, &m, d)
 			if err == nil {
 				err = c.client.forCaller(out.err)
 			}
@@ -242,9 +241,10 @@ func (c Counter) endHolds(ctx context.Context, seat hold.Seat) (ended bool, entr
 	return ended, entries, c.client.readError(err)
 }
 
-// toggle lets a member join or leave. The increment takes any shard: they add up to the same. (Clients that write by
-// themselves must take the shard that the membership names, because rules see one shard, and no sum.)
-func (c Counter) toggle(ctx context.Context, m *membership) (outcome, error) {
+// toggle lets a member join, for a time unless d is 0, or leave. The increment takes any shard: they add up to the same.
+// (Clients that write by themselves must take the shard that the membership names, because rules see one shard, and no
+// sum.)
+func (c Counter) toggle(ctx context.Context, m *membership, d time.Duration) (outcome, error) {
 	by := int64(-1)
 	if m.join {
 		by = 1
@@ -253,7 +253,7 @@ func (c Counter) toggle(ctx context.Context, m *membership) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	r.member = m
+	r.member, r.lasts = m, d
 	over, err := c.client.turns.wait(ctx, m.name)
 	if err != nil {
 		return outcome{}, c.client.forCaller(fmt.Errorf("%w: %w", ErrBusy, err))

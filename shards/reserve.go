@@ -74,8 +74,8 @@ func (c Counter) reserve(ctx context.Context, field string, by int64, d time.Dur
 	if err != nil {
 		return h, false, err
 	}
-	record.Amount, record.Until = by, db.Later().Add(d).Truncate(time.Millisecond)
-	r.hold, r.key = &record, record.Name
+	record.Amount = by
+	r.hold, r.key, r.lasts = &record, record.Name, d
 	out := c.client.perform(ctx, r)
 	if out.err != nil {
 		return h, false, c.client.forCaller(out.err)
