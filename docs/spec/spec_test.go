@@ -165,22 +165,24 @@ func found(pattern *regexp.Regexp, text string) []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// classes is an archive of what TLC loads, which the first run makes: the others begin in half of the time.
-var classes = sync.OnceValue(func() string {
-	file, err := jar()
-	archive := filepath.Join(dumps, "classes.jsa")
-	if err == nil {
-		_ = exec.Command("java", "-XX:ArchiveClassesAtExit="+archive, "-cp", file, "tlc2.TLC", "-config", "total.cfg", "-metadir", dumps, "-workers", "1", "total.tla").Run()
-	}
-	return archive // Java does without one that isn't there
-})
+var archived sync.Once
 
-// run is TLC's output and exit code: 0 where nothing is wrong, 12 where an invariant is violated, 13 a
-// property. One worker finds the same history each time.
-func run(t *testing.T, module, scenario, off, checked string, more ...string) (string, int) {
+// classes is an archive of the classes that TLC loads, with which it begins sooner. A rule that fails after a few states
+// loads nearly all of them.
+func classes(t *testing.T) string {
 	t.Helper()
-	file := needsTLC(t)
-	dir := t.TempDir()
+	archive := filepath.Join(dumps, "classes.jsa")
+	archived.Do(func() {
+		dir := t.TempDir()
+		config := configure(t, dir, "limits", "change", "a marker", "INVARIANTS CountedOnce\n")
+		_ = exec.Command("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ArchiveClassesAtExit="+archive, "-cp", needsTLC(t), "tlc2.TLC", "-config", config, "-metadir", dir, "-workers", "1", "limits.tla").Run()
+	})
+	return archive // Java does without one that isn't there
+}
+
+// configure writes what TLC is to check of a module's scenario without a rule.
+func configure(t *testing.T, dir, module, scenario, off, checked string) string {
+	t.Helper()
 	config := checks.ReplaceAllString(read(t, module+".cfg"), "")
 	config = configured.ReplaceAllStringFunc(config, func(line string) string {
 		if strings.Contains(line, "Scenario") {
@@ -188,16 +190,24 @@ func run(t *testing.T, module, scenario, off, checked string, more ...string) (s
 		}
 		return fmt.Sprintf("  Off = %q", off)
 	})
-	if err := os.WriteFile(filepath.Join(dir, "made.cfg"), []byte(config+checked), 0o600); err != nil {
+	file := filepath.Join(dir, "made.cfg")
+	if err := os.WriteFile(file, []byte(config+checked), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+// run is TLC's output and exit code: 0 where nothing is wrong, 12 where an invariant is violated, 13 a
+// property. One worker finds the same history each time.
+func run(t *testing.T, module, scenario, off, checked string, more ...string) (string, int) {
+	t.Helper()
+	file := needsTLC(t)
+	dir := t.TempDir()
 	args := append([]string{
-		"-XX:+UseSerialGC", "-XX:SharedArchiveFile=" + classes(), "-Djava.io.tmpdir=" + dir, "-cp", file, "tlc2.TLC",
-		"-workers", "1", "-metadir", dir, "-config", filepath.Join(dir, "made.cfg"),
+		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", // a TLC lives for seconds, and the better compiler takes longer than it saves
+		"-XX:SharedArchiveFile=" + classes(t), "-Djava.io.tmpdir=" + dir, "-cp", file, "tlc2.TLC",
+		"-workers", "1", "-metadir", dir, "-config", configure(t, dir, module, scenario, off, checked),
 	}, more...)
-	if !slices.Contains(more, "-dump") { // which takes three times as long without the better compiler; all else is as quick
-		args = append([]string{"-XX:TieredStopAtLevel=1"}, args...)
-	}
 	out, err := exec.CommandContext(t.Context(), "java", append(args, module+".tla")...).CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
