@@ -279,9 +279,9 @@ func (m *membership) writes(names layout.Layout, batch, shard string) []*firesto
 		return []*firestorepb.Write{store.DeleteIf(m.name, store.Exists(true))}
 	}
 	fields := map[string]*firestorepb.Value{
-		memberID:    store.String(m.seat.Member),
-		memberShard: store.String(shard),
-		markerBatch: store.String(batch),
+		memberID:           store.String(m.seat.Member),
+		layout.MemberShard: store.String(shard),
+		markerBatch:        store.String(batch),
 	}
 	if m.from != "" {
 		fields[memberFrom] = store.String(m.from)

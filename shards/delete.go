@@ -296,7 +296,7 @@ func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) 
 		// Who knew the counter may have joined on an old shard after the mark. A member of the next life names a shard
 		// of that.
 		goes := func(member *firestorepb.Document) bool {
-			shard, is := young[member.GetFields()[memberShard].GetStringValue()]
+			shard, is := young[member.GetFields()[layout.MemberShard].GetStringValue()]
 			return !is || member.GetCreateTime().AsTime().Before(shard)
 		}
 		fields := c.membersIn(shards, b)

@@ -383,14 +383,13 @@ func markerName(names layout.Layout, id string) string {
 	return names.Request(id)
 }
 
-// Fields of a membership, besides its batch and [layout.Until]. Those that clients make by the rules have the
+// Fields of a membership, besides its batch, [layout.MemberShard] and [layout.Until]. Those that clients make by the rules have the
 // same.
 const (
 	// the id of the document: queries over several counters can't ask for that
-	memberID    = "member"
-	memberAt    = "at"    // when it was made
-	memberFrom  = "from"  // where the member was known before; see [Counter.JoinFrom]
-	memberShard = "shard" // the shard that it was counted on, where a client's undo goes
+	memberID   = "member"
+	memberAt   = "at"   // when it was made
+	memberFrom = "from" // where the member was known before; see [Counter.JoinFrom]
 )
 
 // membership says that a member is counted: the commit that counts makes or deletes it, on condition

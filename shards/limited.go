@@ -144,7 +144,8 @@ func (c *Client) shardsOf(ctx context.Context, where place) (seen, error) {
 	case len(docs) == 0:
 		return seen{}, errNoLimitedShards
 	}
-	return seen{seats.ShardsOf(docs, field), escrow.Sum(seats.HeldByEach(docs, field)...), read}, nil
+	shards := seats.ShardsOf(docs, field)
+	return seen{shards, escrow.Sum(seats.HeldOf(shards)...), read}, nil
 }
 
 // roomOf asks for the sums of all shards of a place, at one time. If there is room for the least that is asked, it
@@ -207,40 +208,36 @@ func (c *Client) endHoldsWhereRefused(ctx context.Context, holds hold.Holds, req
 func (c *Client) endHoldsIn(ctx context.Context, holds hold.Holds, where place, when time.Time) (ended bool, err error) {
 	field, _ := c.db.Layout.Fields.ByShard(where.field)
 	ended, err = holds.AnyOver(ctx, where.counter, field, when)
-	if err == nil && ended {
-		ended, _, err = c.endShared(ctx, holds, where.counter, field)
+	if err != nil || !ended {
+		return false, err
 	}
-	return ended && err == nil, err
+	done, err := c.endShared(ctx, holds, where.counter, field)
+	return done.Free, err
 }
 
-// endShared is [hold.Holds.End], which also returns the versions of what entries it has left, by their memberships.
-// Those who come meanwhile share it: each would read all holds that are over, and be in the others' way. If it fails,
+// endShared is [hold.Holds.End]. Those who come meanwhile share it: each would read all holds that are over, and be in the others' way. If it fails,
 // such as when its first caller goes away, another one goes on. A caller that spares a hold may share it with callers
 // that don't: whoever finds no room then looks again.
-func (c *Client) endShared(ctx context.Context, holds hold.Holds, counter string, field layout.Field) (ended bool, entries map[string]time.Time, err error) {
+func (c *Client) endShared(ctx context.Context, holds hold.Holds, counter string, field layout.Field) (hold.Ending, error) {
 	for {
 		mine := false
 		result := c.ends.DoChan(counter+"/"+field.Name, func() (any, error) {
 			mine = true
 			promised, err := c.afford(costOfHoldEnd, 1, "the end of a hold")
 			if err != nil {
-				return nil, err
+				return hold.Ending{}, err
 			}
 			defer c.cfg.Budget.Release(promised)
-			entries := map[string]time.Time{}
-			ended, err := holds.Entries(entries).End(ctx, counter, field)
-			if c.places.forget(place{counter, field.Shard}); !ended {
-				entries = nil
-			}
-			return entries, err
+			defer c.places.forget(place{counter, field.Shard})
+			return holds.End(ctx, counter, field)
 		})
 		select {
 		case r := <-result:
-			if entries, _ = r.Val.(map[string]time.Time); mine || r.Err == nil || errors.Is(r.Err, errShort) {
-				return entries != nil, entries, r.Err
+			if mine || r.Err == nil || errors.Is(r.Err, errShort) {
+				return r.Val.(hold.Ending), r.Err
 			}
 		case <-ctx.Done(): // mine may be written right now
-			return false, nil, ctx.Err()
+			return hold.Ending{}, ctx.Err()
 		}
 	}
 }
@@ -340,13 +337,11 @@ func (c Counter) changeShares(ctx context.Context, e *book.Edit, docs book.Shard
 	if wrong := seats.Wrong(docs, field); wrong != "" {
 		return fmt.Errorf("%w: %s: set that right first", ErrInvalidLimit, wrong)
 	}
-	known, held := seats.ShardsOf(docs, field), seats.HeldByEach(docs, field)
-	if busy && limit < escrow.Sum(held...).Share {
+	known := seats.ShardsOf(docs, field)
+	if busy && limit < escrow.Sum(seats.HeldOf(known)...).Share {
 		known = hold.In(c.client.db).Renew(ctx, c.id, field, known)
-		for i, shard := range known {
-			held[i] = shard.Held
-		}
 	}
+	held := seats.HeldOf(known)
 	shares, ok := escrow.Limit(held, limit)
 	if !ok {
 		sum := escrow.Sum(held...)

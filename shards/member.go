@@ -158,8 +158,8 @@ func (c Counter) confirm(ctx context.Context, seat hold.Seat) (state hold.State,
 			break
 		}
 		doubt = cmp.Or(doubt, err)
-		var ended bool
-		if ended, _, err = c.endHolds(ctx, seat); err != nil || !ended {
+		var ended hold.Ending
+		if ended, err = c.endHolds(ctx, seat); err != nil || !ended.Free {
 			break
 		}
 		err = fmt.Errorf("%w: more holds were over than could be ended", ErrBusy)
@@ -228,17 +228,17 @@ func (c Counter) handleJoined(ctx context.Context, seat hold.Seat, o outcome, ho
 		state, err = c.confirm(ctx, seat)
 		return time.Time{}, state == hold.Kept, nil, err
 	case hold.End:
-		_, entries, err = c.endHolds(ctx, seat)
-		return until, false, entries, err
+		ended, err := c.endHolds(ctx, seat)
+		return until, false, ended.Entries, err
 	}
 	return until, true, nil, nil
 }
 
 // endHolds ends holds of a seat's field that are over, as [Client.endShared] does.
-func (c Counter) endHolds(ctx context.Context, seat hold.Seat) (ended bool, entries map[string]time.Time, err error) {
+func (c Counter) endHolds(ctx context.Context, seat hold.Seat) (hold.Ending, error) {
 	field, _ := c.client.db.Layout.Field(seat.Field)
-	ended, entries, err = c.client.endShared(ctx, hold.In(c.client.db), seat.Counter, field)
-	return ended, entries, c.client.readError(err)
+	ended, err := c.client.endShared(ctx, hold.In(c.client.db), seat.Counter, field)
+	return ended, c.client.readError(err)
 }
 
 // toggle lets a member join, for a time unless d is 0, or leave. The increment takes any shard: they add up to the same.

@@ -199,8 +199,8 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 				return nil, err
 			}
 		}
-		var freed hold.GivenBack
-		writes, freed = r.Finish(db.Layout, used, db.Later())
+		freed := hold.GivenBack{}
+		writes = r.Finish(db.Layout, used, db.Later(), freed)
 		for i, shard := range p.changed(where) {
 			writes = append(writes, shard.AddTo(field.Shard, p.Plan[where][i].By.Plus(freed[shard.Name])))
 			delete(freed, shard.Name)

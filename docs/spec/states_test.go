@@ -379,14 +379,14 @@ func finishes(s record, kind string, n int64, name string) (action string, commi
 		}
 		after = record{"state": state, "amount": amount, "parts": noParts, "used": used}
 		names := layout.Layout{}
-		h := hold.Record{Counter: "c", Amount: amount, Parts: map[string]int64{}}
+		h := hold.Record{Counter: "c", Amount: amount, Used: used, Parts: map[string]int64{}}
 		for i, shard := range shards {
 			if part := rec["parts"].(record)[shard].(int64); part != 0 {
 				h.Parts[layout.LimitedShard("seats", i)] = part
 			}
 		}
 		freed := hold.GivenBack{}
-		freed.Add(names, h, used)
+		freed.Add(names, h)
 		for i, shard := range shards {
 			off := freed[names.Shard("c", layout.LimitedShard("seats", i))]
 			count[shard] = count[shard].(int64) + off.Count

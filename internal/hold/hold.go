@@ -108,8 +108,6 @@ func (s State) Confirms() Action {
 type Holds struct {
 	db  *store.DB
 	but string // the resource name of a record that is left alone
-	// entries gets the version of the entry of each seat whose hold is ended, by the seat's membership; nil if nobody asks
-	entries map[string]time.Time
 }
 
 // In are the holds of a database's counters.
@@ -119,12 +117,6 @@ func In(db *store.DB) Holds { return Holds{db: db} }
 // must not end it to make room.
 func (h Holds) Except(record string) Holds {
 	h.but = record
-	return h
-}
-
-// Entries are the same, which tell of each seat whose hold they end: its entry's version, by its membership.
-func (h Holds) Entries(of map[string]time.Time) Holds {
-	h.entries = of
 	return h
 }
 
@@ -173,8 +165,8 @@ func (h Holds) expireEntry(membership string) *firestorepb.Write {
 // endedAtOnce is how many holds one commit ends, and fewAtOnce how many at least, however little the budget has left.
 const endedAtOnce, fewAtOnce = 100, 10
 
-// page is how many holds one commit ends by what the budget has left: a membership and an entry of each are written.
-func (h Holds) page() int {
+// atOnce is how many holds one commit ends by what the budget has left: a membership and an entry of each are written.
+func (h Holds) atOnce() int {
 	return int(max(fewAtOnce, min(endedAtOnce, h.db.Budget.Left(ceiling.Writes)/2)))
 }
 
@@ -204,51 +196,49 @@ func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, 
 	return len(seats)+len(records) > 0, nil
 }
 
-// End ends the holds of a field that are over, and reports whether none of them is in the way any more, whoever ended
-// them or deletes their counter. It reports false if there are some, and it could end none. While the budget is short
-// it ends only some. Errors are those of [store.DB.CommitIf].
-func (h Holds) End(ctx context.Context, counter string, field layout.Field) (ended bool, err error) {
-	ended, _, err = h.end(ctx, counter, field)
-	return ended, err
+// Ending is what became of the holds of a field that were over.
+type Ending struct {
+	Free    bool                 // none is in the way, whoever ended them or deletes their counter; or some were ended
+	Remain  bool                 // there may be more, for which the budget has too little left
+	Entries map[string]time.Time // :: membership of each seat that was given back → version of the seat's entry
 }
 
-// end is [Holds.End] that also reports whether some may be left, because the budget is short.
-func (h Holds) end(ctx context.Context, counter string, field layout.Field) (ended, someRemain bool, err error) {
-	n, someRemain, err := h.endRecords(ctx, counter, field.Shard)
-	if err != nil || someRemain {
-		return n > 0, someRemain, err
-	}
-	ended, someRemain, err = h.endSeats(ctx, counter, field)
-	return ended || n > 0, someRemain, err
-}
-
-// endSeats is [Holds.end] of seats.
-func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field) (ended, someRemain bool, err error) {
-	for more := true; more && !someRemain && err == nil; {
-		page := h.page()
-		var over []*firestorepb.Document
-		try := 0
-		done, failed := h.db.CommitIf(ctx, patience, func(ctx context.Context) (_ []*firestorepb.Write, err error) {
-			more = false
-			try++
-			over, err = h.over(ctx, h.db.Layout.MembersOf(counter, field.Name), page)
-			if err != nil || len(over) == 0 {
-				ended = true
-				return nil, err
+// End ends the holds of a field that are over, a page of them in each commit, while the budget isn't short. Errors are
+// those of [store.DB.CommitIf].
+func (h Holds) End(ctx context.Context, counter string, field layout.Field) (ended Ending, err error) {
+	ended.Entries = map[string]time.Time{}
+	for _, plan := range []func(context.Context, string, layout.Field, int, int) (page, error){h.endRecords, h.endSeats} {
+		for more := true; more; {
+			var p page
+			most, try := h.atOnce(), 0
+			resp, err := h.db.CommitIf(ctx, patience, func(ctx context.Context) (_ []*firestorepb.Write, err error) {
+				try++
+				p, err = plan(ctx, counter, field, most, try)
+				return p.writes, err
+			})
+			if err != nil {
+				return ended, err
 			}
-			n, shards, writes, err := h.writesToEnd(ctx, counter, field, over, try%RenewsAfter == 0)
-			over = over[:n]
-			ended, more = ended || n > 0 || !shards && err == nil, n == page // without shards the counter is being deleted
-			return writes, err
-		})
-		for _, m := range over {
-			if done != nil && h.entries != nil {
-				h.entries[m.GetName()] = done.GetCommitTime().AsTime()
+			for _, seat := range p.seats {
+				if resp != nil {
+					ended.Entries[seat.GetName()] = resp.GetCommitTime().AsTime()
+				}
+			}
+			ended.Free, more = ended.Free || p.free, p.more
+			if ended.Remain = more && h.short(); ended.Remain {
+				return ended, nil
 			}
 		}
-		someRemain, err = more && h.short(), failed
 	}
-	return ended, someRemain, err
+	return ended, nil
+}
+
+// page is what one commit ends.
+type page struct {
+	writes []*firestorepb.Write
+	seats  []*firestorepb.Document // the memberships that it deletes
+	free   bool                    // it ends holds, or there is none that is over and in the way
+	more   bool                    // there may be more
 }
 
 // over are documents of a collection whose time until is over, at most that many.
@@ -262,68 +252,49 @@ func (h Holds) over(ctx context.Context, collection string, most int) ([]*firest
 	return slices.DeleteFunc(docs, func(doc *firestorepb.Document) bool { return StateOf(doc, now) != Over }), nil
 }
 
-// writesToEnd returns the writes that end holds of a field, and how many holds they end: at most as many as the shards
-// count members. there is false if the counter has no shards. Each write is on condition of the membership, so no hold
-// ends twice. Busy says that others keep changing the shards.
-func (h Holds) writesToEnd(ctx context.Context, counter string, field layout.Field, over []*firestorepb.Document, busy bool) (n int, there bool, writes []*firestorepb.Write, err error) {
-	shards, err := h.shardsToTakeOff(ctx, counter, field)
+// endSeats plans a commit that ends holds of seats. Each membership goes on condition of its version, so no hold ends
+// twice. It ends at most as many as the shards count members: if these are fewer, something else wrote the shards.
+func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field, most, try int) (p page, err error) {
+	over, err := h.over(ctx, h.db.Layout.MembersOf(counter, field.Name), most)
+	if err != nil || len(over) == 0 {
+		return page{free: true}, err
+	}
+	if field.Limit == nil { // any shard will do
+		shard := over[0].GetFields()[layout.MemberShard].GetStringValue()
+		freed := GivenBack{h.db.Layout.Shard(counter, shard): escrow.Held{Count: int64(-len(over))}}
+		p.seats, p.free = over, true
+		p.writes, err = h.GiveBack(ctx, counter, field.Shard, freed, try > 1)
+	} else {
+		p, err = h.endLimitedSeats(ctx, counter, field, over, try%RenewsAfter == 0)
+	}
+	for _, m := range p.seats {
+		p.writes = append(p.writes, store.DeleteIf(m.GetName(), store.IfVersion(m.GetUpdateTime().AsTime())), h.expireEntry(m.GetName()))
+	}
+	p.more = len(p.seats) == most
+	return p, err
+}
+
+// endLimitedSeats plans which of the seats of a field with a limit are given back, and to which shards: on condition of
+// what these hold, because others take by that. Busy says that others keep changing them.
+func (h Holds) endLimitedSeats(ctx context.Context, counter string, field layout.Field, over []*firestorepb.Document, busy bool) (p page, err error) {
+	docs, err := h.db.Documents(ctx, seats.Shards(h.db.Layout, counter, field, time.Time{}))
 	if err != nil {
-		return 0, false, nil, fmt.Errorf("read shards: %w", err)
+		return p, fmt.Errorf("read shards: %w", err)
 	}
-	known := seats.ShardsOf(shards.Counting(field), field)
-	if busy && field.Limit != nil {
+	shards := seats.ShardsOf(book.Shards(docs).Counting(field), field)
+	if busy {
 		// An increment by 0 makes a 0 of a text that something else has written. Such a shard holds nothing.
-		known = slices.DeleteFunc(known, func(shard seats.Shard) bool { return shard.Held == escrow.Held{} })
-		known = h.Renew(ctx, counter, field, known)
+		shards = slices.DeleteFunc(shards, func(shard seats.Shard) bool { return shard.Held == escrow.Held{} })
+		shards = h.Renew(ctx, counter, field, shards)
 	}
-	n, back := giveBack(known, field, len(over))
-	for _, m := range over[:n] {
-		writes = append(writes, store.DeleteIf(m.GetName(), store.IfVersion(m.GetUpdateTime().AsTime())), h.expireEntry(m.GetName()))
+	held := seats.HeldOf(shards)
+	n := min(int64(len(over)), escrow.Sum(held...).Members)
+	plan, _ := escrow.Spread(held, []escrow.Held{escrow.By(-n, true, false)}, rand.IntN)
+	for _, change := range plan {
+		p.writes = append(p.writes, shards[change.Shard].AddTo(field.Shard, change.By))
 	}
-	return n, len(shards) > 0, append(writes, back...), nil
-}
-
-// shardsToTakeOff are shards off which members of a field can be taken: all shards of a field with a limit, or else a
-// random one, because there may be hundreds.
-func (h Holds) shardsToTakeOff(ctx context.Context, counter string, field layout.Field) (shards book.Shards, err error) {
-	if field.Limit != nil {
-		return h.db.Documents(ctx, seats.Shards(h.db.Layout, counter, field, time.Time{}))
-	}
-	collection := h.db.Layout.ShardsOf(counter)
-	for _, after := range []string{collection + "/" + layout.ShardID(rand.IntN(100)), ""} { // behind it there may be none
-		shards, err = h.db.Documents(ctx, store.Query{Collection: collection, Names: true, After: after, Limit: 1})
-		if err != nil || len(shards.Counting(field)) > 0 {
-			return shards, err
-		}
-	}
-	return h.db.Documents(ctx, store.Query{Collection: collection, Names: true})
-}
-
-// giveBack are the writes that take up to n members of a field off shards, and how many they take. Shards
-// of a field with a limit are on condition of what they hold, and give only what members took. If there
-// are no shards, or something else wrote them, that is less.
-func giveBack(shards []seats.Shard, field layout.Field, n int) (int, []*firestorepb.Write) {
-	if len(shards) == 0 {
-		return 0, nil
-	}
-	if field.Limit == nil {
-		name := shards[rand.IntN(len(shards))].Name
-		return n, []*firestorepb.Write{seats.AddTo(name, store.Exists(true), field.Shard, escrow.Held{Count: int64(-n)})}
-	}
-	held := make([]escrow.Held, len(shards))
-	for i, shard := range shards {
-		held[i] = shard.Held
-	}
-	n = int(min(int64(n), escrow.Sum(held...).Members))
-	if n <= 0 {
-		return 0, nil
-	}
-	var writes []*firestorepb.Write
-	plan, _ := escrow.Spread(held, []escrow.Held{escrow.By(int64(-n), true, false)}, rand.IntN)
-	for _, c := range plan {
-		writes = append(writes, shards[c.Shard].AddTo(field.Shard, c.By))
-	}
-	return n, writes
+	p.seats, p.free = over[:n], n > 0 || len(docs) == 0 // without shards the counter is being deleted
+	return p, nil
 }
 
 // RenewsAfter is at which of the attempts to change many shards of a field with a limit these are renewed.
@@ -361,10 +332,10 @@ func (h Holds) EndAll(ctx context.Context) error {
 	busy := map[counted]bool{}  // fields that others held up: the next look tries them again
 	var mu sync.Mutex           // guards both
 	end := func(of counted, field layout.Field) error {
-		_, left, err := h.end(ctx, of.counter, field)
+		ended, err := h.End(ctx, of.counter, field)
 		mu.Lock()
 		defer mu.Unlock()
-		tried[of] = !left
+		tried[of] = !ended.Remain
 		if err != nil {
 			busy[of] = errors.Is(err, store.ErrContention) || errors.Is(err, store.ErrDoubt)
 			return fmt.Errorf("end holds of counter %q: %w", of.counter, err)

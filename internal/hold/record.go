@@ -115,24 +115,27 @@ func (r Record) More(used *int64) int64 {
 	return max(0, *used-r.Amount)
 }
 
-// Finish is the write that settles a hold for what was used, or ends it where that is nil, and what it takes off
-// shards; no write if the hold is finished already. One that nobody knows is refused. The record is then as the write
-// leaves it.
-func (r *Record) Finish(names layout.Layout, used *int64, now time.Time) (writes []*firestorepb.Write, freed GivenBack) {
-	freed = GivenBack{}
+// Finish is the write that settles a hold for what was used, or ends it where that is nil; no write if the hold is
+// finished already. One that nobody knows is refused. The record is then as the write leaves it, and freed gets what
+// comes off shards. The write is on condition of the record's version, so a hold ends once. The record expires by the
+// later of two clocks, which says what is now: see [store.DB.Later].
+func (r *Record) Finish(names layout.Layout, used *int64, now time.Time, freed GivenBack) (writes []*firestorepb.Write) {
 	switch r.Progress {
 	case Unknown:
 		writes = append(writes, r.Refuse(now))
 		r.Progress = Ended
 	case Open:
-		writes = append(writes, r.end(used, now))
+		more := map[string]*firestorepb.Value{layout.ExpireAt: store.Time(now.Add(r.KeptFor))}
 		r.Progress = Ended
 		if used != nil {
 			r.Progress, r.Used = Settled, *used
+			more[recordUsed] = store.Int(r.Used)
 		}
-		freed.Add(names, *r, r.Used)
+		more[recordState] = store.String(string(r.Progress))
+		writes = append(writes, store.Update(r.Name, store.IfVersion(r.Version), more, []string{layout.Until, recordDue}))
+		freed.Add(names, *r)
 	}
-	return writes, freed
+	return writes
 }
 
 // IsRecord reports whether an entry is that of an amount, and not of a seat.
@@ -160,16 +163,6 @@ func (r Record) Make(names layout.Layout, further map[string]*firestorepb.Value)
 	return store.CreateOver(r.Name, r.Version, fields, store.ServerTime(recordAt))
 }
 
-// end is the write that marks the record as settled for what was used, or as ended where that is nil. It is on the
-// condition of its version, so a hold ends once. The record expires by the later of two clocks: see [store.DB.Later].
-func (r Record) end(used *int64, now time.Time) *firestorepb.Write {
-	more := map[string]*firestorepb.Value{recordState: store.String(string(Ended)), layout.ExpireAt: store.Time(now.Add(r.KeptFor))}
-	if used != nil {
-		more[recordState], more[recordUsed] = store.String(string(Settled)), store.Int(*used)
-	}
-	return store.Update(r.Name, store.IfVersion(r.Version), more, []string{layout.Until, recordDue})
-}
-
 // Refuse is the write that makes an ended record where there is none. Then nothing is ever held under its name: a
 // commit that is on its way to hold it fails. Callers are told *hold ended* only after it.
 func (r Record) Refuse(now time.Time) *firestorepb.Write {
@@ -184,8 +177,8 @@ type GivenBack map[string]escrow.Held
 
 // Add adds what a hold gives back: its amount without what was used. If more was used than held, a shard of a field
 // without a limit counts the rest. If just that was used, such a shard only gets a new version.
-func (f GivenBack) Add(names layout.Layout, r Record, used int64) {
-	back := r.Amount - used
+func (f GivenBack) Add(names layout.Layout, r Record) {
+	back := r.Amount - r.Used
 	for _, id := range slices.Sorted(maps.Keys(r.Parts)) {
 		some, off := min(back, r.Parts[id]), escrow.Held{}
 		if _, limited := layout.LimitedField(id); limited {
@@ -257,12 +250,13 @@ func (h Holds) HeldAt(ctx context.Context, from book.Reader, counter, field stri
 // back. All of them end: one that stayed open would come off the new shards. Where these are more than one commit ends,
 // the error is for [Holds.EndEarlier]. For from, at and field see [Holds.OpenAt].
 func (h Holds) Earlier(ctx context.Context, from book.Reader, counter, field string, at time.Time) (writes []*firestorepb.Write, err error) {
-	page := h.page()
-	docs, err := h.OpenAt(ctx, from, counter, field, at, page)
+	most := h.atOnce()
+	docs, err := h.OpenAt(ctx, from, counter, field, at, most)
 	for _, doc := range docs {
-		writes = append(writes, RecordOf(doc).end(nil, h.db.Later()))
+		r := RecordOf(doc)
+		writes = append(writes, r.Finish(h.db.Layout, nil, h.db.Later(), GivenBack{})...)
 	}
-	if len(docs) == page {
+	if len(docs) == most {
 		return nil, manyEarlier(writes)
 	}
 	return writes, err
@@ -294,38 +288,26 @@ func (h Holds) Begin(ctx context.Context, from book.Reader, counter string, fiel
 	return append(writes, seats.Make(h.db.Layout, counter, field, n, limit)...), nil
 }
 
-// endRecords is [Holds.end] of holds of amounts. It returns how many it has ended.
-func (h Holds) endRecords(ctx context.Context, counter, field string) (ended int, someRemain bool, err error) {
-	for more := true; more && !someRemain && err == nil; {
-		page, n, try := h.page(), 0, 0
-		_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
-			n, more = 0, false
-			q := h.openDueBy(counter, field, h.db.Now())
-			q.Limit = page
-			docs, err := h.db.Documents(ctx, q)
-			if err != nil {
-				return nil, fmt.Errorf("look for holds that are over: %w", err)
-			}
-			// The query's own answer tells Firestore's time, if none before it did.
-			now, freed := h.db.Now(), GivenBack{}
-			var writes []*firestorepb.Write
-			for _, doc := range docs {
-				if r := RecordOf(doc); r.Over(now) && r.Name != h.but {
-					writes = append(writes, r.end(nil, h.db.Later()))
-					freed.Add(h.db.Layout, r, 0)
-				}
-			}
-			n, more = len(writes), len(docs) == page
-			try++
-			back, err := h.GiveBack(ctx, counter, field, freed, try > 1)
-			return append(writes, back...), err
-		})
-		if ended += n; n == 0 {
-			return ended, false, err
-		}
-		someRemain = more && h.short()
+// endRecords plans a commit that ends holds of amounts.
+func (h Holds) endRecords(ctx context.Context, counter string, field layout.Field, most, try int) (p page, err error) {
+	q := h.openDueBy(counter, field.Shard, h.db.Now())
+	q.Limit = most
+	docs, err := h.db.Documents(ctx, q)
+	if err != nil {
+		return p, fmt.Errorf("look for holds that are over: %w", err)
 	}
-	return ended, someRemain, err
+	// The query's own answer tells Firestore's time, if none before it did.
+	now, freed := h.db.Now(), GivenBack{}
+	for _, doc := range docs {
+		if r := RecordOf(doc); r.Over(now) && r.Name != h.but {
+			p.writes = append(p.writes, r.Finish(h.db.Layout, nil, h.db.Later(), freed)...)
+			p.free = true
+		}
+	}
+	p.more = p.free && len(docs) == most
+	back, err := h.GiveBack(ctx, counter, field.Shard, freed, try > 1)
+	p.writes = append(p.writes, back...)
+	return p, err
 }
 
 // GiveBack are the writes that take something off shards. Look says that a commit of these failed, and that one of the
@@ -352,7 +334,8 @@ func (h Holds) GiveBack(ctx context.Context, counter, field string, freed GivenB
 	if !moved {
 		return freed.Writes(field), nil
 	}
-	shards, err := h.db.Documents(ctx, store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true})
+	few := layout.MostApart*len(h.db.Layout.Limited()) + 1 // one of them has no limit, if there is one
+	shards, err := h.db.Documents(ctx, store.Query{Collection: h.db.Layout.ShardsOf(counter), Names: true, Limit: few})
 	if err != nil {
 		return nil, fmt.Errorf("look for shards: %w", err)
 	}

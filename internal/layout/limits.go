@@ -165,6 +165,9 @@ func (l Layout) CheckPlain(name string) error {
 // Until is the field of a membership, and of its entry, that says until when the seat is held.
 const Until = "until"
 
+// MemberShard is the field of a membership that says on which shard the member was counted, where a client's undo goes.
+const MemberShard = "shard"
+
 // Due is the field of an open hold's record that says where and until when it is held: who finds no room looks for it.
 const Due = "due"
 

@@ -67,17 +67,18 @@ type Shard struct {
 // ShardsOf are shards as they were read.
 func ShardsOf(docs []*firestorepb.Document, field layout.Field) []Shard {
 	shards := make([]Shard, len(docs))
-	for i, held := range HeldByEach(docs, field) {
-		shards[i] = Shard{docs[i].GetName(), docs[i].GetUpdateTime().AsTime(), held}
+	for i, doc := range docs {
+		held, _ := HeldBy(doc, field)
+		shards[i] = Shard{doc.GetName(), doc.GetUpdateTime().AsTime(), held}
 	}
 	return shards
 }
 
-// HeldByEach is what shards hold of their field, one by one.
-func HeldByEach(docs []*firestorepb.Document, field layout.Field) []escrow.Held {
-	held := make([]escrow.Held, len(docs))
-	for i, doc := range docs {
-		held[i], _ = HeldBy(doc, field)
+// HeldOf is what shards hold of their field, one by one.
+func HeldOf(shards []Shard) []escrow.Held {
+	held := make([]escrow.Held, len(shards))
+	for i, shard := range shards {
+		held[i] = shard.Held
 	}
 	return held
 }

@@ -235,7 +235,7 @@ var mutants = []mutant{
 	},
 	{
 		"a settle is on no condition of its record", "internal/hold",
-		"return store.Update(r.Name, store.IfVersion(r.Version), more", "return store.Update(r.Name, store.Exists(true), more", testIn("shards", "TestALateSettle"),
+		"store.Update(r.Name, store.IfVersion(r.Version), more", "store.Update(r.Name, store.Exists(true), more", testIn("shards", "TestALateSettle"),
 	},
 	{
 		"a hold that nobody knows ends without a record", "internal/hold",
