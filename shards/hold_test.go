@@ -668,6 +668,31 @@ func TestHoldsOfShardsThatSomethingElseWrote(t *testing.T) {
 	})
 }
 
+// A seat comes off a shard that is there, if a resize has removed the one that counts it, or its membership names none.
+func TestAHoldEndsWithoutItsShard(t *testing.T) {
+	lose := map[string]func(t *testing.T, w *world, c shards.Counter) error{
+		"resized": func(t *testing.T, _ *world, c shards.Counter) error {
+			return c.Resize(t.Context(), 1, shards.ResizeOptions{})
+		},
+		"unnamed": func(t *testing.T, w *world, _ shards.Counter) error {
+			_, err := w.fs.Doc("counters/a/total_members/u").Update(t.Context(), []firestore.Update{{Path: "shard", Value: "of no one/"}})
+			return err
+		},
+	}
+	for name, lose := range lose {
+		virtual.Run(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.counter(t, w.open(t, shards.Config{}), "a", 100)
+			heldBriefly(t, c, "u")
+			if err := lose(t, w, c); err != nil {
+				t.Fatal(err)
+			}
+			wantEnded(t, c.Confirm(t.Context(), "total", "u"))
+			w.wantMembers(t, c)
+		})
+	}
+}
+
 // Whoever ends a hold whose time is over ends that one: if the member has left meanwhile, and holds the seat again, it
 // stays.
 func TestAnEndSparesALaterHold(t *testing.T) {

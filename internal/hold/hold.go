@@ -261,6 +261,9 @@ func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field,
 	}
 	if field.Limit == nil { // any shard will do
 		shard := over[0].GetFields()[layout.MemberShard].GetStringValue()
+		if _, numbered := layout.ShardNumber(shard); !numbered { // something else wrote the membership
+			shard = layout.ShardID(0)
+		}
 		freed := GivenBack{h.db.Layout.Shard(counter, shard): escrow.Held{Count: int64(-len(over))}}
 		p.seats, p.free = over, true
 		p.writes, err = h.GiveBack(ctx, counter, field.Shard, freed, try > 1)
