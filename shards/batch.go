@@ -156,7 +156,7 @@ func (b *batch) parts(i int) map[string]int64 {
 	r, parts := b.requests[i], map[string]int64{}
 	for where := range r.limited {
 		for _, part := range b.plan.Parts[where][i] {
-			parts[store.IDOf(b.plan.shards[where][part.Shard].Name)] = part.By.Count
+			parts[store.IDOf(b.plan.places[where].shards[part.Shard].Name)] = part.By.Count
 		}
 	}
 	if len(r.limited) == 0 {

@@ -83,25 +83,19 @@ func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []pla
 		return p, false, err
 	}
 	defer c.cfg.Budget.Release(promised)
-	if p, err = c.look(ctx, places, requests); err == nil && len(p.Refused) > 0 {
-		ended, err = c.endHoldsWhereRefused(ctx, holds, requests, p)
+	for try := 1; len(p.Taken)+len(p.Refused) == 0; try++ {
+		p, err = c.look(ctx, places, requests, try > 2) // others took what there was, or shares are uneven
+		if err != nil {
+			return p, false, err
+		}
 	}
+	c.places.rememberLook(p)
+	ended, err = c.endHoldsWhereRefused(ctx, holds, requests, p)
 	return p, ended, err
 }
 
-// look looks at places, and takes or refuses at least one of the requests. Its error may be [errNoLimitedShards].
-func (c *Client) look(ctx context.Context, places []place, requests []*request) (p limitedPlan, err error) {
-	for try := 1; err == nil && len(p.Taken)+len(p.Refused) == 0; try++ {
-		p, err = c.lookOnce(ctx, places, requests, try > 2) // others took what there was, or shares are uneven
-	}
-	if err == nil {
-		c.places.rememberLook(p)
-	}
-	return p, err
-}
-
-// lookOnce looks at places side by side, and decides by that: whole has all shards of each be read.
-func (c *Client) lookOnce(ctx context.Context, places []place, requests []*request, whole bool) (limitedPlan, error) {
+// look looks at places side by side, and decides by that: whole has all shards of each be read. It may decide nothing.
+func (c *Client) look(ctx context.Context, places []place, requests []*request, whole bool) (limitedPlan, error) {
 	found := make([]seen, len(places))
 	err := each(places, func(i int, where place) (err error) {
 		least := int64(math.MaxInt64)
@@ -118,20 +112,11 @@ func (c *Client) lookOnce(ctx context.Context, places []place, requests []*reque
 	if err != nil {
 		return limitedPlan{}, err
 	}
-	shards, all, times := map[place][]seats.Shard{}, map[place]escrow.Held{}, map[place]time.Time{}
+	looked := map[place]seen{}
 	for i, where := range places {
-		shards[where], all[where], times[where] = found[i].shards, found[i].all, found[i].at
+		looked[where] = found[i]
 	}
-	p := decide(shards, all, requests)
-	p.read = times
-	return p, nil
-}
-
-// seen is what a look sees of a place.
-type seen struct {
-	shards []seats.Shard
-	all    escrow.Held // what all shards hold at a time; of sums without what members and holds have of it
-	at     time.Time
+	return decide(looked, true, requests), nil
 }
 
 // shardsOf reads all shards of a place.
@@ -195,7 +180,7 @@ func (c *Client) endHoldsWhereRefused(ctx context.Context, holds hold.Holds, req
 	}
 	var any atomic.Bool
 	err = each(slices.Collect(maps.Keys(places)), func(_ int, where place) error {
-		freed, err := c.endHoldsIn(ctx, holds, where, p.read[where])
+		freed, err := c.endHoldsIn(ctx, holds, where, p.places[where].at)
 		if freed {
 			any.Store(true)
 		}

@@ -1,18 +1,18 @@
 package shards
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/seats"
 )
 
-// knownShards remembers shards of fields with limits, by their names. A commit's plan takes out the shards that the
-// commit changes, so that other plans use others. If the commit is applied, it puts them back as it has left them.
+// knownShards remembers shards of fields with limits. A commit's plan takes out the shards that the commit changes, so
+// that other plans use others. If the commit is applied, they come back as it has left them.
 type knownShards struct {
 	mu     sync.Mutex
 	places *lru.Cache[place, *knownPlace]
@@ -20,8 +20,13 @@ type knownShards struct {
 
 // knownPlace is what a client knows of the shards of a place.
 type knownPlace struct {
-	shards map[string]seats.Shard // :: name → as it was last
-	room   []string               // names of those that had all the room there was; none where others may have some
+	shards map[string]knownShard // :: name → as it was last
+	whole  bool                  // they had all the room there was, or else others may have some
+}
+
+type knownShard struct {
+	seats.Shard
+	out bool // a commit may have changed it
 }
 
 // rememberedPlaces is of how many fields of counters a client remembers shards.
@@ -32,12 +37,16 @@ func newPlaces() *knownShards {
 }
 
 // inOrder are the shards that are known of a place, in the order of their names.
-func (k *knownShards) inOrder(where place) []seats.Shard {
+func (k *knownShards) inOrder(where place) (shards []seats.Shard) {
 	known, ok := k.places.Get(where)
 	if !ok {
 		return nil
 	}
-	shards := slices.Collect(maps.Values(known.shards))
+	for _, shard := range known.shards {
+		if !shard.out {
+			shards = append(shards, shard.Shard)
+		}
+	}
 	slices.SortFunc(shards, func(a, b seats.Shard) int { return strings.Compare(a.Name, b.Name) })
 	return shards
 }
@@ -46,24 +55,23 @@ func (k *knownShards) inOrder(where place) []seats.Shard {
 func (k *knownShards) plan(places []place, requests []*request) (p limitedPlan, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	shards := map[place][]seats.Shard{}
+	known := map[place]seen{}
 	for _, where := range places {
-		shards[where] = k.inOrder(where)
+		known[where] = seen{shards: k.inOrder(where)}
 	}
-	if p = decide(shards, nil, requests); p.Look {
+	if p = decide(known, false, requests); p.Look {
 		return limitedPlan{}, false
 	}
 	k.takeOut(p)
 	return p, true
 }
 
-// takeOut forgets shards that a plan changes.
+// takeOut has no other plan use the shards that a plan changes.
 func (k *knownShards) takeOut(p limitedPlan) {
 	for where := range p.Plan {
-		known, _ := k.places.Get(where)
-		for _, shard := range p.changed(where) {
-			if known != nil {
-				delete(known.shards, shard.Name)
+		if known, ok := k.places.Get(where); ok {
+			for _, shard := range p.changed(where) {
+				known.shards[shard.Name] = knownShard{shard, true}
 			}
 		}
 	}
@@ -74,22 +82,17 @@ func (k *knownShards) takeOut(p limitedPlan) {
 func (k *knownShards) rememberLook(p limitedPlan) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for where, shards := range p.shards {
-		if len(shards) == 0 {
+	for where, look := range p.places {
+		if len(look.shards) == 0 {
 			continue
 		}
-		known, room := &knownPlace{shards: map[string]seats.Shard{}}, int64(0)
+		known := &knownPlace{shards: map[string]knownShard{}, whole: escrow.Sum(seats.HeldOf(look.shards)...).Room() >= look.all.Room()}
 		was, _ := k.places.Get(where)
-		for _, shard := range shards {
-			known.room = append(known.room, shard.Name)
-			room += shard.Held.Room()
+		for _, shard := range look.shards {
+			known.shards[shard.Name] = knownShard{Shard: shard}
 			if was != nil && was.shards[shard.Name].Version.After(shard.Version) { // a commit that ended during the look
-				shard = was.shards[shard.Name]
+				known.shards[shard.Name] = was.shards[shard.Name]
 			}
-			known.shards[shard.Name] = shard
-		}
-		if room < p.all[where].Room() {
-			known.room = nil
 		}
 		k.places.Add(where, known)
 	}
@@ -105,33 +108,31 @@ func (k *knownShards) remember(where place, shards []seats.Shard) {
 	defer k.mu.Unlock()
 	known, ok := k.places.Get(where)
 	if !ok {
-		known = &knownPlace{shards: map[string]seats.Shard{}}
+		known = &knownPlace{shards: map[string]knownShard{}}
 		k.places.Add(where, known)
 	}
 	for _, shard := range shards {
-		if was, ok := known.shards[shard.Name]; !ok || was.Version.Before(shard.Version) {
-			known.shards[shard.Name] = shard
+		if !shard.Version.Before(known.shards[shard.Name].Version) {
+			known.shards[shard.Name] = knownShard{Shard: shard}
 		}
 	}
 }
 
 func (k *knownShards) forget(where place) { k.places.Remove(where) }
 
-// left is how much is left by what is known of the shards of a place that had room. It reports false if one of these is
-// missing, as while a commit changes it.
+// left is how much is left by what is known of the shards of a place. It reports false where others may have room, and
+// while a commit changes one of them.
 func (k *knownShards) left(where place) (left int64, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	remembered, _ := k.places.Peek(where)
-	if remembered == nil || len(remembered.room) == 0 {
+	known, ok := k.places.Peek(where)
+	if !ok || !known.whole {
 		return 0, false
 	}
-	for _, name := range remembered.room {
-		if _, is := remembered.shards[name]; !is {
+	for _, shard := range known.shards {
+		if shard.out {
 			return 0, false
 		}
-	}
-	for _, shard := range remembered.shards {
 		left += max(0, shard.Held.Room())
 	}
 	return left, true

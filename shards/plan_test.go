@@ -15,7 +15,7 @@ func TestLeftOfKnownShards(t *testing.T) {
 		return seats.Shard{Name: name, Version: began.Add(time.Duration(version)), Held: escrow.Held{Count: count, Share: 10}}
 	}
 	look := func(k *knownShards, shards ...seats.Shard) limitedPlan {
-		p := limitedPlan{shards: map[place][]seats.Shard{at: shards}, all: map[place]escrow.Held{at: {Count: 18, Share: 30}}}
+		p := limitedPlan{places: map[place]seen{at: {shards: shards, all: escrow.Held{Count: 18, Share: 30}}}}
 		k.rememberLook(p)
 		return p
 	}

@@ -211,7 +211,7 @@ var mutants = []mutant{
 	},
 	{
 		"a request is refused by what is known", "shards",
-		"if p = decide(shards, nil, requests); p.Look {", "if p = decide(shards, map[place]escrow.Held{}, requests); p.Look {", simulationOf("limits"),
+		"if p = decide(known, false, requests); p.Look {", "if p = decide(known, true, requests); p.Look {", simulationOf("limits"),
 	},
 	{
 		"what ends a hold ends a later one", "internal/hold",
