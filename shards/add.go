@@ -3,8 +3,6 @@ package shards
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/googleapis/gax-go/v2"
@@ -210,11 +208,15 @@ func (c *Client) readMarkers(ctx context.Context, b *batch) step {
 		}
 		b.requests = readable
 	}
-	ids, requests := slices.Collect(maps.Keys(b.markers())), b.requests
-	if b.doubt != nil && b.hasOwnMarker() {
-		ids, requests = []string{b.id}, nil
+	var own []string
+	requests := b.requests
+	if b.hasOwnMarker() {
+		own = []string{b.id}
+		if b.doubt != nil {
+			requests = nil
+		}
 	}
-	found, err := c.markersThere(ctx, ids, requests)
+	found, err := c.markersThere(ctx, requests, own...)
 	if err != nil {
 		return b.afterMarkersUnread(err)
 	}

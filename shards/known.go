@@ -309,9 +309,9 @@ func limitsOf(fields layout.Fields, shown func(field string) (n int64, is bool),
 	return limits, left
 }
 
-// markersThere reads, at one time, markers and the requests' memberships, and then the entries of holds that have none.
-// It returns those that exist, by the names that [request.writtenOnce] gives them.
-func (c *Client) markersThere(ctx context.Context, markers []string, requests []*request) (map[string]marker, error) {
+// markersThere reads, at one time, the requests' markers and memberships, and other markers, and then the entries of
+// holds that have no membership. It returns those that exist, by the names that [request.writtenOnce] gives them.
+func (c *Client) markersThere(ctx context.Context, requests []*request, others ...string) (map[string]marker, error) {
 	found := map[string]marker{}
 	read := func(ids []string) error {
 		names := make([]string, len(ids))
@@ -326,21 +326,21 @@ func (c *Client) markersThere(ctx context.Context, markers []string, requests []
 		}
 		return err
 	}
+	ids := others
 	for _, r := range requests {
-		if r.member != nil {
-			markers = append(markers, r.member.name)
+		if once := r.writtenOnce(); len(once) > 0 {
+			ids = append(ids, once[0])
 		}
 	}
-	if err := read(markers); err != nil {
+	if err := read(ids); err != nil {
 		return nil, err
 	}
 	var entries []string
 	for _, r := range requests {
-		if r.member == nil || r.member.entry == "" {
-			continue
-		}
-		if _, there := found[r.member.name]; !there {
-			entries = append(entries, r.member.entry)
+		if once := r.writtenOnce(); len(once) > 1 {
+			if _, there := found[once[0]]; !there {
+				entries = append(entries, once[1])
+			}
 		}
 	}
 	return found, read(entries)

@@ -232,13 +232,7 @@ func (c *Client) endShared(ctx context.Context, holds hold.Holds, counter string
 func (c *Client) refuse(ctx context.Context, refused []*request, p limitedPlan) error {
 	refused, short, promised := c.readable(refused)
 	defer c.cfg.Budget.Release(promised)
-	var keys []string
-	for _, r := range refused {
-		if r.key != "" {
-			keys = append(keys, r.key)
-		}
-	}
-	found, err := c.markersThere(ctx, keys, refused)
+	found, err := c.markersThere(ctx, refused)
 	if err != nil {
 		return err
 	}
