@@ -123,9 +123,6 @@ func (b *batch) mixed() bool {
 
 // sums is what the batch adds to each counter. It fits: gathering made sure.
 func (b *batch) sums() (all sums) {
-	if len(b.requests) == 1 {
-		return b.requests[0].sums
-	}
 	index := make(map[string]int, 1)
 	for _, r := range b.requests {
 		for _, sum := range r.sums {
@@ -513,7 +510,7 @@ type gathering struct {
 }
 
 func newGathering(most int) gathering {
-	return gathering{batch: &batch{id: newID()}, most: most}
+	return gathering{batch: &batch{id: newID()}, most: most, counters: map[string]bool{}, keys: map[string]*request{}}
 }
 
 func (g *gathering) full() bool {
@@ -524,10 +521,6 @@ func (g *gathering) full() bool {
 // if it must end at another time, if it writes a document that the batch writes, or if a sum could exceed an int64. The
 // first one always fits. A request with the key of another shares that one's outcome.
 func (g *gathering) fill(requests []*request) (left []*request) {
-	if len(requests) == 1 && len(g.requests) == 0 {
-		g.requests = requests // the usual case, which needs no maps
-		return nil
-	}
 	for n, r := range requests {
 		if len(g.requests) == g.most {
 			return append(left, requests[n:]...)
@@ -547,12 +540,6 @@ func (g *gathering) fill(requests []*request) (left []*request) {
 
 // joins reports whether a request can be part of the batch.
 func (g *gathering) joins(r *request) bool {
-	if g.counters == nil {
-		g.counters, g.keys = map[string]bool{}, map[string]*request{}
-		for _, first := range g.requests {
-			g.join(first)
-		}
-	}
 	if len(g.requests) == 0 {
 		return true
 	}
