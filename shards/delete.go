@@ -148,10 +148,7 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 	if err != nil || whole {
 		return false, err
 	}
-	for more := true; more && err == nil; { // the counter is marked
-		_, more, err = c.sweep(ctx)
-	}
-	return true, err
+	return true, c.sweep(ctx, 0, nil)
 }
 
 // atZero reports whether all that the shards and the base hold comes to what it is without them: to 0, or the limit
@@ -169,14 +166,13 @@ func (c *Client) atZero(b *book.Book, shards book.Shards) bool {
 			terms[name] = append(terms[name], value.GetIntegerValue())
 		}
 	}
-	for name, of := range terms {
-		field, _ := c.db.Layout.Fields.ByShard(name)
-		if store.Add(append(of, b.Base.Counts[name])...) != field.OfNone() {
-			return false
+	for name, n := range b.Base.Counts {
+		if n != 0 {
+			terms[name] = append(terms[name], n)
 		}
 	}
-	for name, n := range b.Base.Counts {
-		if terms[name] == nil && n != 0 {
+	for name, of := range terms {
+		if field, _ := c.db.Layout.Fields.ByShard(name); store.Add(of...) != field.OfNone() {
 			return false
 		}
 	}
@@ -191,18 +187,7 @@ func (c Counter) end(ctx context.Context, since *time.Time, progress func(remove
 	if err != nil {
 		return false, err
 	}
-	for removed, more := 0, true; err == nil; n, more, err = c.sweep(ctx) {
-		if removed += n; n > 0 && progress != nil {
-			progress(removed)
-		}
-		if !more {
-			return true, nil
-		}
-	}
-	if errors.Is(err, ErrBusy) { // which says that nothing has happened
-		return true, fmt.Errorf("%w: the counter isn't found any more, and what is left of it goes when it is deleted again: %v", ErrUnknown, err)
-	}
-	return true, err
+	return true, c.sweep(ctx, n, progress)
 }
 
 // mark is the first commit of a deletion, and returns how many documents it deletes. It is applied once: if its answer
@@ -263,9 +248,25 @@ func (c Counter) mark(ctx context.Context, since *time.Time) (removed int, err e
 // sweepPatience is for others that sweep the same counter.
 var sweepPatience = store.Patience{Conflicts: 20, Doubts: 20}
 
-// sweep is one more commit of a deletion. It tells how many documents that removes, and whether there is another step.
-// It begins once the budget has something left.
-func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) {
+// sweep removes what is below a counter that is marked, after a commit that has removed n documents.
+func (c Counter) sweep(ctx context.Context, n int, progress func(removed int)) (err error) {
+	for removed, more := 0, true; err == nil; n, more, err = c.sweepOnce(ctx) {
+		if removed += n; n > 0 && progress != nil {
+			progress(removed)
+		}
+		if !more {
+			return nil
+		}
+	}
+	if errors.Is(err, ErrBusy) { // which says that nothing has happened
+		err = fmt.Errorf("%w: the counter isn't found any more, and what is left of it goes when it is deleted again: %v", ErrUnknown, err)
+	}
+	return err
+}
+
+// sweepOnce is one more commit of a deletion. It tells how many documents that removes, and whether there is another
+// step. It begins once the budget has something left.
+func (c Counter) sweepOnce(ctx context.Context) (removed int, more bool, err error) {
 	db := c.client.db
 	c.client.cfg.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes)
 	_, err = db.CommitIf(ctx, sweepPatience, func(ctx context.Context) ([]*firestorepb.Write, error) {
@@ -307,8 +308,6 @@ func (c Counter) sweep(ctx context.Context) (removed int, more bool, err error) 
 				return nil, err
 			}
 			below = append(below, members...)
-		}
-		for _, field := range fields {
 			records, err := c.recordsOf(ctx, field, b.At, young)
 			if err != nil {
 				return nil, err
