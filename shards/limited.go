@@ -50,7 +50,7 @@ func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bo
 	case err != nil:
 		return b.afterLookError(err), false
 	case ended: // there is room, unless others were faster; it counts as a miss, so that this comes to an end
-		return b.afterStaleShard(errEnded), false
+		return b.afterStaleShard(errors.New("holds have ended")), false
 	}
 	b.unplanned = append(b.unplanned, byIndex(b.requests, p.Waiting)...)
 	b.requests, b.plan = byIndex(b.requests, p.Taken), p
@@ -163,9 +163,6 @@ func (c *Client) roomOf(ctx context.Context, where place, least int64) (seen, er
 	}
 	return seen{seats.ShardsOf(docs, field), all, read}, nil
 }
-
-// errEnded says that holds were over where there was no room.
-var errEnded = errors.New("holds have ended")
 
 // endHoldsWhereRefused ends holds in the places where a plan refuses requests, if any were over when the plan was read.
 // It reports whether there were any.
