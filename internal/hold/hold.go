@@ -306,7 +306,10 @@ const RenewsAfter = 3
 // Renew changes the versions of all shards of a field with a limit, and returns what they hold then. Whoever takes by
 // what he knows of them has to look at them first, which takes longer than a commit on condition of all of them.
 func (h Holds) Renew(ctx context.Context, counter string, field layout.Field, known []seats.Shard) []seats.Shard {
-	writes := seats.Renew(known, field.Shard)
+	var writes []*firestorepb.Write
+	for _, shard := range known {
+		writes = append(writes, seats.AddTo(shard.Name, store.Exists(true), field.Shard, escrow.Held{}))
+	}
 	resp, _ := h.db.Commit(ctx, writes...) // without an answer they are as they were known, or the next commit fails
 	if renewed := seats.After(h.db.Layout, counter, field.Shard, writes, resp); len(renewed) == len(known) {
 		return renewed
@@ -321,9 +324,6 @@ const (
 	putOff = 10 * time.Minute
 )
 
-// errShort says that the budget has too little left for ends of holds: refreshes and walks go first.
-var errShort = errors.New("the budget is short")
-
 // counted is a field of a counter.
 type counted struct{ counter, field string }
 
@@ -334,8 +334,11 @@ func (h Holds) EndAll(ctx context.Context) error {
 	tried := map[counted]bool{} // fields whose holds were ended; false where some are left
 	busy := map[counted]bool{}  // fields that others held up: the next look tries them again
 	var mu sync.Mutex           // guards both
-	end := func(of counted, field layout.Field) error {
-		ended, err := h.End(ctx, of.counter, field)
+	end := func(of counted, field layout.Field) (err error) {
+		ended := Ending{Remain: true}
+		if !h.short() {
+			ended, err = h.End(ctx, of.counter, field)
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		tried[of] = !ended.Remain
@@ -371,21 +374,10 @@ func (h Holds) EndAll(ctx context.Context) error {
 		group.SetLimit(8)
 		for _, of := range untried {
 			if field, ok := h.db.Layout.Field(of.field); ok && h.db.Layout.Path.Validate(of.counter) == nil {
-				group.Go(func() error {
-					if h.short() {
-						return errShort
-					}
-					return end(of, field)
-				})
+				group.Go(func() error { return end(of, field) })
 			}
 		}
-		err = group.Wait()
-		if errors.Is(err, errShort) { // for all fields: the next walk goes on
-			return failed
-		}
-		if err != nil { // others are to be ended all the same
-			failed = errors.Join(failed, err)
-		}
+		failed = errors.Join(failed, group.Wait()) // others are to be ended all the same
 	}
 	return failed
 }

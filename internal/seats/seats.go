@@ -116,14 +116,6 @@ func AddTo(name string, condition *firestorepb.Precondition, field string, by es
 	return store.Update(name, condition, nil, nil, transforms...)
 }
 
-// Renew are the writes that change the versions of shards alone. Their results say what the shards hold: see [After].
-func Renew(shards []Shard, field string) (writes []*firestorepb.Write) {
-	for _, s := range shards {
-		writes = append(writes, AddTo(s.Name, store.Exists(true), field, escrow.Held{}))
-	}
-	return writes
-}
-
 // AddTo is [AddTo] on condition of the version that is known.
 func (s Shard) AddTo(field string, by escrow.Held) *firestorepb.Write {
 	return AddTo(s.Name, store.IfVersion(s.Version), field, by)
