@@ -170,18 +170,19 @@ func (c Counter) confirm(ctx context.Context, seat hold.Seat) (state hold.State,
 	return state, c.client.readError(err)
 }
 
-// join has a member join, for a time unless d is 0.
+// join has a member join, for a time unless d is 0. It confirms a seat that is held, unless it only wants to hold that.
+// It ends holds that are over, and begins again.
 func (c Counter) join(ctx context.Context, verb, field, member, from string, d time.Duration) (done joining, err error) {
 	err = c.call(verb+" "+field+" of", func() error {
 		seat, err := c.seat(field, member)
 		if err != nil {
 			return err
 		}
-		var entries map[string]time.Time // that ended holds have left
+		var entry time.Time // version of what an earlier hold has left
 		for range maxFailures {
-			m, settled := membership{seat: seat, name: seat.Membership(c.client.db.Layout), join: true, from: from}, false
+			m := membership{seat: seat, name: seat.Membership(c.client.db.Layout), join: true, from: from}
 			if d > 0 {
-				m.entry, m.entryVersion = c.client.db.Layout.Hold(m.name), entries[m.name]
+				m.entry, m.entryVersion = c.client.db.Layout.Hold(m.name), entry
 			}
 			out, err := c.toggle(ctx, &m, d)
 			if err == nil {
@@ -190,48 +191,44 @@ func (c Counter) join(ctx context.Context, verb, field, member, from string, d t
 			if err != nil {
 				return err
 			}
-			if done = (joining{counted: !out.already, until: m.until}); done.counted {
-				done.at = out.at
+			if !out.already {
+				done = joining{counted: true, until: m.until, at: out.at}
 				return nil
 			}
-			if done.until, settled, entries, err = c.handleJoined(ctx, seat, out, d > 0); settled || err != nil {
-				return err
+			// The member had joined before.
+			state := out.seat
+			if done.until = out.until; state == hold.Vacant { // nobody has read the membership
+				docs, at, err := c.client.db.Get(ctx, m.name)
+				if err != nil {
+					return c.client.readError(err)
+				}
+				if state = hold.StateOf(docs[0], at); docs[0] != nil {
+					done.until = memberOf(docs[0]).Until
+				}
+			}
+			action := state.Keeps()
+			if d > 0 {
+				action = state.Holds()
+			}
+			switch action {
+			case hold.Nothing:
+				return nil
+			case hold.Confirm:
+				done.until = time.Time{}
+				if state, err = c.confirm(ctx, seat); err != nil || state == hold.Kept {
+					return err
+				}
+			case hold.End:
+				ended, err := c.endHolds(ctx, seat)
+				if err != nil {
+					return err
+				}
+				entry = ended.Entries[m.name]
 			}
 		}
 		return fmt.Errorf("%w: the seat of %q changes all the time", ErrBusy, member)
 	})
 	return done, err
-}
-
-// handleJoined handles a member who had joined before, by the outcome that says so. It confirms a held seat, unless the
-// caller only wants to hold it, and returns until when the seat is held. It reports false if the member is gone by now,
-// and may return entries that [Client.endShared] has left.
-func (c Counter) handleJoined(ctx context.Context, seat hold.Seat, o outcome, holds bool) (until time.Time, done bool, entries map[string]time.Time, err error) {
-	state, until := o.seat, o.until
-	if state == hold.Vacant {
-		docs, at, err := c.client.db.Get(ctx, seat.Membership(c.client.db.Layout))
-		if err != nil {
-			return until, false, nil, c.client.readError(err)
-		}
-		if state = hold.StateOf(docs[0], at); docs[0] != nil {
-			until = memberOf(docs[0]).Until
-		}
-	}
-	action := state.Keeps()
-	if holds {
-		action = state.Holds()
-	}
-	switch action {
-	case hold.Take:
-		return until, false, nil, nil
-	case hold.Confirm:
-		state, err = c.confirm(ctx, seat)
-		return time.Time{}, state == hold.Kept, nil, err
-	case hold.End:
-		ended, err := c.endHolds(ctx, seat)
-		return until, false, ended.Entries, err
-	}
-	return until, true, nil, nil
 }
 
 // endHolds ends holds of a seat's field that are over, as [Client.endShared] does.
