@@ -36,8 +36,7 @@ package shards
 //	client.go     the client, its configuration, a counter of it, and how its errors are said
 //	queue.go      where requests wait with others of their counter, and what they pay
 //	batch.go      what shares a commit, what that writes, and what follows from its error: the next step
-//	places.go     what the client remembers of the shards of fields with limits
-//	plan.go       what a batch takes of fields with limits
+//	plan.go       what the client remembers of the shards of fields with limits, and what a batch takes of these
 //	increment.go  what is to be added, and the documents that are written with it: markers, keys, memberships
 //	waits.go      turns, deadlines that are shared, and what is remembered for a while
 //	errors.go     what a call returns

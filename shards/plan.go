@@ -2,12 +2,144 @@ package shards
 
 import (
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/seats"
 )
+
+// knownShards remembers shards of fields with limits. A commit's plan takes out the shards that the commit changes, so
+// that other plans use others. If the commit is applied, they come back as it has left them.
+type knownShards struct {
+	mu     sync.Mutex
+	places *lru.Cache[place, *knownPlace]
+}
+
+// knownPlace is what a client knows of the shards of a place.
+type knownPlace struct {
+	shards map[string]knownShard // :: name → as it was last
+	whole  bool                  // they had all the room there was, or else others may have some
+}
+
+type knownShard struct {
+	seats.Shard
+	out bool // a commit may have changed it
+}
+
+// rememberedPlaces is of how many fields of counters a client remembers shards.
+const rememberedPlaces = 1000
+
+func newPlaces() *knownShards {
+	return &knownShards{places: newLRU[place, *knownPlace](rememberedPlaces)}
+}
+
+// inOrder are the shards that are known of a place, in the order of their names.
+func (k *knownShards) inOrder(where place) (shards []seats.Shard) {
+	known, ok := k.places.Get(where)
+	if !ok {
+		return nil
+	}
+	for _, shard := range known.shards {
+		if !shard.out {
+			shards = append(shards, shard.Shard)
+		}
+	}
+	slices.SortFunc(shards, func(a, b seats.Shard) int { return strings.Compare(a.Name, b.Name) })
+	return shards
+}
+
+// plan plans requests by what is known of shards. It reports false where that takes a look at all of them.
+func (k *knownShards) plan(places []place, requests []*request) (p limitedPlan, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known := map[place]seen{}
+	for _, where := range places {
+		known[where] = seen{shards: k.inOrder(where)}
+	}
+	if p = decide(known, false, requests); p.Look {
+		return limitedPlan{}, false
+	}
+	k.takeOut(p)
+	return p, true
+}
+
+// takeOut has no other plan use the shards that a plan changes.
+func (k *knownShards) takeOut(p limitedPlan) {
+	for where := range p.Plan {
+		if known, ok := k.places.Get(where); ok {
+			for _, shard := range p.changed(where) {
+				known.shards[shard.Name] = knownShard{shard, true}
+			}
+		}
+	}
+}
+
+// rememberLook remembers the shards that were read for a plan, but for those that it changes. Where sums refused, none
+// were.
+func (k *knownShards) rememberLook(p limitedPlan) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for where, look := range p.places {
+		if len(look.shards) == 0 {
+			continue
+		}
+		known := &knownPlace{shards: map[string]knownShard{}, whole: escrow.Sum(seats.HeldOf(look.shards)...).Room() >= look.all.Room()}
+		was, _ := k.places.Get(where)
+		for _, shard := range look.shards {
+			known.shards[shard.Name] = knownShard{Shard: shard}
+			if was != nil && was.shards[shard.Name].Version.After(shard.Version) { // a commit that ended during the look
+				known.shards[shard.Name] = was.shards[shard.Name]
+			}
+		}
+		k.places.Add(where, known)
+	}
+	k.takeOut(p)
+}
+
+// remember remembers what shards hold now, unless newer versions are known.
+func (k *knownShards) remember(where place, shards []seats.Shard) {
+	if len(shards) == 0 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, ok := k.places.Get(where)
+	if !ok {
+		known = &knownPlace{shards: map[string]knownShard{}}
+		k.places.Add(where, known)
+	}
+	for _, shard := range shards {
+		if !shard.Version.Before(known.shards[shard.Name].Version) {
+			known.shards[shard.Name] = knownShard{Shard: shard}
+		}
+	}
+}
+
+func (k *knownShards) forget(where place) { k.places.Remove(where) }
+
+// left is how much is left by what is known of the shards of a place. It reports false where others may have room, and
+// while a commit changes one of them.
+func (k *knownShards) left(where place) (left int64, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, ok := k.places.Peek(where)
+	if !ok || !known.whole {
+		return 0, false
+	}
+	for _, shard := range known.shards {
+		if shard.out {
+			return 0, false
+		}
+		left += max(0, shard.Held.Room())
+	}
+	return left, true
+}
 
 // seen is what is known of a place.
 type seen struct {

@@ -85,7 +85,7 @@ func TestFewFilesKnowTheWire(t *testing.T) {
 // Limits and holds are a thing of their own: outside of their rooms few files of the core ask about them.
 func TestFewFilesKnowLimits(t *testing.T) {
 	atRoot(t)
-	rooms := []string{"shards/limited.go", "shards/member.go", "shards/places.go", "shards/plan.go", "shards/reserve.go"}
+	rooms := []string{"shards/limited.go", "shards/member.go", "shards/plan.go", "shards/reserve.go"}
 	know := slices.DeleteFunc(filesWith(t, `internal/(hold|seats|escrow)"|\bLimitOf\b|\bShowsLimit\b|\bLimited\(|\b[fF](ield)?\.Limit\b`,
 		"shards", "rollup", "internal/book", "internal/store", "internal/layout"), func(name string) bool { return slices.Contains(rooms, name) })
 	if len(know) > 8 {
