@@ -50,13 +50,8 @@ const anywhere = "{parents=**}"
 
 // FieldsThatCount are the fields whose queries must be asked when one of these documents changes: see
 // [Aggregation.Documents].
-func (l Layout) FieldsThatCount(documents string) (fields Fields) {
-	for _, field := range l.Counted {
-		if field.Counted.Documents() == documents {
-			fields = append(fields, field)
-		}
-	}
-	return fields
+func (l Layout) FieldsThatCount(documents string) Fields {
+	return slices.DeleteFunc(slices.Clone(l.Counted), func(f Field) bool { return f.Counted.Documents() != documents })
 }
 
 // CountedDocument is a document that queries count.

@@ -106,14 +106,7 @@ func (f Fields) toCount(name string) string {
 func (f Field) ShowsLimit() bool { return f.LimitOf != "" }
 
 // Named are the fields that FIELDS names: those that show limits are left out.
-func (f Fields) Named() (named Fields) {
-	for _, field := range f {
-		if !field.ShowsLimit() {
-			named = append(named, field)
-		}
-	}
-	return named
-}
+func (f Fields) Named() Fields { return slices.DeleteFunc(slices.Clone(f), Field.ShowsLimit) }
 
 // Asked are the names of [Fields.Named]; in JSON, no fields are a list, too.
 func (f Fields) Asked() []string { return f.Named().Names() }

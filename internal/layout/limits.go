@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,13 +33,10 @@ func LimitedField(id string) (field string, is bool) {
 // CountedIn reports whether the field is counted in a shard of that id.
 func (f Field) CountedIn(id string) bool {
 	of, limited := LimitedField(id)
-	switch {
-	case f.ShowsLimit():
-		return limited && ShareOf(of) == f.Shard
-	case f.Limit != nil:
-		return limited && of == f.Shard
+	if !limited {
+		return f.Apart() == ""
 	}
-	return !limited
+	return f.Apart() == ShareOf(of)
 }
 
 // Apart is the field that those shards have, and no others, in which a field is counted that has shards of its own;
@@ -113,23 +111,13 @@ func (f Field) OfNone() int64 {
 }
 
 // Plain are the sums of shards that have no limit.
-func (l Layout) Plain() (fields Fields) {
-	for _, f := range l.Fields {
-		if f.Plain() {
-			fields = append(fields, f)
-		}
-	}
-	return fields
+func (l Layout) Plain() Fields {
+	return slices.DeleteFunc(slices.Clone(l.Fields), func(f Field) bool { return !f.Plain() })
 }
 
 // Limited are the sums of shards that have a limit. A field that only shows such a limit (LimitOf) is none of them.
-func (l Layout) Limited() (fields Fields) {
-	for _, f := range l.Fields {
-		if f.Limit != nil && !f.ShowsLimit() {
-			fields = append(fields, f)
-		}
-	}
-	return fields
+func (l Layout) Limited() Fields {
+	return slices.DeleteFunc(l.Fields.Named(), Field.Plain)
 }
 
 // CheckAnyPlain is an error if no field is a sum of shards without a limit.
