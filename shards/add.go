@@ -103,11 +103,9 @@ func (c *Client) run(f *flight) {
 	defer cancel()
 
 	pauses := store.Pauses()
-	for next := c.send(ctx, b); next != disband && (next != finished || len(b.unplanned) > 0); {
+	for next := c.send(ctx, b); next != disband && next != finished; {
 		c.queue.slow(f)
 		switch next {
-		case finished:
-			b, next = b.ofUnplanned(), sendCommit
 		case sendCommit:
 			next = c.send(ctx, b)
 		case makeMissing:
@@ -131,7 +129,6 @@ func (c *Client) run(f *flight) {
 		}
 	}
 	b.requests = append(b.requests, b.unplanned...)
-	f.batch = b
 }
 
 // send commits to a shard of each counter, as long as all are known, and to those of fields with limits as planned.

@@ -56,7 +56,7 @@ type batch struct {
 
 	plan      limitedPlan
 	misses    int        // commits that found a limited field's shard otherwise than it was known
-	unplanned []*request // requests for which the last plan had no room beside the others: they come after these
+	unplanned []*request // requests for which a plan had no room beside the others: they leave, and come after these
 }
 
 // due is when the batch must have ended: at until. If its requests have left another batch, it is when that one had to:
@@ -372,11 +372,6 @@ func (b *batch) afterLookError(err error) step {
 		err = errors.New(err.Error())
 	}
 	return b.tryAgain(err)
-}
-
-// ofUnplanned are the requests for which the last plan had no room, as a new batch.
-func (b *batch) ofUnplanned() *batch {
-	return &batch{id: newID(), requests: b.unplanned, exact: b.exact, picked: b.picked}
 }
 
 // afterPause is what follows a pause.
