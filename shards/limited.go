@@ -167,16 +167,11 @@ func (c *Client) roomOf(ctx context.Context, where place, least int64) (seen, er
 // endHoldsWhereRefused ends holds in the places where a plan refuses requests, if any were over when the plan was read.
 // It reports whether there were any.
 func (c *Client) endHoldsWhereRefused(ctx context.Context, holds hold.Holds, requests []*request, p limitedPlan) (ended bool, err error) {
-	places := map[place]bool{}
-	for _, i := range p.Refused {
-		for where, ask := range requests[i].takes() {
-			if ask.Count > 0 {
-				places[where] = true
-			}
-		}
-	}
 	var any atomic.Bool
-	err = each(slices.Collect(maps.Keys(places)), func(_ int, where place) error {
+	err = each(slices.Collect(maps.Keys(p.places)), func(_ int, where place) error {
+		if !slices.ContainsFunc(p.Refused, func(i int) bool { return requests[i].takes()[where].Count > 0 }) {
+			return nil
+		}
 		freed, err := c.endHoldsIn(ctx, holds, where, p.places[where].at)
 		if freed {
 			any.Store(true)
@@ -197,9 +192,9 @@ func (c *Client) endHoldsIn(ctx context.Context, holds hold.Holds, where place, 
 	return done.Free, err
 }
 
-// endShared is [hold.Holds.End]. Those who come meanwhile share it: each would read all holds that are over, and be in the others' way. If it fails,
-// such as when its first caller goes away, another one goes on. A caller that spares a hold may share it with callers
-// that don't: whoever finds no room then looks again.
+// endShared is [hold.Holds.End]. Those who come meanwhile share it: each would read all holds that are over, and be in
+// the others' way. If it fails, such as when its first caller goes away, another one goes on. A caller that spares a
+// hold may share it with callers that don't: whoever finds no room then looks again.
 func (c *Client) endShared(ctx context.Context, holds hold.Holds, counter string, field layout.Field) (hold.Ending, error) {
 	for {
 		mine := false

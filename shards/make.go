@@ -96,9 +96,25 @@ func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
 // writeWithMissing has a transaction write a batch, and what is missing for it. If counters don't exist, and aren't to
 // be made, it returns them as gone and writes nothing. Counters in partly get only the shard that was picked.
 func (c *Client) writeWithMissing(ctx context.Context, tx *store.Tx, b *batch) (gone map[string]bool, partly []string, err error) {
-	counters, gone, err := c.countersOf(ctx, tx, b)
-	if err != nil || len(gone) > 0 {
-		return gone, nil, err
+	began := time.Now()
+	books, _, err := c.books.Get(ctx, tx, b.sums().counters())
+	if err != nil {
+		return nil, nil, err
+	}
+	gone = map[string]bool{}
+	var counters []*batchCounter
+	for i, sum := range b.sums() {
+		shards, err := c.sizeOf(books[i], c.makes(b), began)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			gone[sum.counter] = true
+		case err != nil:
+			return nil, nil, err
+		}
+		counters = append(counters, &batchCounter{sum: sum, book: books[i], shards: shards})
+	}
+	if len(gone) > 0 {
+		return gone, nil, nil
 	}
 	err = each(counters, func(_ int, counter *batchCounter) (err error) {
 		if counter.book.Doc == nil || c.db.Layout.Hosted { // the app's document may never have been counted
@@ -143,28 +159,6 @@ type batchCounter struct {
 	book    *book.Book
 	shards  int      // how many it has, or gets
 	missing []string // names of shards that it gets, and that may be missing
-}
-
-// countersOf reads a batch's counters. Those that don't exist, and aren't to be made, are gone.
-func (c *Client) countersOf(ctx context.Context, tx *store.Tx, b *batch) (counters []*batchCounter, gone map[string]bool, err error) {
-	sums, began := b.sums(), time.Now()
-	books, _, err := c.books.Get(ctx, tx, sums.counters())
-	if err != nil {
-		return nil, nil, err
-	}
-	gone = map[string]bool{}
-	makes := c.makes(b)
-	for i, sum := range sums {
-		shards, err := c.sizeOf(books[i], makes, began)
-		switch {
-		case errors.Is(err, ErrNotFound):
-			gone[sum.counter] = true
-		case err != nil:
-			return nil, nil, err
-		}
-		counters = append(counters, &batchCounter{sum: sum, book: books[i], shards: shards})
-	}
-	return counters, gone, nil
 }
 
 // countedIn are the names of a counter's shards that a batch counts in: the one that was picked. A batch that is

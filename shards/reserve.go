@@ -140,11 +140,10 @@ func (c Counter) Held(ctx context.Context, field string, key Key) (h Hold, err e
 		if err != nil {
 			return err
 		}
-		docs, _, err := c.client.db.Get(ctx, none.Name)
+		r, err := hold.In(c.client.db).Read(ctx, none)
 		if err != nil {
 			return c.client.readError(err)
 		}
-		r := hold.RecordOf(docs[0])
 		if r.Amount == 0 { // or what stands in the way of one
 			return ErrNoHold
 		}
