@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -285,7 +286,7 @@ func (d decoder) by(most int64) (amount, error) {
 		return amount{}, err
 	}
 	if t != json.Delim('{') {
-		by, err := integer("by", t, most)
+		by, err := integer("by", t, -most, most)
 		return amount{by: by}, err
 	}
 	a := amount{fields: map[string]int64{}}
@@ -293,10 +294,7 @@ func (d decoder) by(most int64) (amount, error) {
 		if name == "" { // it would mean the first field
 			return bad("by has a field without a name")
 		}
-		t, err := d.token()
-		if err == nil {
-			a.fields[name], err = integer("by."+name, t, most)
-		}
+		a.fields[name], err = d.integer("by."+name, -most, most)
 		return err
 	})
 	if err == nil && len(a.fields) == 0 {
@@ -305,22 +303,37 @@ func (d decoder) by(most int64) (amount, error) {
 	return a, err
 }
 
-// integer is an increment: other than 0, at most most up or down. name is what the body calls it.
-func integer(name string, t json.Token, most int64) (int64, error) {
+// integer reads a whole number from least to most; where least is below 0, one other than 0. Name is what the body calls
+// it.
+func (d decoder) integer(name string, least, most int64) (int64, error) {
+	t, err := d.token()
+	if err != nil {
+		return 0, err
+	}
+	return integer(name, t, least, most)
+}
+
+// integer is the whole number that [decoder.integer] reads.
+func integer(name string, t json.Token, least, most int64) (int64, error) {
+	want, allowed := fmt.Sprintf("an integer of %d or more", least), ""
+	if least < 0 {
+		want, allowed = "an integer other than 0", ", up or down"
+	}
 	number, ok := t.(json.Number)
 	if !ok {
-		return 0, bad("%s is %v; want an integer other than 0", name, describe(t))
+		return 0, bad("%s is %v; want %s", name, describe(t), want)
 	}
-	by, err := whole(number.String())
+	n, err := whole(number.String())
 	shown := number.String()
 	if len(shown) > 40 { // a body has room for 65,000 digits
 		shown = shown[:40] + "…"
 	}
+	beyond := errors.Is(err, strconv.ErrRange)
 	switch {
-	case errors.Is(err, strconv.ErrRange), err == nil && (by > most || by < -most):
-		return 0, bad("%s is %v; at most %d is allowed, up or down", name, shown, most)
-	case err != nil, by == 0:
-		return 0, bad("%s is %v; want an integer other than 0", name, shown)
+	case beyond && (least < 0 || shown[0] != '-'), err == nil && (n > most || least < 0 && n < least):
+		return 0, bad("%s is %s; at most %d is allowed%s", name, shown, most, allowed)
+	case err != nil, n < least, n == 0 && least < 0:
+		return 0, bad("%s is %s; want %s", name, shown, want)
 	}
-	return by, nil
+	return n, nil
 }

@@ -83,7 +83,7 @@ func decodeLimit(body []byte) (field string, limit int64, err error) {
 			}
 		case "limit":
 			given = true
-			limit, err = d.amount("limit", 0, math.MaxInt64)
+			limit, err = d.integer("limit", 0, math.MaxInt64)
 		default:
 			err = bad("unknown field %q; %s", name, want)
 		}

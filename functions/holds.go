@@ -1,10 +1,8 @@
 package functions
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/firestore-counters/counters/shards"
@@ -155,7 +153,7 @@ func decodeHold(body []byte, most int64) (by int64, lasts time.Duration, err err
 	err = decodeObject(body, want, func(d decoder, name string) (err error) {
 		switch name {
 		case "by":
-			by, err = d.amount("by", 1, most)
+			by, err = d.integer("by", 1, most)
 		case "for":
 			var text string
 			if text, err = d.text(); err == nil {
@@ -182,31 +180,11 @@ func decodeSettle(body []byte, most int64) (by int64, err error) {
 		if named = name == "by"; !named {
 			return bad("unknown field %.40q; %s", name, want)
 		}
-		by, err = d.amount("by", 0, most)
+		by, err = d.integer("by", 0, most)
 		return err
 	})
 	if err == nil && !named {
 		err = bad("by is missing; %s", want)
 	}
 	return by, err
-}
-
-// amount reads a whole number from least to most. Name is what the body calls it.
-func (d decoder) amount(name string, least, most int64) (int64, error) {
-	t, err := d.token()
-	if err != nil {
-		return 0, err
-	}
-	number, ok := t.(json.Number)
-	if !ok {
-		return 0, bad("%s is %v; want an integer of %d or more", name, describe(t), least)
-	}
-	n, err := whole(number.String())
-	switch {
-	case err == nil && n > most, errors.Is(err, strconv.ErrRange) && number.String()[0] != '-':
-		return 0, bad("%s is %.40s; at most %d is allowed", name, number, most)
-	case err != nil, n < least:
-		return 0, bad("%s is %.40s; want an integer of %d or more", name, number, least)
-	}
-	return n, nil
 }
