@@ -365,26 +365,17 @@ func ValidateID(id string) error {
 // FieldPath joins field names to a path for masks and transforms. It quotes a name that isn't a plain
 // identifier with backticks.
 func FieldPath(names ...string) string {
-	var b strings.Builder
-	for i, name := range names {
-		if i > 0 {
-			b.WriteByte('.')
+	path := slices.Clone(names)
+	for i, name := range path {
+		if !plain(name) {
+			path[i] = "`" + escapes.Replace(name) + "`"
 		}
-		if plain(name) {
-			b.WriteString(name)
-			continue
-		}
-		b.WriteByte('`')
-		for j := range len(name) { // byte by byte, so that no rune is touched
-			if name[j] == '`' || name[j] == '\\' {
-				b.WriteByte('\\')
-			}
-			b.WriteByte(name[j])
-		}
-		b.WriteByte('`')
 	}
-	return b.String()
+	return strings.Join(path, ".")
 }
+
+// escapes escape what ends a quoted name, byte by byte: a name need not be UTF-8.
+var escapes = strings.NewReplacer("`", "\\`", `\`, `\\`)
 
 func plain(name string) bool {
 	for i := range len(name) {
@@ -522,25 +513,17 @@ func (p Path) Parts() int { return max(1, len(p.wildcards)) }
 // only is the id of the one counter that a path without wildcards has.
 func (p Path) only() string { return p.pattern[strings.LastIndexByte(p.pattern, '/')+1:] }
 
-// Document is the path of a counter's document, such as posts/post-123. The id must be one that
-// [Path.Validate] accepts.
+// Document is the path of a counter's document, such as posts/post-123. It is no document's for an id that
+// [Path.Validate] refuses.
 func (p Path) Document(id string) string {
-	switch {
-	case p.Whole():
+	if p.Whole() {
 		return p.pattern
-	case !p.Nested():
-		return p.collections[0] + "/" + id
 	}
-	var b strings.Builder
-	for i, value := range strings.Split(id, "/") {
-		if i > 0 {
-			b.WriteByte('/')
-		}
-		b.WriteString(p.collections[i])
-		b.WriteByte('/')
-		b.WriteString(value)
+	var parts []string
+	for i, value := range strings.SplitN(id, "/", len(p.collections)) {
+		parts = append(parts, p.collections[i], value)
 	}
-	return b.String()
+	return strings.Join(parts, "/")
 }
 
 // ID is the id of the counter whose document has that path; false if no counter has.

@@ -87,3 +87,14 @@ func TestPathRoundTrip(t *testing.T) {
 		}
 	})
 }
+
+// Who reads what something else wrote may meet an id that no counter has.
+func TestDocumentOfNoCounter(t *testing.T) {
+	t.Parallel()
+	nested, _ := ParsePath("teams/{team}/posts/{post}")
+	for id, want := range map[string]string{"red/1": "teams/red/posts/1", "red/1/2/3": "teams/red/posts/1/2/3", "red": "teams/red", "": "teams/"} {
+		if got := nested.Document(id); got != want {
+			t.Errorf("Document(%q) = %q, want %q", id, got, want)
+		}
+	}
+}
