@@ -152,18 +152,14 @@ func (s sums) counters() []string {
 // keyParts are the counters and their fields in shards, in pairs, whatever their order: FIELDS may call a field
 // otherwise before a request is repeated.
 func (s sums) keyParts() []string {
-	var pairs [][2]string
+	var pairs [][]string
 	for _, sum := range s {
 		for _, a := range sum.amounts {
-			pairs = append(pairs, [2]string{sum.counter, a.field})
+			pairs = append(pairs, []string{sum.counter, a.field})
 		}
 	}
-	slices.SortFunc(pairs, func(a, b [2]string) int { return cmp.Or(strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1])) })
-	parts := make([]string, 0, 2*len(pairs)+4)
-	for _, pair := range pairs {
-		parts = append(parts, pair[:]...)
-	}
-	return parts
+	slices.SortFunc(pairs, slices.Compare)
+	return slices.Concat(pairs...)
 }
 
 // count adds to a counter's sum, whose place the index tells, and reports whether that fits into an
