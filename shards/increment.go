@@ -379,8 +379,8 @@ func markerName(names layout.Layout, id string) string {
 	return names.Request(id)
 }
 
-// Fields of a membership, besides its batch, [layout.MemberShard] and [layout.Until]. Those that clients make by the rules have the
-// same.
+// Fields of a membership, besides its batch, [layout.MemberShard] and [layout.Until]. Those that clients make by the
+// rules have the same.
 const (
 	// the id of the document: queries over several counters can't ask for that
 	memberID   = "member"
