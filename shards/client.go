@@ -213,17 +213,16 @@ const fewMarkers = 10
 // readable are the requests for whose markers and memberships the budget has reads, which it keeps for them: many may
 // repeat at the same time what was done before. One that has none of these takes no read. The others are short.
 func (c *Client) readable(requests []*request) (readable, short []*request, promised ceiling.Amounts) {
-	left := c.cfg.Budget.Left(ceiling.Reads)
+	budget := c.cfg.Budget
 	for _, r := range requests {
-		takes := float64(len(r.writtenOnce()))
-		if takes > 0 && (left < 0 || promised[ceiling.Reads]+takes > left+fewMarkers) {
+		takes := ceiling.Amounts{ceiling.Reads: float64(len(r.writtenOnce()))}
+		if !budget.Owe(takes, ceiling.Amounts{ceiling.Reads: fewMarkers}) {
 			short = append(short, r)
 			continue
 		}
-		promised[ceiling.Reads] += takes
+		promised = promised.Plus(takes)
 		readable = append(readable, r)
 	}
-	c.cfg.Budget.SpendAll(promised)
 	return readable, short, promised
 }
 

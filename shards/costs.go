@@ -15,16 +15,10 @@ var errShort = fmt.Errorf("%w: the budget is short", ErrBusy)
 // afford promises what n things cost, or returns [errShort]. One of them may be owed: otherwise, beside a flood of
 // other calls, there would never be enough for any.
 func (c *Client) afford(one ceiling.Amounts, n int, what string) (all ceiling.Amounts, err error) {
-	budget, allButFirst := c.cfg.Budget, one.Times(n-1)
-	if budget.Promise(allButFirst) > 0 {
+	if all = one.Times(n); !c.cfg.Budget.Owe(all, one) {
 		return ceiling.Amounts{}, fmt.Errorf("%w for %d %s", errShort, n, what)
 	}
-	if budget.Left(ceiling.Writes) < 0 && one[ceiling.Writes] > 0 || budget.Left(ceiling.Reads) < 0 {
-		budget.Release(allButFirst)
-		return ceiling.Amounts{}, fmt.Errorf("%w for %s", errShort, what)
-	}
-	budget.SpendAll(one)
-	return allButFirst.Plus(one), nil
+	return all, nil
 }
 
 // costOfLook is about what a look at a place takes: two sums, whether holds of seats or amounts are over, and its

@@ -271,6 +271,29 @@ func (b *Budget) Promise(of Amounts) (wait time.Duration) {
 	return wait
 }
 
+// Owe promises several units if no more of each is owed then than may be missing; below 0, so much must be left. It
+// reports false if it promises nothing.
+func (b *Budget) Owe(of, missing Amounts) bool {
+	if b == nil {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	for u, n := range of {
+		at := &b.buckets[u]
+		if at.earn(now); n > 0 && at.second > 0 && at.lacks(n-missing[u]) > 1e-6 {
+			return false
+		}
+	}
+	for u, n := range of {
+		if b.buckets[u].second > 0 {
+			b.spend(Unit(u), n)
+		}
+	}
+	return true
+}
+
 // Await waits until it can promise several units. It reports false if ctx ends first.
 func (b *Budget) Await(ctx context.Context, of Amounts) bool {
 	return b.await(ctx, func() time.Duration { return b.Promise(of) })

@@ -3,6 +3,7 @@ package ceiling_test
 import (
 	"fmt"
 	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,6 +109,31 @@ func TestBudgetIsKept(t *testing.T) {
 		})
 		if wrong != "" {
 			r.Fatal(wrong)
+		}
+	})
+}
+
+// What may be missing of a promise is owed once, however many ask at the same time, and what must be left stays.
+func TestOwe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const missing = 10
+		b := ceiling.New(ceiling.Rates{Reads: 10})
+		var all sync.WaitGroup
+		for range 500 {
+			all.Go(func() { b.Owe(ceiling.Amounts{ceiling.Reads: 1}, ceiling.Amounts{ceiling.Reads: missing}) })
+		}
+		all.Wait()
+		if left := b.Left(ceiling.Reads); left != -missing {
+			t.Errorf("%v are left", left)
+		}
+		time.Sleep(5 * time.Second)
+		if b.Owe(ceiling.Amounts{ceiling.Reads: 21}, ceiling.Amounts{ceiling.Reads: -20}) || !b.Owe(ceiling.Amounts{ceiling.Reads: 20, ceiling.Writes: 1}, ceiling.Amounts{ceiling.Reads: -20}) {
+			t.Errorf("of 40 with 20 that stay 20 are promised, and 21 aren't: %v are left", b.Left(ceiling.Reads))
+		}
+		b = nil
+		if !b.Owe(ceiling.Amounts{ceiling.Reads: 1e12}, ceiling.Amounts{}) {
+			t.Error("no budget bounds something")
 		}
 	})
 }
