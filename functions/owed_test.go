@@ -383,3 +383,29 @@ func TestACrowdWhoseHoldsAreOver(t *testing.T) {
 		}
 	}
 }
+
+// A crowd that comes to a new instance at the same time shares the look for its counter, and what that takes is promised
+// once. It was promised once a request, and of 500 only eight were let in.
+func TestACrowdSharesItsFirstLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := startFlooded(t, "none", settings.Ceiling{Writes: 3, Reads: 1.5, Creates: 0.1, Bytes: 1e7, Logs: 500}) // $5 a day
+		if _, err := f.other("total").AddAll(t.Context(), []shards.Increment{{Counter: "c", By: 1}}, shards.Key{}); err != nil {
+			t.Fatal(err)
+		}
+		f.latency = 20 * time.Millisecond
+		var all sync.WaitGroup
+		var refused atomic.Int64
+		for range 500 {
+			all.Go(func() {
+				if status, _ := f.do(f.request("POST", "/c", "", "")); status != 200 {
+					refused.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if refused.Load() > 0 {
+			t.Errorf("%d of 500 are refused", refused.Load())
+		}
+	})
+}

@@ -514,6 +514,17 @@ func (l *lookups) wait(ctx context.Context, ended <-chan struct{}, counters []st
 	}
 }
 
+// waits reports whether a counter is looked up by the next read.
+func (l *lookups) waits(counter string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.next == nil {
+		return false
+	}
+	_, waits := l.next.there[counter]
+	return waits
+}
+
 // run reads as long as there is something to read.
 func (l *lookups) run() {
 	l.mu.Lock()

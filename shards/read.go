@@ -68,10 +68,10 @@ func (c Counter) Remembered() (s Snapshot, age time.Duration, ok bool) {
 	return known.Snapshot, time.Since(known.read), true
 }
 
-// Unknown is of how many of the counters this client has no memory, however old.
+// Unknown is of how many of the counters this client has no memory, however old, and which it is not about to look up.
 func (c *Client) Unknown(counters ...string) (n int) {
 	for _, id := range counters {
-		if !c.counters.Contains(id) {
+		if !c.counters.Contains(id) && !c.lookups.waits(id) {
 			n++
 		}
 	}
