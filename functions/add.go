@@ -83,7 +83,7 @@ func (h *incrementHandler) addOne(w http.ResponseWriter, r *request) (any, error
 	if err := h.limit.charge(r.payer, len(by.fields)-1); err != nil { // each counts, and the first has counted
 		return nil, err
 	}
-	h.share.owe(r.payer, len(by.fields)-1)
+	h.owe(r, len(by.fields)-1)
 	one := increment{Counter: r.counter, By: by}
 	done, err := h.apply(r, began, key, one)
 	if err == nil && !done.Replayed {
@@ -143,7 +143,7 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *request) (any, erro
 	if err := h.limit.charge(r.payer, len(each(increments))-1); err != nil { // each counts, and the first has counted
 		return nil, err
 	}
-	h.share.owe(r.payer, len(each(increments))-1)
+	h.owe(r, len(each(increments))-1)
 	done, err := h.apply(r, began, key, increments...)
 	if err == nil && !done.Replayed {
 		for n := range increments {

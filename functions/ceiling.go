@@ -210,6 +210,13 @@ func (h *incrementHandler) within(r *request) error {
 	if h.budget == nil {
 		return nil
 	}
+	asks := r.units()
+	if r.kind == read && !r.exact { // a page polls
+		asks = 0
+	}
+	r.lately = h.lately.count(r.payer, asks)
+	adds, keyed := r.kind == addOne || r.kind == addMany, len(r.Header.Values("Idempotency-Key")) > 0
+	r.Request = r.WithContext(ceiling.WithAsked(r.Context(), r.lately))
 	wait, what := time.Duration(0), ""
 	short := h.budget.Short(ceiling.Writes, ceiling.Reads)
 	if r.Method != http.MethodGet { // the share of a user whom others would have to wait for
@@ -241,9 +248,9 @@ func (h *incrementHandler) within(r *request) error {
 			of[ceiling.Writes] += float64(min(h.NumShards, layout.MostApart))
 		}
 	case r.kind == read:
-	case r.kind != addOne && r.kind != addMany, h.limits, len(r.Header.Values("Idempotency-Key")) > 0:
+	case !adds, h.limits, keyed:
 		// What was done before, or finds no room, costs no write, but reads.
-		if wait, what = h.budget.Until(ceiling.Reads, 1), "what has to be looked for"; r.kind == settle || r.kind == giveBack || r.kind == confirm {
+		if wait, what = h.untilReads(r, 1), "what has to be looked for"; r.kind == settle || r.kind == giveBack || r.kind == confirm {
 			if of[ceiling.Reads], of[ceiling.Writes] = 1, finishUnits; wait == 0 && h.budget.Short(ceiling.Writes) > 0 {
 				wait = takeOne(h.finishes)
 			}
@@ -254,6 +261,18 @@ func (h *incrementHandler) within(r *request) error {
 		return beyond(wait, what)
 	}
 	return h.promise(r, of, cmp.Or(what, "answers"))
+}
+
+// owe counts n units more against a request's caller: while there are few, others go first.
+func (h *incrementHandler) owe(r *request, n int) {
+	h.share.owe(r.payer, n)
+	h.lately.count(r.payer, max(0, n))
+}
+
+// untilReads is how long it takes until n reads are there for a request, and what it has to leave to those whose users
+// have asked for less lately.
+func (h *incrementHandler) untilReads(r *request, n float64) time.Duration {
+	return h.budget.Until(ceiling.Reads, n+h.budget.Leaves(ceiling.Reads, r.lately))
 }
 
 // leastSum is how many reads an exact one takes at least.
@@ -292,7 +311,7 @@ func (h *incrementHandler) leaves(r *request) time.Duration {
 	case r.Method == http.MethodGet:
 		return leavesReads
 	}
-	return 0
+	return time.Duration(min(1, r.lately/ceiling.LeavesFrom) * float64(leavesReads/2))
 }
 
 // mayLook promises a request the reads for counters that this instance has to look for first. Errors: a problem with
@@ -307,7 +326,14 @@ func (h *incrementHandler) mayLook(r *request, counters ...string) error {
 
 // promise has a request count on units until it is over. Errors: a problem with 429, and then it is promised nothing.
 func (h *incrementHandler) promise(r *request, of ceiling.Amounts, what string) error {
-	if wait := h.budget.Promise(of); wait > 0 {
+	wait := time.Duration(0)
+	if of[ceiling.Reads] > 0 {
+		wait = h.untilReads(r, of[ceiling.Reads])
+	}
+	if wait == 0 {
+		wait = h.budget.Promise(of)
+	}
+	if wait > 0 {
 		h.budget.Held()
 		return beyond(wait, what)
 	}

@@ -61,6 +61,7 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 		budget: client.Budget(), finishes: newFinishes(client.Budget().Second(ceiling.Writes)), failures: newFailures(), sums: newLRU[int64](knownSums), limits: len((layout.Layout{Fields: s.Fields}).Limited()) > 0}
 	if writes := h.budget.Second(ceiling.Writes); writes > 0 && s.Auth == "firebase" { // others share an address
 		h.share = newBuckets(max(1, writes*userShare), int(math.Ceil(max(1, writes*userShare)*ceiling.Begins.Seconds())))
+		h.lately = &lately{callers: newLRU[asked](knownCallers)}
 	}
 	if i := slices.IndexFunc(s.Fields, func(f layout.Field) bool { return f.Counted == nil }); i >= 0 {
 		h.first = s.Fields[i].Name
@@ -81,6 +82,7 @@ type incrementHandler struct {
 	limit     *limiter
 	creations *limiter // how many counters each caller may make; nil if there is no bound, or if none are made
 	budget    *ceiling.Budget
+	lately    *lately       // what each user has asked for in the last minute; nil as share
 	share     *limiter      // what each user may have of it while it is short; nil if there are no users, or no ceiling
 	awaited   atomic.Int64  // bodies
 	finishes  *rate.Limiter // holds that end while writes are short; nil without a ceiling
@@ -258,7 +260,7 @@ func (h *incrementHandler) mayMake(r *request, counters ...string) error {
 	if err := h.mayCreate(len(missing)); err != nil {
 		return err
 	}
-	h.share.owe(r.payer, len(missing)*(h.NumShards+1))
+	h.owe(r, len(missing)*(h.NumShards+1))
 	h.limit.owe(r.payer, len(missing)*(h.NumShards+1)) // its document and its shards; the request is counted already
 	return nil
 }

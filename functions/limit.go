@@ -71,6 +71,36 @@ func (l *limiter) take(caller string) error {
 	return l.takeAll(caller, 1)
 }
 
+// lately is how many units each caller has asked for in about the last minute, also where that was refused: what is
+// older counts less and less. A nil one knows of nobody.
+type lately struct {
+	mu      sync.Mutex
+	callers *lru.Cache[string, asked]
+}
+
+type asked struct {
+	units float64
+	at    time.Time
+}
+
+// freeUnits are how many units in a minute put nobody behind others: who was refused tries again.
+const freeUnits = 5
+
+// count counts n against a caller, and returns how many there were before, without those that are free.
+func (l *lately) count(caller string, n int) (before float64) {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if last, ok := l.callers.Get(caller); ok {
+		before = last.units * math.Exp(-now.Sub(last.at).Minutes())
+	}
+	l.callers.Add(caller, asked{before + float64(n), now})
+	return max(0, before-freeUnits)
+}
+
 // What requests count against their callers' rate, in units of a document that is written or read. Each field that an
 // increment adds to is a unit, and so is each read that an exact one takes, and each document of a new counter.
 const (

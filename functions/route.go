@@ -27,6 +27,7 @@ type request struct {
 	caller string // by its token; "" if it had none
 	payer  string // whose rate it counts against
 
+	lately   float64         // units that the payer has asked for in the last minute
 	promised ceiling.Amounts // of the budget, until it is over
 }
 

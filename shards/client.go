@@ -207,16 +207,17 @@ func (c *Client) checkShards(n int) error {
 	return fmt.Errorf("%w: %d; a counter has 1 to %d", ErrInvalidShards, n, MaxShards)
 }
 
-// fewMarkers is how many reads of markers may be owed.
+// fewMarkers is how many reads of markers may be owed, less what a caller has asked for lately.
 const fewMarkers = 10
 
 // readable are the requests for whose markers and memberships the budget has reads, which it keeps for them: many may
-// repeat at the same time what was done before. One that has none of these takes no read. The others are short.
+// repeat at the same time what was done before. One that has none of these takes no read. The others are short. Who has
+// asked for much lately leaves some reads to others.
 func (c *Client) readable(requests []*request) (readable, short []*request, promised ceiling.Amounts) {
 	budget := c.cfg.Budget
 	for _, r := range requests {
 		takes := ceiling.Amounts{ceiling.Reads: float64(len(r.writtenOnce()))}
-		if !budget.Owe(takes, ceiling.Amounts{ceiling.Reads: fewMarkers}) {
+		if missing := max(0, fewMarkers-r.asked) - budget.Leaves(ceiling.Reads, r.asked); !budget.Owe(takes, ceiling.Amounts{ceiling.Reads: missing}) {
 			short = append(short, r)
 			continue
 		}

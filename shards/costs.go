@@ -13,9 +13,13 @@ import (
 var errShort = fmt.Errorf("%w: the budget is short", ErrBusy)
 
 // afford promises what n things cost, or returns [errShort]. One of them may be owed: otherwise, beside a flood of
-// other calls, there would never be enough for any.
-func (c *Client) afford(one ceiling.Amounts, n int, what string) (all ceiling.Amounts, err error) {
-	if all = one.Times(n); !c.cfg.Budget.Owe(all, one) {
+// other calls, there would never be enough for any. It may not by whoever has asked for much lately.
+func (c *Client) afford(one ceiling.Amounts, n int, asked float64, what string) (all ceiling.Amounts, err error) {
+	owed := one
+	if asked >= ceiling.LeavesFrom {
+		owed = ceiling.Amounts{}
+	}
+	if all = one.Times(n); !c.cfg.Budget.Owe(all, owed) {
 		return ceiling.Amounts{}, fmt.Errorf("%w for %d %s", errShort, n, what)
 	}
 	return all, nil

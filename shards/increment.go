@@ -48,6 +48,7 @@ type request struct {
 
 	line     *line     // where it stands, or stood last: the queue's
 	came     time.Time // into it; zero without a budget
+	asked    float64   // units that its caller has asked for in the last minute
 	alone    bool      // it shares no commit with other counters: one that it has left, or is to be made
 	deadline time.Time // of its batches: see due; zero until the first of them has begun
 	// When its key's marker was made alone, so that commits in doubt can't be applied; zero if it

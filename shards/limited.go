@@ -78,7 +78,7 @@ func (c *Client) planLimited(ctx context.Context, holds hold.Holds, places []pla
 			return p, false, nil
 		}
 	}
-	promised, err := c.afford(c.costOfLook(), len(places), "looks for room")
+	promised, err := c.afford(c.costOfLook(), len(places), requests[0].asked, "looks for room")
 	if err != nil {
 		return p, false, err
 	}
@@ -200,7 +200,7 @@ func (c *Client) endShared(ctx context.Context, holds hold.Holds, counter string
 		mine := false
 		result := c.ends.DoChan(counter+"/"+field.Name, func() (any, error) {
 			mine = true
-			promised, err := c.afford(costOfHoldEnd, 1, "the end of a hold")
+			promised, err := c.afford(costOfHoldEnd, 1, 0, "the end of a hold")
 			if err != nil {
 				return hold.Ending{}, err
 			}

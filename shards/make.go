@@ -90,7 +90,7 @@ func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
 	if err := c.CheckNew(n); err != nil {
 		return ceiling.Amounts{}, err
 	}
-	return c.afford(c.CostOfCounter(), n, "new counters")
+	return c.afford(c.CostOfCounter(), n, 0, "new counters")
 }
 
 // writeWithMissing has a transaction write a batch, and what is missing for it. If counters don't exist, and aren't to

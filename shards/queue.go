@@ -65,7 +65,7 @@ type queue struct {
 // limit, or a single call to several counters.
 type line struct {
 	name     string     // the counter, or a field of it that has a limit, or several
-	requests []*request // that wait, oldest first
+	requests []*request // that wait: those first whose callers have asked for least lately, and of these the oldest
 	inFlight int        // batches that have requests of it
 	resting  int        // batches of it that began less than an interval ago
 	ready    bool       // it is in queue.ready
@@ -95,6 +95,7 @@ func (q *queue) await(ctx context.Context, r *request) outcome {
 	if err := ctx.Err(); err != nil {
 		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, err)}
 	}
+	r.asked = ceiling.Asked(ctx)
 	if err := q.enter(r); err != nil {
 		return outcome{err: err}
 	}
@@ -133,7 +134,13 @@ func (q *queue) enter(r *request) error {
 	if q.bounds.budget != nil {
 		r.came = time.Now()
 	}
-	q.stand(r, l, len(l.requests))
+	at, _ := slices.BinarySearchFunc(l.requests, r, func(other, r *request) int {
+		if !other.deadline.IsZero() || other.asked <= r.asked { // it has left a batch, or its caller has asked for no more
+			return -1
+		}
+		return 1
+	})
+	q.stand(r, l, at)
 	q.consider(l)
 	q.schedule(false)
 	return nil
@@ -420,6 +427,9 @@ func (q *queue) goOn() {
 	slices.SortStableFunc(short, byWorth)
 	q.short = nil
 	for _, l := range short { // long ones first, which count most
+		if len(q.ready) > 0 && q.ready[0].worth() > l.worth() {
+			q.schedule(false)
+		}
 		l.short = false
 		q.consider(l)
 	}
@@ -441,16 +451,18 @@ func (q *queue) refuse(lines []*line, before time.Time) {
 	}
 }
 
-// worth is about how many requests of a line each written document counts, with those that the roll-up writes.
+// worth is about how many requests of a line each written document counts, with those that the roll-up writes. A request
+// counts less the more its caller has asked for lately.
 func (l *line) worth() float64 {
 	if len(l.requests) == 0 {
 		return 0
 	}
-	documents := 1 + 2*len(l.requests[0].sums)
+	documents, counts := 1+2*len(l.requests[0].sums), 0.0
 	for _, r := range l.requests {
 		documents += len(r.writtenOnce())
+		counts += 1 / (1 + r.asked)
 	}
-	return float64(len(l.requests)) / float64(documents)
+	return counts / float64(documents)
 }
 
 // begin starts a batch, on an idle goroutine if there is one, or on a new one.

@@ -310,3 +310,45 @@ func TestBudgetOfWhatDoesNotFit(t *testing.T) {
 		q.close()
 	})
 }
+
+// While there are few writes, who has asked for least lately goes first: in the line of a counter, and where others wait
+// that go alone.
+func TestBudgetGoesToWhoHasAskedForLeast(t *testing.T) {
+	t.Parallel()
+	for name, busy := range map[string]func(r *request){
+		"of the same counter": func(*request) {},
+		"of others":           func(r *request) { r.sums[0].counter = "other " + r.key },
+		"that go alone":       func(r *request) { r.sums[0].counter, r.alone = "alone", true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				budget := ceiling.New(ceiling.Rates{Writes: 3})
+				q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
+					time.Sleep(10 * time.Millisecond)
+					budget.Spend(ceiling.Writes, float64(len(f.sums())+len(f.markers())))
+					f.answer(outcome{})
+				})
+				var all sync.WaitGroup
+				send := func(n int, asked float64, of func(r *request)) {
+					all.Go(func() {
+						r := &request{sums: sums{{"hot", []amount{{"count", 1}}}}, key: fmt.Sprint(asked, " ", n), done: make(chan outcome, 1)}
+						of(r)
+						if out := q.await(ceiling.WithAsked(t.Context(), asked), r); out.err != nil && asked == 0 {
+							t.Errorf("one who asks for the first time: %v", out.err)
+						}
+					})
+				}
+				for n := range 2000 {
+					time.Sleep(20 * time.Millisecond)
+					send(n, 30, busy)
+					if n%70 == 69 { // it takes 3 writes, of which one is given back: what 0.7 s earn
+						send(n, 0, func(*request) {})
+					}
+				}
+				all.Wait()
+				q.close()
+			})
+		})
+	}
+}

@@ -230,6 +230,30 @@ func (b *Budget) Held() {
 	b.held++
 }
 
+// asked is in the context of a call: how much its caller has asked for lately.
+type asked struct{}
+
+// WithAsked says in the context of a call how many units its caller has asked for in the last minute: while a unit is
+// short, who has asked for less goes first.
+func WithAsked(ctx context.Context, lately float64) context.Context {
+	return context.WithValue(ctx, asked{}, lately)
+}
+
+// Asked is how many units the caller of a context has asked for in the last minute; 0 where that is not known.
+func Asked(ctx context.Context) float64 {
+	lately, _ := ctx.Value(asked{}).(float64)
+	return lately
+}
+
+// LeavesFrom is how many units somebody may ask for in a minute before they leave to others what is earned of a scarce
+// unit.
+const LeavesFrom = 5
+
+// Leaves is how much of a unit somebody must leave to others who has asked for so many units in the last minute.
+func (b *Budget) Leaves(u Unit, lately float64) float64 {
+	return b.Second(u) * (scarce / 2).Seconds() * min(1, lately/LeavesFrom)
+}
+
 // Amounts are how much of each unit.
 type Amounts [units]float64
 

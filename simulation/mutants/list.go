@@ -383,6 +383,18 @@ var mutants = []mutant{
 		"\t\tq.refuse(lines, time.Now().Add(-waitsForWrites))\n", "\t\t_ = lines\n", test("TestBudgetLetsACrowdThrough"),
 	},
 	{
+		"a line goes by who came first", "shards",
+		"other.asked <= r.asked {", "true {", test("TestBudgetGoesToWhoHasAskedForLeast"),
+	},
+	{
+		"who has asked for much counts as much as others", "shards",
+		"counts += 1 / (1 + r.asked)", "counts++", test("TestBudgetGoesToWhoHasAskedForLeast"),
+	},
+	{
+		"who goes alone goes before lines that count more", "shards",
+		"q.ready[0].worth() > l.worth()", "false", test("TestBudgetGoesToWhoHasAskedForLeast"),
+	},
+	{
 		"who gives up takes others of its key along", "shards",
 		"leavers = append(leavers, r.each()...)", "leavers = append(leavers, r)", test("TestCallsOfOneKeyGoOnApart"),
 	},
