@@ -3,10 +3,7 @@ package rollup
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -20,7 +17,8 @@ import (
 // and another counts all. If the counts differ, or the questions are slow again, the shards are listed again.
 
 const (
-	// A question is slow that takes longer than two lone queries, which a bounded one takes, by more than slower.
+	// A question is slow that takes longer than two lone queries, which a bounded one or one of several fields takes, by
+	// more than slower.
 	slower = 100 * time.Millisecond
 	// deadFor is how long a deleted entry stays in an index. A bound that is as old has nothing to skip any more.
 	deadFor = time.Hour
@@ -71,10 +69,9 @@ func (b *bound) next(f flight, fields layout.Fields) way {
 	return bounded
 }
 
-// took notes how long the longest of a question's queries took, beside a lone one. Without an answer it is asked in
-// another way next.
-func (b *bound) took(longest, lone time.Duration, answers map[string]book.Answer, err error) {
-	b.slow = longest > 2*lone+slower
+// took notes how long a question took, beside a lone query. Without an answer it is asked in another way next.
+func (b *bound) took(question, lone time.Duration, answers map[string]book.Answer, err error) {
+	b.slow = question > 2*lone+slower
 	switch {
 	case b.slow && err != nil:
 		b.shards, b.events = 0, b.events+quiet
@@ -127,27 +124,27 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 // sumsByQuery asks for sums by a query for each field, which leaves out shards below the least known number where it is
 // bounded. It reports whether the sums are whole, which means of all shards: others always are.
 func (c *Client) sumsByQuery(ctx context.Context, f flight, fields layout.Fields, b *bound, way way) (answers map[string]book.Answer, whole bool, reads int, err error) {
-	answers, longest, err := c.askSideBySide(fields, func(field layout.Field, at time.Time) (book.Answer, error) {
-		var least *int64
-		if way == bounded {
-			least = new(b.least[field.Shard])
-		}
-		return c.books.Sum(ctx, f.counter, field, least, at)
-	})
+	began, least := time.Now(), b.least
+	if way == unbounded {
+		least = nil
+	}
+	answers, err = c.books.Sums(ctx, f.counter, fields, least, time.Time{})
+	took := time.Since(began)
 	reads = len(fields)
-	b.took(longest, c.lone(longest, err), answers, err)
+	b.took(took, c.lone(took, err), answers, err)
 	if err != nil || way == unbounded && !b.slow {
 		return answers, err == nil, reads, err
 	}
 	// The shards are counted. If the sums are bounded, the numbers tell whether they are whole. If they are slow, the
 	// time of the counts, which read no deleted entries, tells whether all queries are slow, and not these alone.
-	began, counts := time.Now(), 1+len(c.db.Layout.Apart())
+	counts := 1 + len(c.db.Layout.Apart())
+	began = time.Now()
 	whole, err = c.coverAllShards(ctx, f.counter, fields, answers)
 	reads += counts
 	if err != nil {
 		return nil, false, reads, err
 	}
-	b.took(longest, c.measured(time.Since(began)/time.Duration(counts)), answers, nil)
+	b.took(took, c.measured(time.Since(began)/time.Duration(counts)), answers, nil)
 	return answers, whole || way == unbounded, reads, nil
 }
 
@@ -205,30 +202,6 @@ func (c *Client) coverAllShards(ctx context.Context, counter string, fields layo
 		}
 	}
 	return true, nil
-}
-
-// askSideBySide asks for fields, all as of the time of the first one's answer, and says how long the longest query
-// took.
-func (c *Client) askSideBySide(fields layout.Fields, ask func(field layout.Field, at time.Time) (book.Answer, error)) (answers map[string]book.Answer, longest time.Duration, err error) {
-	list, took := make([]book.Answer, len(fields)), make([]time.Duration, len(fields))
-	query := func(i int) (err error) {
-		began := time.Now()
-		list[i], err = ask(fields[i], list[0].At)
-		took[i] = time.Since(began)
-		return err
-	}
-	if err = query(0); err == nil {
-		var group errgroup.Group
-		for i := 1; i < len(fields); i++ {
-			group.Go(func() error { return query(i) })
-		}
-		err = group.Wait()
-	}
-	answers = make(map[string]book.Answer, len(fields))
-	for i, field := range fields {
-		answers[field.Name] = list[i]
-	}
-	return answers, slices.Max(took), err
 }
 
 // paths are the paths of the fields in the shards.

@@ -42,7 +42,7 @@ func TestABoundedSumIsWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := flight{source: source{counter: "a"}, events: 1, started: time.Now()}
+	f := flight{source: source{counter: "a"}, gathered: gathered{events: 1}, started: time.Now()}
 	b := bound{since: f.started, events: quiet, slow: true}
 	ask := func(want int64) (reads int) {
 		t.Helper()
@@ -156,7 +156,7 @@ func TestABoundedSumBesideALimit(t *testing.T) {
 	for n := range 10 {
 		commit(store.Update(name(fmt.Sprint(n)), nil, map[string]*firestorepb.Value{"likes": store.Int(7)}, nil), seats(n, 90))
 	}
-	f := flight{source: source{counter: "a"}, events: 1, started: time.Now()}
+	f := flight{source: source{counter: "a"}, gathered: gathered{events: 1}, started: time.Now()}
 	b := bound{since: f.started, events: quiet, slow: true}
 	ask := func(want map[string]int64) {
 		t.Helper()

@@ -55,7 +55,7 @@ const slowCommit = 250 * time.Millisecond
 type backlog[W any] struct {
 	source
 	next, inFlight []*pending[W]
-	events         int64         // events that next stands for, those that need not wait included
+	gathered                     // of next
 	interval       time.Duration // least, or what failures have stretched it to
 	since          time.Time     // when the first of next came
 	earliest       time.Time     // when the next one may start
@@ -64,18 +64,30 @@ type backlog[W any] struct {
 	heapIndex      int           // in its queue; -1 in flight
 
 	// of a refresh
-	answers, flying map[string]book.Answer // of recounts, by the names of their fields
-	oldest          time.Time              // the earliest time of the events
-	all             time.Time              // when all fields were last asked for
-	spent           time.Time              // when the next one may start if the bucket is empty
-	moves           int                    // events that change a number: a counter that is made has one of a 0 for each shard
-	delta           map[string]int64       // by how much the events say that fields have changed
+	all   time.Time // when all fields were last asked for
+	spent time.Time // when the next one may start if the bucket is empty
 
 	// of a recount
 	reads    int64 // the reads that the largest query took last time
 	wanted   bool  // it is to be asked, though no event waits
 	hopeless bool  // nothing is gained by asking again soon
 }
+
+// gathered is what is to be done together: a flight takes it all.
+type gathered struct {
+	events  int64                  // that it stands for, those that need not wait included
+	oldest  time.Time              // the earliest time of these
+	moves   int                    // those that change a number: a counter that is made has one of a 0 for each shard
+	delta   map[string]int64       // by how much they say that fields have changed
+	answers map[string]book.Answer // of recounts, by the names of their fields
+}
+
+// noCrowd is up to how many events at once that change a number are no crowd. A crowd spends no bucket at once: those
+// refreshes show nothing that the next one doesn't, and another instance's commit would wait for all of them.
+const noCrowd = 2
+
+// crowd reports whether so many events have come that other instances get some, too.
+func (g *gathered) crowd() bool { return g.moves > noCrowd }
 
 // pending is an event that waits to be covered.
 type pending[W any] struct {
@@ -91,16 +103,12 @@ func (b *backlog[W]) hurry(now time.Time) { b.earliest, b.latest, b.spent = now,
 
 func (b *backlog[W]) empty() bool { return len(b.next)+len(b.answers) == 0 && !b.wanted }
 
-// noCrowd is up to how many events at once that change a number are no crowd. A crowd spends no bucket at once: those
-// refreshes show nothing that the next one doesn't, and another instance's commit would wait for all of them.
-const noCrowd = 2
-
 // due is when the next refresh or recount may start, or the backlog is forgotten.
 func (b *backlog[W]) due() time.Time {
 	switch {
 	case b.empty() || b.events < b.reads && b.latest.After(b.earliest):
 		return b.latest
-	case b.moves > noCrowd && b.spent.After(b.earliest):
+	case b.crowd() && b.spent.After(b.earliest):
 		return b.spent
 	}
 	return b.earliest
@@ -224,18 +232,17 @@ func (p *pacer[W]) start(now time.Time) (flight, bool) {
 	case b.documents == "":
 		return p.refresh(now, b), true
 	}
-	f := flight{source: b.source, events: b.events, started: now, reads: b.reads}
-	b.inFlight, b.next, b.events, b.wanted = b.next, nil, 0, false
+	f := flight{source: b.source, gathered: b.gathered, started: now, reads: b.reads}
+	b.inFlight, b.next, b.gathered, b.wanted = b.next, nil, gathered{}, false
 	return f, true
 }
 
 // refresh is a refresh that starts now.
 func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
-	f := flight{
-		source: b.source, events: b.events, delta: b.delta, oldest: b.oldest, started: now,
-		interval: b.interval, ahead: p.ahead(), crowd: b.moves > noCrowd, hurries: p.draining,
+	f := flight{source: b.source, gathered: b.gathered, started: now, interval: b.interval, hurries: p.draining}
+	if !f.crowd() && p.refreshes.running <= busyRefreshes {
+		f.ahead = p.ahead()
 	}
-	f.even = f.crowd || p.refreshes.running > busyRefreshes
 	b.earliest = f.nextStart(b.earliest, now)
 	if f.all = now.Sub(b.all) >= allEvery; f.all {
 		b.all = now
@@ -251,8 +258,7 @@ func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 		f.needs = append(f.needs, w.need)
 		f.makes = f.makes || !w.gone
 	}
-	f.answers, b.flying, b.answers = b.answers, b.answers, nil
-	b.inFlight, b.next, b.events, b.moves, b.delta, b.oldest = flying, later, 0, 0, nil, time.Time{}
+	b.inFlight, b.next, b.gathered = flying, later, gathered{}
 	for _, w := range later {
 		b.tally(w)
 	}
@@ -275,7 +281,7 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 	events := b.inFlight
 	b.inFlight = nil
 	if again || o == leftToOthers {
-		b.bring(b.flying)
+		b.bring(f.answers)
 	}
 	// An event is over if a later one stands for it. It is asked again if its answer was too early. It goes back in line
 	// if the refresh goes again, or is left to another instance that hasn't shown it yet. Otherwise it is released.
@@ -289,8 +295,6 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 			p.askAgain(now, f.counter, w)
 		case again, o == leftToOthers && !w.shown(r.asOf):
 			b.next, b.events = append(b.next, w), b.events+1
-		case o == leftToOthers:
-			s.add(covered, w)
 		default:
 			s.add(o, w)
 		}
@@ -374,7 +378,7 @@ func (p *pacer[W]) recounted(now time.Time, f flight, got queried) (s released[W
 func (s *released[W]) add(o outcome, list ...*pending[W]) {
 	for _, w := range list {
 		switch o {
-		case covered:
+		case covered, leftToOthers:
 			s.done = append(s.done, w.event)
 		case contended, ownFault:
 			s.noted = append(s.noted, w.event)
@@ -637,22 +641,18 @@ type queried struct {
 // flight is what one refresh or recount is for.
 type flight struct {
 	source
+	gathered
 	needs   []need
-	answers map[string]book.Answer // of recounts, by the names of their fields
-	shards  []string               // ids of the extension's that events name: what they hold is taken over
-	makes   bool                   // not all of it is deletions, of which no counter is made
-	all     bool                   // all sums are asked for
-	hurries bool                   // nothing is left to others
-	crowd   bool                   // so many events have come that others get some, too
+	shards  []string // ids of the extension's that events name: what they hold is taken over
+	makes   bool     // not all of it is deletions, of which no counter is made
+	all     bool     // all sums are asked for
+	hurries bool     // nothing is left to others
 
-	events  int64            // the events that it stands for
-	delta   map[string]int64 // by how much they say that fields have changed
-	oldest  time.Time        // the earliest time of these
 	started time.Time
 	reads   int64 // that the largest query of the last recount took
-	// of the bucket: in which it earns a refresh, and how long it takes to earn all but one
+	// of the bucket: in which it earns a refresh, and how long it takes to earn all but one. Where ahead is 0, the next
+	// one is an interval later, whatever the bucket holds.
 	interval, ahead time.Duration
-	even            bool // the next one is an interval later, whatever the bucket holds
 
 	promised ceiling.Amounts // what the budget keeps for it until it ends
 }
@@ -676,11 +676,7 @@ func (f *flight) addShards(fields []string) bool {
 // nextStart is when the next refresh may start after one that starts now, and might have started earlier. It is a token
 // bucket, kept as one time: no bucket is fuller than full, however long nobody came.
 func (f *flight) nextStart(earliest, now time.Time) time.Time {
-	full := now
-	if !f.even {
-		full = now.Add(-f.ahead)
-	}
-	if earliest.Before(full) {
+	if full := now.Add(-f.ahead); earliest.Before(full) {
 		earliest = full
 	}
 	return earliest.Add(f.interval)

@@ -38,9 +38,11 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 	r := reconciling{client: c, opts: opts, report: Report{Counter: counter}}
 	again, err := r.run(ctx)
 	if again {
-		deleted := r.report.Deleted
-		opts.Remove = nil
-		r = reconciling{client: c, opts: opts, report: Report{Counter: counter, Deleted: deleted}, spared: !deleted}
+		deleted, spared := r.report.Deleted, r.since
+		if opts.Remove = nil; deleted {
+			spared = time.Time{}
+		}
+		r = reconciling{client: c, opts: opts, report: Report{Counter: counter, Deleted: deleted}, spared: spared}
 		_, err = r.run(ctx)
 	}
 	if err == nil && opts.noted && (r.asked.unanswered || r.unseen) {
@@ -60,7 +62,8 @@ type reconciling struct {
 	queriesAsked bool    // in this reconcile; show asks them again after an early answer
 	unseen       bool    // shards of the extension's may hold what was acknowledged for a note
 	held         bool    // holds that are over were ended
-	spared       bool    // the counter is back, so what is below its missing document stays for its whole time again
+	// spared is since when the document was missing that is back, so that what is below it stays for its whole time again
+	spared time.Time
 	// what remains of the counter is to be removed, unless something was written after since
 	removes bool
 	since   time.Time
@@ -117,9 +120,9 @@ func (r *reconciling) commit(ctx context.Context) (draft book.Draft, more bool, 
 	c := r.client
 	var moved extension.Moved
 	done, err := c.books.Commit(ctx, thorough, func(ctx context.Context) (book.Draft, error) {
-		draft, moved = book.Draft{}, extension.Moved{}
-		b, err := r.find(ctx)
-		if err != nil || b == nil {
+		moved = extension.Moved{}
+		var b *book.Book
+		if b, draft, err = r.find(ctx); err != nil || b == nil {
 			return draft, err
 		}
 		if err = r.endHolds(ctx, b); err != nil {
@@ -167,29 +170,27 @@ func (r *reconciling) isIdle(b *book.Book) bool {
 	return !b.Version().After(r.since) && !b.BaseVersion().After(r.since)
 }
 
-// find reads the counter. If it was never rolled up, find makes its document. It returns nil if there is nothing to
-// show.
-func (r *reconciling) find(ctx context.Context) (*book.Book, error) {
-	c, counter := r.client, r.report.Counter
+// find reads the counter. If it was never rolled up, find makes its document. It returns no book if there is nothing to
+// show, and then what is to be noted of that, if anything.
+func (r *reconciling) find(ctx context.Context) (b *book.Book, draft book.Draft, err error) {
 	r.removes = false
-	b, err := c.books.Read(ctx, counter)
+	b, err = r.client.books.Read(ctx, r.report.Counter)
 	if err == nil && b.Doc == nil && b.Unusable == nil && !b.Deleting() {
-		if made, err := r.gone(ctx, b); err != nil || !made {
-			return nil, err
+		r.report.Gone = true
+		if b.HasBase() {
+			return nil, r.gone(b), nil
 		}
-		if b, err = c.books.Read(ctx, counter); err == nil && b.Doc == nil {
-			return nil, nil
-		}
+		b, err = r.make(ctx, b)
 	}
 	switch {
-	case err != nil:
-		return nil, err
+	case err != nil || b == nil || b.Doc == nil && b.Unusable == nil && !b.Deleting():
+		return nil, draft, err
 	case b.CheckOurs() != nil && r.opts.budget != nil && !b.HasBase():
-		return nil, r.foreign(ctx, b, b.Unusable)
+		return nil, draft, r.foreign(ctx, b, b.Unusable)
 	case b.Deleting() && b.CheckOurs() == nil: // whatever is in its shards
-		return nil, r.unfinished(b)
+		return nil, draft, r.unfinished(b)
 	}
-	return b, b.Unusable
+	return b, draft, b.Unusable
 }
 
 // answers are those that the document must show: those that differ from what it shows, or of which nobody knows as of
@@ -222,17 +223,15 @@ func (r *reconciling) answers(ctx context.Context, taken extension.Moved) (map[s
 // looked at, it reads the shards, and names what is wrong with them.
 func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.Answer, error) {
 	db, collection := r.client.db, r.client.db.Layout.ShardsOf(b.Counter)
-	answers := map[string]book.Answer{}
 	look := r.opts.each
+	answers, err := r.client.books.Sums(ctx, b.Counter, db.Layout.Fields, nil, b.At)
+	if err != nil {
+		return nil, err
+	}
 	for _, field := range db.Layout.Fields {
-		sum, err := r.client.books.Sum(ctx, b.Counter, field, nil, b.At)
-		if err != nil {
-			return nil, err
-		}
-		answers[field.Name] = sum
-		look = look || !store.IsInteger(sum.Value)
-		if look {
-			continue
+		sum := answers[field.Name]
+		if look = look || !store.IsInteger(sum.Value); look {
+			break
 		}
 		if n := book.NumShards(db.Layout, b.Doc); n == 0 || sum.Numbers != int64(n) || field.Apart() != "" {
 			has, err := db.Count(ctx, collection, field.Shard, b.At)
@@ -337,38 +336,33 @@ func (r *reconciling) unfinished(b *book.Book) error {
 	return nil
 }
 
-// gone is for a counter whose document is missing. If it was never rolled up, and has shards, gone makes its document,
-// unless the app makes documents. If the app's own document has been gone for long, the counter is over.
-func (r *reconciling) gone(ctx context.Context, b *book.Book) (made bool, err error) {
-	r.report.Gone = true
-	if !b.HasBase() {
-		if !r.opts.DryRun {
-			documents := false
-			if r.opts.noted { // perhaps for events of its collections
-				if err := r.askDueQueries(ctx, b); err != nil {
-					return false, err
-				}
-				documents = anyCounted(r.asked.answers)
-			}
-			made, err = r.client.appear(ctx, b.Counter, documents)
-			r.report.Adopted, r.report.Gone = made, !made
-		}
-		return made, err
+// make makes the document of a counter that was never rolled up, if it has shards, and reads that.
+func (r *reconciling) make(ctx context.Context, b *book.Book) (made *book.Book, err error) {
+	if r.opts.DryRun {
+		return nil, nil
 	}
+	documents := false
+	if r.opts.noted { // perhaps for events of its collections
+		if err := r.askDueQueries(ctx, b); err != nil {
+			return nil, err
+		}
+		documents = anyCounted(r.asked.answers)
+	}
+	made, err = r.client.appear(ctx, b.Counter, documents)
+	r.report.Adopted, r.report.Gone = made != nil, made == nil
+	return made, err
+}
+
+// gone is for a counter whose document is missing, and notes that. If the app's own has been gone for long, the counter
+// is over.
+func (r *reconciling) gone(b *book.Book) (draft book.Draft) {
 	r.since = b.Base.Gone
 	long := !r.since.IsZero() && b.At.Sub(r.since) >= cmp.Or(r.opts.CleanupAfter, defaultCleanupAfter)
 	r.removes = r.opts.Remove != nil && long && r.client.db.Layout.Hosted
-	if r.opts.DryRun || !r.since.IsZero() && !r.spared {
-		return false, nil
+	if !r.opts.DryRun && r.since.Equal(r.spared) {
+		draft = b.SetGone()
 	}
-	_, err = r.client.books.Commit(ctx, thorough, func(ctx context.Context) (book.Draft, error) {
-		b, err := r.client.books.Read(ctx, b.Counter)
-		if err != nil || b.Doc != nil || !b.HasBase() || b.Unusable != nil || b.Deleting() || !b.Base.Gone.Equal(r.since) {
-			return book.Draft{}, err
-		}
-		return b.SetGone(), nil
-	})
-	return false, err
+	return draft
 }
 
 // account says in the report what the fields were, and what they are from now on: as it was found first.

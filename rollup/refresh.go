@@ -134,7 +134,7 @@ func (r *refreshing) plan(ctx context.Context) (book.Draft, error) {
 	if err != nil || len(draft.Writes) == 0 || r.client.db.Budget.Short(ceiling.Reads) > 0 {
 		return draft, err
 	}
-	switch shared := r.asking > 0 && (r.flight.crowd || r.others()); {
+	switch shared := r.asking > 0 && (r.flight.crowd() || r.others()); {
 	case !shared && r.asking < longAnswer: // nobody has written it meanwhile
 		return draft, nil
 	case shared && !r.flight.hurries:
@@ -226,12 +226,11 @@ func (r *refreshing) read(ctx context.Context) (*book.Book, error) {
 		return nil, err
 	}
 	if r.reads += 2; b.Doc == nil && !b.HasBase() && r.flight.makes {
-		if exists, err := c.appear(ctx, counter, anyCounted(r.flight.answers) || len(r.flight.shards) > 0); err != nil || !exists {
+		made, err := c.appear(ctx, counter, anyCounted(r.flight.answers) || len(r.flight.shards) > 0)
+		if err != nil || made == nil {
 			return b, err
 		}
-		if b, err = c.books.Read(ctx, counter); err != nil {
-			return nil, err
-		}
+		b = made
 	}
 	r.readAt = b.At
 	return b, nil
@@ -247,16 +246,18 @@ func anyCounted(answers map[string]book.Answer) bool {
 	return false
 }
 
-// appear makes the document of a counter below which something was counted: see [book.Books.Appear].
-func (c *Client) appear(ctx context.Context, counter string, documents bool) (exists bool, err error) {
-	exists, err = c.books.Appear(ctx, counter, documents)
+// appear makes the document of a counter below which something was counted, and reads that: see [book.Books.Appear]. It
+// returns nil if there is none.
+func (c *Client) appear(ctx context.Context, counter string, documents bool) (*book.Book, error) {
+	exists, err := c.books.Appear(ctx, counter, documents)
 	if err != nil {
-		return false, fmt.Errorf("make what is missing: %w", err)
+		return nil, fmt.Errorf("make what is missing: %w", err)
 	}
-	if exists {
-		c.log.InfoContext(ctx, logAdopted, "counter", counter)
+	if !exists {
+		return nil, nil
 	}
-	return exists, nil
+	c.log.InfoContext(ctx, logAdopted, "counter", counter)
+	return c.books.Read(ctx, counter)
 }
 
 // needsMore reports whether an event waits for what isn't shown as of its write.
@@ -423,24 +424,32 @@ func (c *Client) logRefresh(ctx context.Context, f flight, r refreshed, err erro
 	if fields := c.db.Layout.Fields.Asked(); len(fields) == 1 {
 		delta = slog.Int64("delta", deltas[fields[0]])
 	}
-	attrs := []slog.Attr{
-		slog.String("counter", f.counter), slog.Int64("events", f.events), delta, slog.Int("reads", r.reads),
-		slog.Float64("duration_ms", ms(time.Since(f.started))),
-	}
+	attrs := []slog.Attr{delta, slog.Int("reads", r.reads)}
 	if r.outcome == covered && err == nil && !f.oldest.IsZero() {
 		attrs = append(attrs, slog.Float64("lag_ms", ms(c.db.Now().Sub(f.oldest))))
 	}
+	attrs = f.attrs(err, attrs...)
 	switch {
-	case err != nil && errors.Is(err, ErrContention):
-		c.log.LogAttrs(ctx, slog.LevelWarn, LogContention, append(attrs, slog.Any("error", err))...)
+	case errors.Is(err, ErrContention):
+		c.log.LogAttrs(ctx, slog.LevelWarn, LogContention, attrs...)
 	case r.outcome == ownFault: // said once, by its note
 	case err != nil:
-		c.log.LogAttrs(ctx, slog.LevelError, logRollupFailed, append(attrs, slog.Any("error", err))...)
+		c.log.LogAttrs(ctx, slog.LevelError, logRollupFailed, attrs...)
 	case r.outcome == leftToOthers:
 		c.log.LogAttrs(ctx, slog.LevelDebug, "left to another instance", attrs...)
 	default:
 		c.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, attrs...)
 	}
+}
+
+// attrs are those of the log line of a refresh or a recount, with more that are its own.
+func (f *flight) attrs(err error, more ...slog.Attr) []slog.Attr {
+	all := append([]slog.Attr{slog.String("counter", f.counter), slog.Int64("events", f.events)}, more...)
+	all = append(all, slog.Float64("duration_ms", ms(time.Since(f.started))))
+	if err != nil {
+		all = append(all, slog.Any("error", err))
+	}
+	return all
 }
 
 // aggregationTimeout bounds a counter's aggregation queries, together. Firestore ends one after 60 s,
@@ -492,22 +501,13 @@ func timeIsOver(ctx context.Context, err error) bool {
 
 // logRecount writes the one log line per recount.
 func (c *Client) logRecount(ctx context.Context, f flight, got queried, err error) {
-	values := make(map[string]any, len(got.answers))
-	for _, field := range c.db.Layout.FieldsThatCount(f.documents) {
-		if a, ok := got.answers[field.Name]; ok {
-			values[field.Name] = a.ForLog()
-		}
+	values := make(map[string]*float64, len(got.answers))
+	for name, a := range got.answers {
+		values[name] = store.Number(a.Value)
 	}
-	attrs := []slog.Attr{
-		slog.String("counter", f.counter),
-		slog.String("collection", f.documents),
-		slog.Int64("events", f.events),
-		slog.Int64("reads", got.reads),
-		slog.Any("values", values),
-		slog.Float64("duration_ms", ms(time.Since(f.started))),
-	}
+	attrs := f.attrs(err, slog.String("collection", f.documents), slog.Int64("reads", got.reads), slog.Any("values", values))
 	if err != nil {
-		c.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, append(attrs, slog.Any("error", err))...)
+		c.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, attrs...)
 		return
 	}
 	c.log.LogAttrs(ctx, slog.LevelInfo, logRecount, attrs...)

@@ -245,14 +245,14 @@ func (c Counter) readParts(ctx context.Context) (s Snapshot, at time.Time, field
 	}
 	b = b.WithExtensionNumbers(db.Layout.Fields.Names())
 	fields = map[string]fieldParts{}
+	sums, err := c.client.books.Sums(ctx, c.id, db.Layout.Fields, nil, at)
+	if s.Reads += int64(len(db.Layout.Fields)); err != nil {
+		return s, at, nil, err
+	}
 	for _, field := range db.Layout.Fields {
-		a, err := c.client.books.Sum(ctx, c.id, field, nil, at)
-		if s.Reads++; err != nil {
-			return s, at, nil, err
-		}
-		total, ok := b.Base.Total(field, a.Value)
+		total, ok := b.Base.Total(field, sums[field.Name].Value)
 		if !ok {
-			sum, _ := store.Float(a.Value)
+			sum, _ := store.Float(sums[field.Name].Value)
 			return s, at, nil, fmt.Errorf("%w: the sum of %s is %v, and %d beyond its shards: set right what they hold", ErrNotInteger, field.Shard, sum, b.Base.Counts[field.Shard])
 		}
 		base := b.Base.Counts[field.Shard]

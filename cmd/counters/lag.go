@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/firestore-counters/counters/cmd/counters/internal/doctor"
 	"github.com/firestore-counters/counters/cmd/internal/terminal"
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/store"
@@ -103,7 +104,7 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 			continue
 		}
 		l.Behind[field.Name] = store.Sub(total, shown)
-		names, longest := k.Waiting(field, there)
+		names, longest := doctor.Waiting(k, field, there)
 		for _, name := range names {
 			waiting[name] = true
 		}

@@ -227,24 +227,6 @@ func (b *Book) AsOf(field layout.Field) time.Time {
 	return at
 }
 
-// Waiting are the names of the shards that were written after what the document shows of a field, and for how long the
-// first of them waits. Where nobody knows as of when that is, these are the shards that hold something. Without one, as
-// where a shard was deleted or the base changed, the field has waited since it was shown.
-func (b *Book) Waiting(field layout.Field, shards Shards) (names []string, longest time.Duration) {
-	asOf := b.AsOf(field)
-	for _, shard := range shards {
-		at := shard.GetUpdateTime().AsTime()
-		if n, _ := store.Float(shard.GetFields()[field.Shard]); at.After(asOf) && (n != 0 || !asOf.IsZero()) {
-			names = append(names, shard.GetName())
-			longest = max(longest, b.At.Sub(at))
-		}
-	}
-	if longest == 0 && !asOf.IsZero() {
-		longest = b.At.Sub(asOf)
-	}
-	return names, longest
-}
-
 // longestNext is after which time a document may be refreshed again at the latest: no instance writes more than 25 s,
 // ROLLUP_INTERVAL's 5 s at most, stretched five times.
 const longestNext = time.Minute

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -104,25 +103,14 @@ func (e *Edit) Sum(ctx context.Context, field layout.Field) (int64, error) {
 	return n, nil
 }
 
-// Ask asks for the sums of fields, each once, and side by side. One after the other they would take an edit of many
-// fields longer than the second between two refreshes of a busy counter.
+// Ask asks for the sums of fields, each once.
 func (e *Edit) Ask(ctx context.Context, fields ...layout.Field) error {
 	fields = slices.DeleteFunc(slices.Clone(fields), func(field layout.Field) bool { _, asked := e.sums[field.Name]; return asked })
-	answers := make([]Answer, len(fields))
-	var group errgroup.Group
-	for i, field := range fields {
-		group.Go(func() (err error) {
-			answers[i], err = e.books.Sum(ctx, e.Counter, field, nil, e.At)
-			return err
-		})
+	answers, err := e.books.Sums(ctx, e.Counter, fields, nil, e.At)
+	for name, a := range answers {
+		put(&e.sums, name, a)
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	for i, field := range fields {
-		put(&e.sums, field.Name, answers[i])
-	}
-	return nil
+	return err
 }
 
 // SetBase sets what a field's total holds beyond its shards. Nobody counts any more the number that the total has

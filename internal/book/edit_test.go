@@ -272,14 +272,13 @@ func TestAnAnswerOfBeforeAnEdit(t *testing.T) {
 		}
 		books, likes := book.In(w.db), w.likes()
 		b := w.read(t)
-		a, err := books.Sum(t.Context(), "a", likes, nil, time.Time{})
+		answers, err := books.Sums(t.Context(), "a", layout.Fields{likes}, nil, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Reset(t.Context(), shards.ResetOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		answers := map[string]book.Answer{"likes": a}
 		if _, err := w.db.Commit(t.Context(), b.Show(answers, time.Time{}).Writes...); store.KindOf(err) != store.Conflict {
 			t.Errorf("%v, want a conflict", err)
 		}

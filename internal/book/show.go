@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/firestore-counters/counters/internal/layout"
@@ -24,17 +25,44 @@ type Answer struct {
 	Numbers int64 // that a sum of shards is of
 }
 
-// Sum asks what the shards of a counter hold of a field at a time; the zero time is now. Where least isn't nil, it is
-// of the shards that hold at least so much.
-func (books Books) Sum(ctx context.Context, counter string, field layout.Field, least *int64, at time.Time) (a Answer, err error) {
-	a.Value, a.Numbers, a.At, err = books.db.Sum(ctx, books.db.Layout.ShardsOf(counter), field.Shard, least, at)
-	if err != nil {
-		return a, fmt.Errorf("sum shards: %w", err)
+// Sums asks what the shards of a counter hold of fields, side by side and all as of one time: one after the other they
+// would take an edit of many fields longer than the second between two refreshes of a busy counter. The zero time is now:
+// that of the first field's answer, for which the others wait. The answers are by the names of their fields. Where least
+// has a field of the shards, its sum is of those that hold at least so much.
+func (books Books) Sums(ctx context.Context, counter string, fields layout.Fields, least map[string]int64, at time.Time) (map[string]Answer, error) {
+	list := make([]Answer, len(fields))
+	ask := func(i int) (err error) {
+		a := &list[i]
+		var from *int64
+		if n, bounded := least[fields[i].Shard]; bounded {
+			from = &n
+		}
+		if a.Value, a.Numbers, a.At, err = books.db.Sum(ctx, books.db.Layout.ShardsOf(counter), fields[i].Shard, from, at); err != nil {
+			return fmt.Errorf("sum shards: %w", err)
+		}
+		if a.Numbers == 0 {
+			a.Value = store.Int(fields[i].OfNone())
+		}
+		return nil
 	}
-	if a.Numbers == 0 {
-		a.Value = store.Int(field.OfNone())
+	var group errgroup.Group
+	for i := range fields {
+		if !at.IsZero() {
+			group.Go(func() error { return ask(i) })
+		} else if err := ask(i); err != nil {
+			return nil, err
+		} else {
+			at = list[i].At
+		}
 	}
-	return a, nil
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	answers := make(map[string]Answer, len(fields))
+	for i, field := range fields {
+		answers[field.Name] = list[i]
+	}
+	return answers, nil
 }
 
 // FieldDiff is what an answer changes of a field.
@@ -373,18 +401,4 @@ type Committed struct {
 	After *Book         // as it is by now; nil if only a read can tell
 	Took  time.Duration // the commit that was applied
 	Full  bool          // the document had no room, and was not written
-}
-
-// ForLog is the answer for a log entry. JSON has no NaN and no infinities, so they are texts.
-func (a Answer) ForLog() any {
-	f, number := store.Float(a.Value)
-	switch {
-	case !number:
-		return nil
-	case store.IsInteger(a.Value):
-		return a.Value.GetIntegerValue()
-	case math.IsNaN(f) || math.IsInf(f, 0):
-		return fmt.Sprint(f)
-	}
-	return f
 }

@@ -287,8 +287,26 @@ func (c *Counter) behind(field layout.Field) (sum int64, waited time.Duration) {
 	if !known || total == written {
 		return 0, 0
 	}
-	_, waited = c.Waiting(field, c.Shards)
+	_, waited = Waiting(c.Book, field, c.Shards)
 	return store.Sub(total, written), waited
+}
+
+// Waiting are the names of the shards that were written after what the document shows of a field, and for how long the
+// first of them waits. Where nobody knows as of when that is, these are the shards that hold something. Without one, as
+// where a shard was deleted or the base changed, the field has waited since it was shown.
+func Waiting(b *book.Book, field layout.Field, shards book.Shards) (names []string, longest time.Duration) {
+	asOf := b.AsOf(field)
+	for _, shard := range shards {
+		at := shard.GetUpdateTime().AsTime()
+		if n, _ := store.Float(shard.GetFields()[field.Shard]); at.After(asOf) && (n != 0 || !asOf.IsZero()) {
+			names = append(names, shard.GetName())
+			longest = max(longest, b.At.Sub(at))
+		}
+	}
+	if longest == 0 && !asOf.IsZero() {
+		longest = b.At.Sub(asOf)
+	}
+	return names, longest
 }
 
 func (d *Deployment) perhapsTheApp() string {
