@@ -32,7 +32,7 @@ func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
 	r := refreshing{client: c, flight: f, memory: c.take(f.counter), answers: map[string]book.Answer{}}
 	maps.Copy(r.answers, f.answers)
 	err := r.run(ctx)
-	c.db.Budget.Spend(ceiling.Writes, -r.unnamed)
+	c.db.Budget.Release(r.more)
 	r.memory.used = true
 	if c.keep(f.counter, r.memory); err != nil {
 		r.outcome, err = failure(err), fmt.Errorf("roll up counter %q: %w", f.counter, err)
@@ -111,7 +111,7 @@ type refreshing struct {
 	began   time.Time              // this attempt, by Firestore's clock
 	asking  time.Duration          // that its questions took
 	next    time.Time              // from when on the document may be refreshed again, by Firestore's clock
-	unnamed float64                // writes that were promised for the extension's shards, beside one for each that events name
+	more    ceiling.Amounts        // what is promised to it, beside what is promised to the flight
 
 	refreshed
 }
@@ -268,23 +268,16 @@ func (r *refreshing) needsMore() bool {
 // takeOver takes over what the extension's clients counted: in the shards that events name, and now and then in others.
 func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 	db := r.client.db
-	looks := r.flight.all || slices.ContainsFunc(db.Layout.Fields, func(f layout.Field) bool { return !b.TookOver(f) })
-	if looks { // it may find as many as one commit takes, and more that it leaves there
-		look := ceiling.Amounts{ceiling.Reads: extension.AtOnce}
-		if looks = db.Budget.Promise(look) == 0; looks {
-			defer db.Budget.Release(look)
-		}
+	looks := db.Layout.Extension && (r.flight.all || slices.ContainsFunc(db.Layout.Fields, func(f layout.Field) bool { return !b.TookOver(f) }))
+	if looks && r.more[ceiling.Reads] == 0 { // it may find as many shards as one commit takes, and as many idle ones beside these
+		looks = r.promises(ceiling.Amounts{ceiling.Reads: 2 * extension.AtOnce, ceiling.Writes: 2 * extension.AtOnce})
 	}
 	moved, err := extension.Take(ctx, db, b, r.flight.shards, looks)
-	if err == nil && !r.mayWrite(len(moved.Writes)+len(moved.Idle)) {
-		if moved.Idle = nil; !r.mayWrite(len(moved.Writes)) { // the others wait for their own events, or the next look
-			r.reads += moved.Reads
-			moved, err = extension.Take(ctx, db, b, r.flight.shards, false)
-			moved.Idle = nil
-		}
-	}
 	if r.reads += moved.Reads; err != nil {
 		return err
+	}
+	if !looks && !r.promises(ceiling.Amounts{ceiling.Writes: float64(len(moved.Idle))}) {
+		moved.Idle = nil
 	}
 	r.moved = moved
 	for _, shard := range r.flight.shards {
@@ -293,14 +286,12 @@ func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 	return nil
 }
 
-// mayWrite promises writes of so many of the extension's shards, beyond those for which events were promised them. It
-// reports false if there are too few.
-func (r *refreshing) mayWrite(shards int) bool {
-	more := max(0, float64(shards-len(r.flight.shards))-r.unnamed)
-	if r.client.db.Budget.Take(ceiling.Writes, more) > 0 {
+// promises promises the refresh more than it had when it began, until it ends. It reports false if there is too little.
+func (r *refreshing) promises(more ceiling.Amounts) bool {
+	if r.client.db.Budget.Promise(more) > 0 {
 		return false
 	}
-	r.unnamed += more
+	r.more = r.more.Plus(more)
 	return true
 }
 
