@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"slices"
 	"strings"
@@ -185,13 +186,11 @@ func Delta(fields layout.Fields, before, after *firestorepb.Document) (changed [
 		if delta == nil {
 			delta = map[string]int64{}
 		}
-		changed = append(changed, field.Name)
 		now, _ := book.Whole(is)
 		before, _ := book.Whole(was)
 		delta[field.Name] = store.Sub(now, before)
 	}
-	slices.Sort(changed)
-	return changed, delta
+	return slices.Sorted(maps.Keys(delta)), delta
 }
 
 // documents are those before and after the change; nil if there was none, which may come as an empty

@@ -93,10 +93,12 @@ func (g *gathered) crowd() bool { return g.moves > noCrowd }
 type pending[W any] struct {
 	need
 	event     W
-	timed     bool   // it has the time of its own write
-	gone      bool   // no counter is made for it
-	stoodFor  bool   // it is done, because a later one stands for it
-	recounted string // the collection that was counted since it came; empty while that is to come
+	delta     map[string]int64 // by how much it says that fields have changed
+	moves     bool             // it changes a number
+	timed     bool             // it has the time of its own write
+	gone      bool             // no counter is made for it
+	stoodFor  bool             // it is done, because a later one stands for it
+	recounted string           // the collection that was counted since it came; empty while that is to come
 }
 
 func (b *backlog[W]) hurry(now time.Time) { b.earliest, b.latest, b.spent = now, now, now }
@@ -132,7 +134,7 @@ func (p *pacer[W]) backlog(now time.Time, src source) *backlog[W] {
 // They are done. If this process dies, the later event is delivered again, and the refresh for it covers them too. It
 // reports false if too many wait already. A recount starts in time for the event's patience.
 func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, event W) (done []W, ok bool) {
-	e := &pending[W]{need: need{fields: change.Fields}, event: event, gone: change.Gone}
+	e := &pending[W]{need: need{fields: change.Fields}, event: event, gone: change.Gone, delta: change.Delta, moves: change.moves()}
 	if e.timed = !change.At.IsZero() && !e.gone; e.timed { // of deletions alone no counter is made: they stand for nothing else
 		e.at = change.At
 	}
@@ -141,7 +143,6 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 		for _, h := range b.next { // not those in flight: they may have found no document, and there is one by now
 			if h.covers(e) {
 				b.tally(e)
-				b.brings(change)
 				p.moved(b)
 				return []W{event}, true
 			}
@@ -163,9 +164,6 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 		return done, false
 	}
 	b := p.backlog(now, src)
-	if b.brings(change); change.moves() {
-		b.moves++
-	}
 	if !waited {
 		b.since = now
 	}
@@ -195,15 +193,13 @@ func (p *pacer[W]) want(now time.Time, counter string, field layout.Field) {
 // tally adds an event to those that the backlog stands for, and keeps the earliest time of a write, for the log. A
 // recount waits until there are as many events as the last one took reads, or until it is late: see due.
 func (b *backlog[W]) tally(e *pending[W]) {
-	b.events++
+	if b.events++; e.moves {
+		b.moves++
+	}
 	if e.timed && (b.oldest.IsZero() || e.at.Before(b.oldest)) {
 		b.oldest = e.at
 	}
-}
-
-// brings adds up what events say that their fields have changed by.
-func (b *backlog[W]) brings(change Change) {
-	for field, by := range change.Delta {
+	for field, by := range e.delta {
 		if b.delta == nil {
 			b.delta = map[string]int64{}
 		}
