@@ -138,8 +138,7 @@ func (d *Document) take(ctx context.Context, db *store.DB, id string, source Sou
 	if opts.DryRun {
 		return nil
 	}
-	c := importer{db: db, books: book.In(db), counter: id}
-	done, err := c.run(ctx, source)
+	done, err := Import(ctx, db, id, source)
 	if errors.Is(err, book.ErrNotFound) {
 		d.Outcome = Nothing // It was deleted meanwhile.
 		return nil

@@ -106,23 +106,15 @@ type importer struct {
 // of [book.Books.Edit].
 func Import(ctx context.Context, db *store.DB, counter string, source Source) (Imported, error) {
 	c := importer{db: db, books: book.In(db), counter: counter}
-	if c.inPlace(source) {
-		if err := Stopped(ctx, db); err != nil {
-			return Imported{}, c.failed(source, err)
-		}
-	}
-	return c.run(ctx, source)
-}
-
-// run imports, where the extension has stopped.
-func (c importer) run(ctx context.Context, source Source) (Imported, error) {
 	err := c.checkSource(source)
 	var done Imported
 	switch {
 	case err != nil:
 	case c.inPlace(source):
-		done, err = c.takeOver(ctx, source)
-		done.InPlace = true
+		if err = Stopped(ctx, db); err == nil {
+			done, err = c.takeOver(ctx, source)
+			done.InPlace = true
+		}
 	default:
 		// First, so that a typo changes nothing.
 		if _, err = c.value(ctx, source); err == nil {
@@ -130,13 +122,9 @@ func (c importer) run(ctx context.Context, source Source) (Imported, error) {
 		}
 	}
 	if err != nil {
-		return Imported{}, c.failed(source, err)
+		return Imported{}, fmt.Errorf("import %s of %s into counter %q: %w", source.Field, source.Path, counter, err)
 	}
 	return done, nil
-}
-
-func (c importer) failed(source Source, err error) error {
-	return fmt.Errorf("import %s of %s into counter %q: %w", source.Field, source.Path, c.counter, err)
 }
 
 // hasImported reports whether a source was imported before.

@@ -66,12 +66,12 @@ func Stopped(ctx context.Context, db *store.DB) error {
 		return err
 	}
 	state := docs[0]
-	if err := runs(state, now); err != nil || state == nil {
-		return err
-	}
 	last := state.GetUpdateTime().AsTime()
-	if now.Sub(last) > remembered {
+	switch quietFor := now.Sub(last); {
+	case state == nil || quietFor > remembered:
 		return nil
+	case quietFor < quiet:
+		return fmt.Errorf("%w: it wrote %s at %s", ErrRuns, stateDocument, last.Format(time.RFC3339))
 	}
 	earlier, err := db.Documents(ctx, store.Query{Collection: path.Dir(name), At: last.Add(-time.Microsecond)})
 	if err != nil {
@@ -93,19 +93,11 @@ func Stopped(ctx context.Context, db *store.DB) error {
 // remembered is for how long Firestore can be asked what was there, with a minute to ask.
 const remembered = 59 * time.Minute
 
-// runs reports, as [ErrRuns], that what the extension's controller knows was written just now.
-func runs(state *firestorepb.Document, now time.Time) error {
-	if state == nil || now.Sub(state.GetUpdateTime().AsTime()) >= quiet {
-		return nil
-	}
-	return fmt.Errorf("%w: it wrote %s at %s", ErrRuns, stateDocument, state.GetUpdateTime().AsTime().Format(time.RFC3339))
-}
-
 // waiting are the names of the extension's shards that hold something of a counter. It also makes
 // sure that everything is as an import needs it, before anything is changed.
 func (c importer) waiting(ctx context.Context, source Source) ([]string, error) {
 	db := c.db
-	docs, now, err := db.Get(ctx, db.Layout.Counter(c.counter), db.Layout.Document(stateDocument))
+	docs, _, err := db.Get(ctx, db.Layout.Counter(c.counter))
 	if err != nil {
 		return nil, err
 	}
@@ -113,9 +105,6 @@ func (c importer) waiting(ctx context.Context, source Source) ([]string, error) 
 		return nil, book.ErrNotFound
 	}
 	if err := c.keeps(source, docs[0]); err != nil {
-		return nil, err
-	}
-	if err := runs(docs[1], now); err != nil {
 		return nil, err
 	}
 	shards, err := db.Documents(ctx, store.Query{Collection: db.Layout.ExtensionShardsOf(c.counter)})
