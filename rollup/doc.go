@@ -19,11 +19,9 @@ package rollup
 
 // The files in the order in which they are read: each uses what is declared below it.
 //
-//	roller.go         events wait here for a refresh of their counter, or a recount
+//	roller.go         events wait here for a refresh of their counter, or a recount; what is logged of these
 //	reconcile_all.go  counters are reconciled: one, those that are noted because events can't be counted, some, or all
 //	reconcile.go      a refresh without an event: what it is asked, and tells; what is wrong with shards
-//	refresh.go        what is asked, and shown; queries of fields that count documents
-//	bound.go          sums of shards, and how a busy counter's are asked for
+//	refresh.go        what is asked, and shown: sums of shards, also of a busy counter's, and queries of documents
 //	pace.go           which events are refreshed together, when queries are asked, and what becomes of events
-//	decode.go         an event is read, and what it says
-//	client.go         the client, what it remembers, its errors and its log
+//	client.go         the client, what it remembers, its errors and its log; an event is read, and what it says

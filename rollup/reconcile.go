@@ -307,6 +307,9 @@ func (r *reconciling) askDueQueries(ctx context.Context, b *book.Book) error {
 			due = append(due, field)
 		}
 	}
+	if len(due) == 0 {
+		return nil
+	}
 	got, err := r.client.askQueries(ctx, b.Counter, due)
 	if err != nil {
 		return fmt.Errorf("count documents: %w", err)

@@ -3,7 +3,9 @@ package rollup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -282,3 +284,58 @@ func (r *Roller) tidy() {
 	defer r.mu.Unlock()
 	r.tidying = false
 }
+
+// logRefresh writes the one log line per refresh that metrics are made from.
+func (c *Client) logRefresh(ctx context.Context, f flight, r refreshed, err error) {
+	deltas := map[string]int64{}
+	for _, change := range r.changes {
+		deltas[change.Field.Name] = change.Delta
+	}
+	delta := slog.Any("deltas", deltas)
+	if fields := c.db.Layout.Fields.Asked(); len(fields) == 1 {
+		delta = slog.Int64("delta", deltas[fields[0]])
+	}
+	attrs := []slog.Attr{delta, slog.Int("reads", r.reads)}
+	if r.outcome == covered && err == nil && !f.oldest.IsZero() {
+		attrs = append(attrs, slog.Float64("lag_ms", ms(c.db.Now().Sub(f.oldest))))
+	}
+	attrs = f.attrs(err, attrs...)
+	switch {
+	case errors.Is(err, ErrContention):
+		c.log.LogAttrs(ctx, slog.LevelWarn, LogContention, attrs...)
+	case r.outcome == ownFault: // said once, by its note
+	case err != nil:
+		c.log.LogAttrs(ctx, slog.LevelError, logRollupFailed, attrs...)
+	case r.outcome == leftToOthers:
+		c.log.LogAttrs(ctx, slog.LevelDebug, "left to another instance", attrs...)
+	default:
+		c.log.LogAttrs(ctx, slog.LevelInfo, LogRollup, attrs...)
+	}
+}
+
+// attrs are those of the log line of a refresh or a recount, with more that are its own.
+func (f *flight) attrs(err error, more ...slog.Attr) []slog.Attr {
+	all := append([]slog.Attr{slog.String("counter", f.counter), slog.Int64("events", f.events)}, more...)
+	all = append(all, slog.Float64("duration_ms", ms(time.Since(f.started))))
+	if err != nil {
+		all = append(all, slog.Any("error", err))
+	}
+	return all
+}
+
+// logRecount writes the one log line per recount.
+func (c *Client) logRecount(ctx context.Context, f flight, got queried, err error) {
+	values := make(map[string]*float64, len(got.answers))
+	for name, a := range got.answers {
+		values[name] = store.Number(a.Value)
+	}
+	attrs := f.attrs(err, slog.String("collection", f.documents), slog.Int64("reads", got.reads), slog.Any("values", values))
+	if err != nil {
+		c.log.LogAttrs(ctx, slog.LevelError, logRecountFailed, attrs...)
+		return
+	}
+	c.log.LogAttrs(ctx, slog.LevelInfo, logRecount, attrs...)
+}
+
+// ms are milliseconds, for the log.
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -275,7 +275,7 @@ func TestBucket(t *testing.T) {
 func TestWhatARollUpReads(t *testing.T) {
 	t.Parallel()
 	source := ""
-	for _, name := range []string{"bound.go", "client.go", "refresh.go"} {
+	for _, name := range []string{"client.go", "refresh.go"} {
 		text, err := os.ReadFile("../../../rollup/" + name)
 		if err != nil {
 			t.Fatal(err)
