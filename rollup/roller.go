@@ -45,8 +45,8 @@ type Roller struct {
 	mu      sync.Mutex
 	pending pacer[chan<- error]
 	closed  bool
-	tidied  time.Time // when notes were last looked for, or the roller was made
-	tidying bool      // they are now: several looks at a time would wait for what refreshes wait for
+	tidied  time.Time  // when notes were last looked for, or the roller was made
+	tidying sync.Mutex // held while they are: several looks at a time would wait for what refreshes wait for
 
 	kick    chan struct{} // something may be due
 	idle    chan struct{} // closed with run's end
@@ -265,9 +265,9 @@ func (r *Roller) end(f flight, err error, take func(now time.Time) released[chan
 	r.mu.Lock()
 	now := time.Now()
 	s := take(now)
-	if f.documents == "" && !r.closed && !r.tidying && now.Sub(r.tidied) >= store.NoteDue {
-		r.tidying, r.tidied = true, now
-		r.all.Go(r.tidy)
+	if f.documents == "" && !r.closed && now.Sub(r.tidied) >= store.NoteDue && r.tidying.TryLock() {
+		r.tidied = now
+		r.all.Go(func() { defer r.tidying.Unlock(); r.client.tidy(r.running) })
 	}
 	r.mu.Unlock()
 	tell(s.done, nil)
@@ -276,13 +276,6 @@ func (r *Roller) end(f flight, err error, take func(now time.Time) released[chan
 		tell(s.noted, r.client.note(r.running, f.counter, err))
 	}
 	r.poke()
-}
-
-func (r *Roller) tidy() {
-	r.client.tidy(r.running)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.tidying = false
 }
 
 // logRefresh writes the one log line per refresh that metrics are made from.
