@@ -60,7 +60,7 @@ func (r *refreshing) run(ctx context.Context) error {
 	if done.Full {
 		c.log.ErrorContext(ctx, logProblem, "counter", r.flight.counter, "problem", problemTooLarge)
 	}
-	if r.wrote = done.Wrote && len(r.draft.Writes) > 0; r.wrote {
+	if r.wrote = done.Wrote && r.draft.After != nil; r.wrote {
 		r.commitTook = done.Took
 		r.afterCommit(ctx, done)
 		r.moved.Sweep(ctx, c.db)
@@ -98,24 +98,24 @@ func (r *refreshing) plan(ctx context.Context) (book.Draft, error) {
 	r.forgetTaken()
 	if b := r.known; b != nil {
 		r.known = nil
-		if draft, err := r.planFor(ctx, b, false); err != nil || len(draft.Writes) > 0 || r.memory.book != nil {
-			return draft, err
+		if err := r.planFor(ctx, b, false); err != nil || len(r.draft.Writes) > 0 || r.memory.book != nil {
+			return r.draft, err
 		}
 	}
-	b, draft, err := r.planAnew(ctx, nil)
-	if err != nil || len(draft.Writes) == 0 || r.client.db.Budget.Short(ceiling.Reads) > 0 {
-		return draft, err
+	b, err := r.planAnew(ctx, nil)
+	if err != nil || len(r.draft.Writes) == 0 || r.client.db.Budget.Short(ceiling.Reads) > 0 {
+		return r.draft, err
 	}
 	switch shared := r.asking > 0 && (r.flight.crowd() || r.others()); {
 	case !shared && r.asking < longAnswer: // nobody has written it meanwhile
-		return draft, nil
+		return r.draft, nil
 	case shared && !r.flight.hurries:
 		if err := gax.Sleep(ctx, rand.N(stepsAside)); err != nil {
-			return draft, err
+			return r.draft, err
 		}
 	}
-	_, draft, err = r.planAnew(ctx, b)
-	return draft, err
+	_, err = r.planAnew(ctx, b)
+	return r.draft, err
 }
 
 const (
@@ -138,32 +138,29 @@ func (r *refreshing) others() bool {
 }
 
 // planAnew plans with the document as it is now. If it is as before, so is the plan.
-func (r *refreshing) planAnew(ctx context.Context, before *book.Book) (*book.Book, book.Draft, error) {
+func (r *refreshing) planAnew(ctx context.Context, before *book.Book) (*book.Book, error) {
 	b, err := r.read(ctx)
-	switch {
-	case err != nil:
-		return nil, book.Draft{}, err
-	case before != nil && b.Doc != nil && b.Version().Equal(before.Version()):
-		return b, r.draft, nil
+	if err != nil || before != nil && b.Doc != nil && b.Version().Equal(before.Version()) {
+		return b, err
 	}
 	r.draft = book.Draft{}
 	r.forgetTaken()
 	switch {
 	case b.Doc == nil && b.HasBase() && b.Unusable == nil && !b.Deleting() && r.flight.makes && b.At.Sub(b.Base.Gone) > noteGoneEvery:
-		return b, b.SetGone(), nil // something was counted, so what is below the document stays for its whole time again
+		r.draft = b.SetGone() // something was counted, so what is below the document stays for its whole time again
 	case b.Doc != nil && b.Deleting(): // the app made it again: its events come again after the deletion
-		return b, book.Draft{}, fmt.Errorf("%w: what was below the counter is being deleted", ErrContention)
+		err = fmt.Errorf("%w: what was below the counter is being deleted", ErrContention)
 	case b.Doc == nil: // no document shows anything: counts stay in the shards, or end with them
-		return b, book.Draft{}, nil
 	case b.Unusable != nil:
-		return b, book.Draft{}, b.Unusable
+		err = b.Unusable
+	default:
+		err = r.planFor(ctx, b, true)
 	}
-	draft, err := r.planFor(ctx, b, true)
-	return b, draft, err
+	return b, err
 }
 
 // planFor plans with a document that was just looked at, or is remembered.
-func (r *refreshing) planFor(ctx context.Context, b *book.Book, fresh bool) (book.Draft, error) {
+func (r *refreshing) planFor(ctx context.Context, b *book.Book, fresh bool) error {
 	r.next = b.NextRefresh()
 	r.noteAsOf(b)
 	if len(r.flight.needs) > 0 && !r.needsMore() { // others were faster: what was asked for is shown, and newer answers need no commit
@@ -172,13 +169,13 @@ func (r *refreshing) planFor(ctx context.Context, b *book.Book, fresh bool) (boo
 	}
 	if fresh && r.leavesToOthers(b) {
 		r.outcome = leftToOthers
-		return book.Draft{}, nil
+		return nil
 	}
 	if err := r.takeOver(ctx, b); err != nil {
-		return book.Draft{}, err
+		return err
 	}
 	if err := r.askSums(ctx, b); err != nil {
-		return book.Draft{}, err
+		return err
 	}
 	r.next = r.flight.nextStart(b.NextRefresh(), r.began) // not as of now: however long questions take, commits are an interval apart
 	r.draft = r.moved.Show(r.answers, r.next)
@@ -187,7 +184,7 @@ func (r *refreshing) planFor(ctx context.Context, b *book.Book, fresh bool) (boo
 	if len(r.draft.Writes) == 0 && !fresh && len(r.answers) == 0 && !r.needsMore() {
 		r.memory.book = b
 	}
-	return r.draft, nil
+	return nil
 }
 
 // read reads document and base. If both are missing, and something was counted, it makes them.
