@@ -523,55 +523,46 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 		return nil, 0, nil
 	}
 	if way := b.next(f, fields); way != listed {
-		var whole bool
-		if answers, whole, reads, err = c.sumsByQuery(ctx, f, fields, b, way); err != nil || whole {
+		began, least := time.Now(), b.least
+		if way == unbounded {
+			least = nil
+		}
+		answers, err = c.books.Sums(ctx, f.counter, fields, least, time.Time{})
+		took := time.Since(began)
+		reads = len(fields)
+		b.took(took, c.lone(took, err), answers, err)
+		if err != nil || way == unbounded && !b.slow {
 			return answers, reads, err
 		}
+		// The shards are counted. If the sums are bounded, the numbers tell whether they are of all shards. If they are
+		// slow, the time of the counts, which read no deleted entries, tells whether all queries are slow, and not these
+		// alone.
+		counts := 1 + len(c.db.Layout.Apart())
+		began = time.Now()
+		whole, err := c.coverAllShards(ctx, f.counter, fields, answers)
+		if reads += counts; err != nil {
+			return nil, reads, err
+		}
+		b.took(took, c.measured(time.Since(began)/time.Duration(counts)), answers, nil)
+		if whole || way == unbounded {
+			return answers, reads, nil
+		}
 	}
-	answers, listReads, err := c.sumsByList(ctx, f, fields, b)
-	return answers, reads + listReads, err
-}
-
-// sumsByQuery asks for sums by a query for each field, which leaves out shards below the least known number where it is
-// bounded. It reports whether the sums are whole, which means of all shards: others always are.
-func (c *Client) sumsByQuery(ctx context.Context, f flight, fields layout.Fields, b *bound, way way) (answers map[string]book.Answer, whole bool, reads int, err error) {
-	began, least := time.Now(), b.least
-	if way == unbounded {
-		least = nil
+	// All shards are listed, and what they hold is added up. Their least numbers are noted for bounded queries.
+	var paths []string
+	for _, field := range c.db.Layout.Fields {
+		paths = append(paths, layout.FieldPath(field.Shard))
 	}
-	answers, err = c.books.Sums(ctx, f.counter, fields, least, time.Time{})
-	took := time.Since(began)
-	reads = len(fields)
-	b.took(took, c.lone(took, err), answers, err)
-	if err != nil || way == unbounded && !b.slow {
-		return answers, err == nil, reads, err
-	}
-	// The shards are counted. If the sums are bounded, the numbers tell whether they are whole. If they are slow, the
-	// time of the counts, which read no deleted entries, tells whether all queries are slow, and not these alone.
-	counts := 1 + len(c.db.Layout.Apart())
-	began = time.Now()
-	whole, err = c.coverAllShards(ctx, f.counter, fields, answers)
-	reads += counts
+	docs, at, err := c.db.DocumentsAsOf(ctx, store.Query{Collection: c.db.Layout.ShardsOf(f.counter), Fields: paths})
 	if err != nil {
-		return nil, false, reads, err
+		return nil, reads, fmt.Errorf("list shards: %w", err)
 	}
-	b.took(took, c.measured(time.Since(began)/time.Duration(counts)), answers, nil)
-	return answers, whole || way == unbounded, reads, nil
-}
-
-// sumsByList reads all shards and adds up what they hold. It also notes their least numbers, for bounded queries.
-func (c *Client) sumsByList(ctx context.Context, f flight, fields layout.Fields, b *bound) (answers map[string]book.Answer, reads int, err error) {
-	all := c.db.Layout.Fields
-	docs, at, err := c.db.DocumentsAsOf(ctx, store.Query{Collection: c.db.Layout.ShardsOf(f.counter), Fields: paths(all)})
-	if err != nil {
-		return nil, 0, fmt.Errorf("list shards: %w", err)
-	}
-	b.see(f.started, all, docs)
+	b.see(f.started, c.db.Layout.Fields, docs)
 	answers = map[string]book.Answer{}
 	for _, field := range fields {
 		answers[field.Name] = book.Answer{Value: book.Shards(docs).SumOf(field), At: at}
 	}
-	return answers, max(1, len(docs)), nil
+	return answers, reads + max(1, len(docs)), nil
 }
 
 // lone is how long a lone query takes, as far as is known: no longer than one that was just answered.
@@ -613,12 +604,4 @@ func (c *Client) coverAllShards(ctx context.Context, counter string, fields layo
 		}
 	}
 	return true, nil
-}
-
-// paths are the paths of the fields in the shards.
-func paths(fields layout.Fields) (paths []string) {
-	for _, field := range fields {
-		paths = append(paths, layout.FieldPath(field.Shard))
-	}
-	return paths
 }
