@@ -32,8 +32,10 @@ var errUnanswered = errors.New("its queries got no answer in time")
 
 // reconcile is [Client.Reconcile] with options of its own.
 func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOptions) (Report, error) {
-	if err := c.extension.Check(ctx, c.db); err != nil && !opts.DryRun {
-		return Report{Counter: counter}, err
+	if c.db.Layout.Extension && !opts.DryRun {
+		if err := c.extension.Check(ctx, c.db); err != nil {
+			return Report{Counter: counter}, err
+		}
 	}
 	r := reconciling{client: c, opts: opts, report: Report{Counter: counter}}
 	again, err := r.run(ctx)
@@ -149,7 +151,7 @@ func (r *reconciling) commit(ctx context.Context) (draft book.Draft, more bool, 
 	if err == nil && done.Full {
 		r.problems = append(r.problems, problemTooLarge)
 	}
-	if err == nil && done.Wrote {
+	if err == nil && done.Wrote && len(moved.Idle) > 0 {
 		moved.Sweep(ctx, c.db)
 	}
 	return draft, done.Wrote && !done.Full && len(moved.Writes) == extension.AtOnce, err

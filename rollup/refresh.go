@@ -45,8 +45,10 @@ func (r *refreshing) run(ctx context.Context) error {
 	if r.known, r.memory.book = r.memory.book, nil; r.flight.all { // now and then, because others may have deleted the base
 		r.known = nil
 	}
-	if err := c.extension.Check(ctx, c.db); err != nil {
-		return err
+	if c.db.Layout.Extension {
+		if err := c.extension.Check(ctx, c.db); err != nil {
+			return err
+		}
 	}
 	done, err := c.books.Commit(ctx, patience, r.plan)
 	r.untilNext = r.next.Sub(c.db.Now())
@@ -62,8 +64,9 @@ func (r *refreshing) run(ctx context.Context) error {
 	}
 	if r.wrote = done.Wrote && r.draft.After != nil; r.wrote {
 		r.commitTook = done.Took
-		r.afterCommit(ctx, done)
-		r.moved.Sweep(ctx, c.db)
+		if r.afterCommit(ctx, done); len(r.moved.Idle) > 0 {
+			r.moved.Sweep(ctx, c.db)
+		}
 	}
 	return nil
 }
@@ -171,14 +174,18 @@ func (r *refreshing) planFor(ctx context.Context, b *book.Book, fresh bool) erro
 		r.outcome = leftToOthers
 		return nil
 	}
-	if err := r.takeOver(ctx, b); err != nil {
-		return err
+	show := b.Show
+	if r.client.db.Layout.Extension {
+		if err := r.takeOver(ctx, b); err != nil {
+			return err
+		}
+		show = r.moved.Show
 	}
 	if err := r.askSums(ctx, b); err != nil {
 		return err
 	}
 	r.next = r.flight.nextStart(b.NextRefresh(), r.began) // not as of now: however long questions take, commits are an interval apart
-	r.draft = r.moved.Show(r.answers, r.next)
+	r.draft = show(r.answers, r.next)
 	r.early = r.draft.Early
 	r.name(ctx, b)
 	if len(r.draft.Writes) == 0 && !fresh && len(r.answers) == 0 && !r.needsMore() {
@@ -237,7 +244,7 @@ func (r *refreshing) needsMore() bool {
 // takeOver takes over what the extension's clients counted: in the shards that events name, and now and then in others.
 func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 	db := r.client.db
-	looks := db.Layout.Extension && (r.flight.all || slices.ContainsFunc(db.Layout.Fields, func(f layout.Field) bool { return !b.TookOver(f) }))
+	looks := r.flight.all || slices.ContainsFunc(db.Layout.Fields, func(f layout.Field) bool { return !b.TookOver(f) })
 	if looks && r.more[ceiling.Reads] == 0 { // it may find as many shards as one commit takes, and as many idle ones beside these
 		looks = r.promises(ceiling.Amounts{ceiling.Reads: 2 * extension.AtOnce, ceiling.Writes: 2 * extension.AtOnce})
 	}

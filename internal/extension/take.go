@@ -310,13 +310,9 @@ func (m *Moved) lookForIdle(ctx context.Context, db *store.DB) error {
 	return nil
 }
 
-// Sweep deletes the idle shards that were found, each on condition that it is still the same. If that fails, they wait
+// Sweep deletes idle shards that were found, each on condition that it is still the same. If that fails, they wait
 // for the next time.
-func (m Moved) Sweep(ctx context.Context, db *store.DB) {
-	if len(m.Idle) > 0 {
-		_, _ = db.Commit(ctx, m.Idle...)
-	}
-}
+func (m Moved) Sweep(ctx context.Context, db *store.DB) { _, _ = db.Commit(ctx, m.Idle...) }
 
 // Lookout knows whether Firebase's extension still runs, whose clients are to be taken over.
 type Lookout struct {
@@ -331,9 +327,6 @@ const lookEvery = time.Minute
 // Check is an [ErrRuns] if it runs: it would write the same fields. It costs a read a minute, and at first one of each
 // who looks at the same moment. Nobody waits for another's look: they go by the last one.
 func (l *Lookout) Check(ctx context.Context, db *store.DB) error {
-	if !db.Layout.Extension {
-		return nil
-	}
 	l.mu.Lock()
 	runs, now := l.runs, time.Now()
 	if known := !l.looked.IsZero(); known && now.Sub(l.looked) < lookEvery {
