@@ -493,7 +493,7 @@ func (w *walk) plan(i int) {
 			f.asOf[field.Name] = said.AsTime()
 		}
 	}
-	f.unknown = notShown(f.book)
+	f.unknown = f.book.Unknown()
 	if f.looked && !f.flight.hurries && len(f.flight.answers) == 0 && f.waits() && w.chance(w.likely["yield"]) {
 		w.end(i, leftToOthers)
 		return
@@ -572,8 +572,8 @@ func (w *walk) commit(i int) {
 		f.again()
 		return
 	}
-	if after, ok := s.Committed(resp); ok {
-		in.known, f.unknown = after, notShown(after)
+	if after := s.Committed(resp); after != nil {
+		in.known, f.unknown = after, after.Unknown()
 		for _, field := range w.shown() {
 			f.asOf[field.Name] = after.AsOf(field)
 		}

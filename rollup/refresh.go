@@ -284,12 +284,7 @@ func (r *refreshing) noteAsOf(b *book.Book) {
 	for _, field := range r.client.db.Layout.Shown() {
 		r.asOf[field.Name] = b.AsOf(field)
 	}
-	r.unknown = notShown(b)
-}
-
-// notShown are the fields that count documents, and of which nobody knows as of when they are shown.
-func notShown(b *book.Book) layout.Fields {
-	return slices.DeleteFunc(b.WithoutAsOf(), func(f layout.Field) bool { return f.Counted == nil })
+	r.unknown = b.Unknown()
 }
 
 // leavesToOthers reports whether this refresh leaves its fields to another instance: one refreshed the counter less

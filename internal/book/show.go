@@ -345,9 +345,10 @@ func (b *Book) setOurs(ours map[string]*firestorepb.Value) {
 	put(&b.Doc.Fields, layout.Rollup, store.Map(all))
 }
 
-// WithoutAsOf are the fields that may be shown, and of which nobody knows as of when the document shows them.
-func (b *Book) WithoutAsOf() (fields layout.Fields) {
-	for _, field := range b.names().Shown() {
+// Unknown are the fields that count documents and may be shown, and of which nobody knows as of when the document shows
+// them.
+func (b *Book) Unknown() (fields layout.Fields) {
+	for _, field := range b.names().Counted {
 		if b.AsOf(field).IsZero() && b.MayShow(field) {
 			fields = append(fields, field)
 		}
@@ -376,23 +377,23 @@ func (books Books) Commit(ctx context.Context, p store.Patience, plan func(conte
 		return Committed{Full: full}, err
 	}
 	c := Committed{Wrote: true, Took: time.Since(sent), Full: full}
-	c.After, _ = last.Committed(resp)
+	c.After = last.Committed(resp)
 	return c, nil
 }
 
 // Committed is the book after its commit of [Draft.Writes], whose answer says of which versions document and base
-// are now. It reports false if only a read can tell.
-func (s Draft) Committed(resp *firestorepb.CommitResponse) (*Book, bool) {
+// are now; nil if only a read can tell.
+func (s Draft) Committed(resp *firestorepb.CommitResponse) *Book {
 	results := resp.GetWriteResults()
 	if len(results) < len(s.Writes) || s.After == nil || s.After.Doc == nil {
-		return nil, false
+		return nil
 	}
 	s.After.Doc.UpdateTime = timestamppb.New(results[0].GetUpdateTime().AsTime())
 	s.After.At = resp.GetCommitTime().AsTime()
 	if len(s.Writes) > 1 {
 		s.After.baseVersion = results[1].GetUpdateTime().AsTime()
 	}
-	return s.After, true
+	return s.After
 }
 
 // Committed is what became of a commit.

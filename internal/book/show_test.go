@@ -34,7 +34,7 @@ func shown(t interface{ Fatal(...any) }, books Books, more values) *Book {
 	if len(s.Changes) != 1 {
 		t.Fatal(s)
 	}
-	b, _ = s.Committed(&firestorepb.CommitResponse{WriteResults: []*firestorepb.WriteResult{{UpdateTime: timestamppb.New(at(10))}}, CommitTime: timestamppb.New(at(10))})
+	b = s.Committed(&firestorepb.CommitResponse{WriteResults: []*firestorepb.WriteResult{{UpdateTime: timestamppb.New(at(10))}}, CommitTime: timestamppb.New(at(10))})
 	for name, value := range more {
 		if b.Doc.Fields[name] = value; value == nil {
 			delete(b.Doc.Fields, name)
@@ -80,16 +80,15 @@ func TestAsOf(t *testing.T) {
 		if got := tt.b.AsOf(likes); !got.Equal(tt.want) {
 			t.Errorf("%s: as of %v, want %v", name, got, tt.want)
 		}
-		known := !slices.ContainsFunc(tt.b.WithoutAsOf(), func(f layout.Field) bool { return f.Name == "likes" })
-		if known != !tt.want.IsZero() {
-			t.Errorf("%s: %v are unknown", name, tt.b.WithoutAsOf().Names())
-		}
 	}
 	b := shown(t, books, values{"score": store.Double(math.NaN())})
 	b = ours(b, layout.AsOf, store.Map(values{"score": store.Time(at(4))}))
 	b = ours(b, layout.LastShown, store.Map(values{"score": store.Map(values{shownKey: store.String(score.Key()), shownValue: store.Double(math.NaN())})}))
-	if !b.AsOf(score).Equal(at(4)) {
+	if !b.AsOf(score).Equal(at(4)) || len(b.Unknown()) > 0 {
 		t.Error("NaN isn't the NaN that was shown")
+	}
+	if lost := ours(b, layout.AsOf, store.Int(0)); !slices.Equal(lost.Unknown().Names(), []string{"score"}) {
+		t.Errorf("%v are unknown, want the score, of which nobody knows as of when it is", lost.Unknown().Names())
 	}
 }
 
@@ -148,7 +147,7 @@ func TestShow(t *testing.T) {
 			t.Errorf("%s: (-want +got)\n%s%v", name, diff, s.Writes)
 			continue
 		}
-		next, _ := s.Committed(&firestorepb.CommitResponse{WriteResults: []*firestorepb.WriteResult{{UpdateTime: timestamppb.New(at(20))}}})
+		next := s.Committed(&firestorepb.CommitResponse{WriteResults: []*firestorepb.WriteResult{{UpdateTime: timestamppb.New(at(20))}}})
 		if !next.AsOf(likes).Equal(tt.answer.At) || !proto.Equal(next.Doc.GetFields()["likes"], tt.want.After) {
 			t.Errorf("%s: afterwards %v as of %v", name, next.Doc.GetFields()["likes"], next.AsOf(likes))
 		}
@@ -204,7 +203,7 @@ func TestReplaced(t *testing.T) {
 			}
 		}
 		resp := &firestorepb.CommitResponse{WriteResults: []*firestorepb.WriteResult{{UpdateTime: timestamppb.New(at(20))}, {UpdateTime: timestamppb.New(at(20))}}}
-		next, _ := s.Committed(resp)
+		next := s.Committed(resp)
 		if again := next.Show(map[string]Answer{"likes": {Value: store.Int(2), At: at(22)}}, time.Time{}); again.Changes[0].Replaced != 0 || len(again.Writes) != 1 {
 			t.Errorf("%s, again: %+v", name, again.Changes)
 		}
@@ -279,7 +278,7 @@ func TestSince(t *testing.T) {
 		t.Fatalf("early %v, %d writes; want that it is asked again, and since when", s.Early, len(s.Writes))
 	}
 	commit := func(s Draft, version int) *Book {
-		b, _ := s.Committed(&firestorepb.CommitResponse{WriteResults: []*firestorepb.WriteResult{{UpdateTime: timestamppb.New(at(version))}}, CommitTime: timestamppb.New(at(version))})
+		b := s.Committed(&firestorepb.CommitResponse{WriteResults: []*firestorepb.WriteResult{{UpdateTime: timestamppb.New(at(version))}}, CommitTime: timestamppb.New(at(version))})
 		return b
 	}
 	b = commit(s, 20)
@@ -343,7 +342,7 @@ func TestShowsOneAnswerAfterAnother(t *testing.T) {
 				now++
 				results := []*firestorepb.WriteResult{{UpdateTime: timestamppb.New(at(now))}, {UpdateTime: timestamppb.New(at(now))}}
 				old = append(old, b.Doc)
-				b, _ = s.Committed(&firestorepb.CommitResponse{WriteResults: results, CommitTime: timestamppb.New(at(now))})
+				b = s.Committed(&firestorepb.CommitResponse{WriteResults: results, CommitTime: timestamppb.New(at(now))})
 				if !b.AsOf(likes).After(before) {
 					t.Fatalf("shown as of %v, after %v", b.AsOf(likes), before)
 				}

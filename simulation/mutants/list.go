@@ -339,7 +339,7 @@ var mutants = []mutant{
 	},
 	{
 		"nobody looks whether the extension still runs", "internal/extension",
-		"if !db.Layout.Extension {\n\t\treturn nil\n\t}\n\tl.mu", "if true {\n\t\treturn nil\n\t}\n\tl.mu", testIn("rollup", "TestExtensionStillRuns"),
+		"runs = Stopped(ctx, db)", "runs = nil", testIn("rollup", "TestExtensionStillRuns"),
 	},
 	{
 		"a shard of the extension's that holds something is deleted", "internal/extension",
