@@ -309,15 +309,22 @@ type walking struct {
 	looked map[string]bool // counters that it has looked at
 }
 
-// step looks at the walk's next page. It reports whether the walk stopped within it, because its time was over.
+// step looks at the walk's next page, but for the counters of it that are done. It reports whether the walk stopped
+// within it, because its time was over. Where Firestore doesn't know the page any more, the walk begins again.
 func (w *walking) step(ctx context.Context) (stopped bool, err error) {
-	ids, next, err := w.list(ctx)
+	c := w.client
+	ids, next, err := c.db.List(ctx, c.pageSize(), w.at.Page)
+	if status.Code(err) == codes.InvalidArgument && w.at.Page != "" {
+		w.at.Page, w.at.Done = "", ""
+		ids, next, err = c.db.List(ctx, c.pageSize(), "")
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return true, nil
 		}
 		return false, err
 	}
+	ids = ids[slices.Index(ids, w.at.Done)+1:] // none: it is gone, and others may be behind it now
 	n := w.page(ctx, ids)
 	if n == len(ids) {
 		w.at.Page, w.at.Done = next, ""
@@ -327,19 +334,6 @@ func (w *walking) step(ctx context.Context) (stopped bool, err error) {
 		w.at.Done = ids[n-1]
 	}
 	return true, nil
-}
-
-// list lists the walk's next page, without the counters of it that are done. Where Firestore doesn't know the page any
-// more, the walk begins again.
-func (w *walking) list(ctx context.Context) (ids []string, next string, err error) {
-	c := w.client
-	ids, next, err = c.db.List(ctx, c.pageSize(), w.at.Page)
-	if status.Code(err) == codes.InvalidArgument && w.at.Page != "" {
-		w.at.Page, w.at.Done = "", ""
-		ids, next, err = c.db.List(ctx, c.pageSize(), "")
-	}
-	done := slices.Index(ids, w.at.Done) // -1: it is gone, and others may be behind it now
-	return ids[done+1:], next, err
 }
 
 // page looks at counters that the walk hasn't looked at yet. It returns how many of them are done, from the first on.
