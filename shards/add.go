@@ -3,6 +3,7 @@ package shards
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/googleapis/gax-go/v2"
@@ -19,7 +20,8 @@ import (
 // at the largest or smallest one.
 //
 // If ctx ends before the commit begins, nothing is counted. A commit that has begun goes on, and Add returns
-// [ErrUnknown]. For a ctx without a deadline, see Config.Wait.
+// [ErrUnknown]. In a field with a limit no other follows where that one fails. For a ctx without a deadline, see
+// Config.Wait.
 func (c Counter) Add(ctx context.Context, by int64) error {
 	_, err := c.AddOnce(ctx, by, Key{})
 	return err
@@ -137,8 +139,14 @@ func (c *Client) send(ctx context.Context, b *batch) step {
 		return b.giveUp(ErrBusy, err)
 	}
 	if b.planned() {
+		if b.dropLeft(); len(b.requests) == 0 {
+			return finished
+		}
 		if next, planned := c.planBatch(ctx, b); !planned {
 			return next
+		}
+		if slices.ContainsFunc(b.requests, (*request).nobodyWaits) { // since they were planned
+			return sendCommit
 		}
 	}
 	sums := b.sums()

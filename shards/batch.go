@@ -479,6 +479,18 @@ func (b *batch) afterMissing(gone map[string]bool) step {
 	return sendCommit
 }
 
+// dropLeft drops requests whose callers have gone away, before another commit. Whoever asks again may have been refused
+// since, and is told that nothing is counted: a commit that was sent before that fails, but another might find room.
+func (b *batch) dropLeft() {
+	b.requests = slices.DeleteFunc(b.requests, func(r *request) bool {
+		left := r.nobodyWaits()
+		if left {
+			r.answer(outcome{err: ErrBusy})
+		}
+		return left
+	})
+}
+
 // giveUp answers all requests with an error: with [ErrUnknown] if the commit is in doubt, or else with the sentinel, if
 // it isn't nil.
 func (b *batch) giveUp(sentinel, err error) step {

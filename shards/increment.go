@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/escrow"
@@ -54,7 +55,8 @@ type request struct {
 	// When its key's marker was made alone, so that commits in doubt can't be applied; zero if it
 	// wasn't.
 	fenced time.Time
-	same   []*request // of its key, in the same batch: they share its outcome
+	same   []*request  // of its key, in the same batch: they share its outcome
+	left   atomic.Bool // its caller went away after its commit had begun
 }
 
 // outcome is what became of a request.
@@ -239,6 +241,11 @@ func (r *request) each() []*request {
 		one.deadline = r.deadline
 	}
 	return all
+}
+
+// nobodyWaits reports whether its caller, and those that share its outcome, have gone away.
+func (r *request) nobodyWaits() bool {
+	return r.left.Load() && !slices.ContainsFunc(r.same, func(same *request) bool { return !same.left.Load() })
 }
 
 // answerBy gives a request, and those of its key, their outcome by [request.outcomeBy], and reports whether there is

@@ -187,6 +187,59 @@ func TestARenewalLeavesWhatIsNoCount(t *testing.T) {
 	})
 }
 
+// A caller goes away while its commit is on its way, and asks again: there is no room. From then on the first call takes
+// nothing, though there is room again when its commit has failed.
+func TestWhoIsRefusedIsNotCountedByAnEarlierCall(t *testing.T) {
+	t.Parallel()
+	cfg := shards.Config{Place: shards.Place{Fields: "total=limit(1),likes"}}
+	for name, ask := range map[string]func(ctx context.Context, c shards.Counter) error{
+		"key":    func(ctx context.Context, c shards.Counter) error { return lastOf(c.AddOnce(ctx, 1, named("k"))) },
+		"member": func(ctx context.Context, c shards.Counter) error { return lastOf(c.Join(ctx, "total", "u")) },
+		"hold": func(ctx context.Context, c shards.Counter) error {
+			return second(c.Reserve(ctx, "total", 1, time.Hour, named("k")))
+		},
+		"fields": func(ctx context.Context, c shards.Counter) error {
+			return lastOf(c.AddFields(ctx, map[string]int64{"total": 1, "likes": 1}, named("k")))
+		},
+	} {
+		for _, same := range []bool{true, false} {
+			if same && name != "fields" {
+				continue // the second call waits for the end of the first one's commit
+			}
+			virtual.Run(t, fmt.Sprintf("%s, same process %t", name, same), func(t *testing.T) {
+				w := newWorld(t)
+				other, first := w.counter(t, w.open(t, cfg), "a", 1), handle(t, w.open(t, cfg), "a")
+				again := map[bool]shards.Counter{true: first, false: handle(t, w.open(t, cfg), "a")}[same]
+				if err := errors.Join(first.Add(t.Context(), 1), first.Add(t.Context(), -1)); err != nil { // it knows the shard
+					t.Fatal(err)
+				}
+				ctx, goAway := context.WithCancel(t.Context())
+				w.Before(func() {
+					if err := other.Add(t.Context(), 1); err != nil {
+						t.Error(err)
+					}
+					goAway()
+					synctest.Wait()
+					if err := ask(t.Context(), again); !errors.Is(err, shards.ErrLimit) {
+						t.Errorf("asked again: %v, want ErrLimit", err)
+					}
+					if err := other.Add(t.Context(), -1); err != nil {
+						t.Error(err)
+					}
+				})
+				if err := ask(ctx, first); !errors.Is(err, shards.ErrUnknown) {
+					t.Errorf("%v, want ErrUnknown", err)
+				}
+				time.Sleep(time.Minute)
+				w.wantSum(t, "a", 0)
+			})
+		}
+	}
+}
+
+// lastOf is a call's error.
+func lastOf(_ bool, err error) error { return err }
+
 // checkTwoLimits checks after each commit that shards of count and likes hold nothing else, that none counts more than
 // its share, or less than its members, and that what members took is as many as there are. It counts the commits.
 func (w *world) checkTwoLimits(t *testing.T) (checked *atomic.Int64) {

@@ -109,6 +109,7 @@ func (q *queue) await(ctx context.Context, r *request) outcome {
 	if q.withdraw(r) {
 		return outcome{err: fmt.Errorf("%w: %w", ErrBusy, why)}
 	}
+	r.left.Store(true)
 	select {
 	case out := <-r.done: // just now
 		return out
