@@ -24,4 +24,5 @@ package rollup
 //	reconcile.go      a refresh without an event: what it is asked, and tells; what is wrong with shards
 //	refresh.go        what is asked, and shown: sums of shards, also of a busy counter's, and queries of documents
 //	pace.go           which events are refreshed together, when queries are asked, and what becomes of events
-//	client.go         the client, what it remembers, its errors and its log; an event is read, and what it says
+//	decode.go         an event is read, and what it says
+//	client.go         the client, what it remembers, its errors and its log
