@@ -57,7 +57,7 @@ func (h *incrementHandler) setLimit(w http.ResponseWriter, r *request) (any, err
 	if err != nil {
 		return nil, err
 	}
-	if limited := (layout.Layout{Fields: h.Fields}).Limited(); field == "" && len(limited) > 0 {
+	if limited := (layout.Layout{Sharded: h.Fields}).Limited(); field == "" && len(limited) > 0 {
 		field = limited[0].Name
 	}
 	field = cmp.Or(field, h.first)

@@ -58,7 +58,7 @@ func GuardedIncrementHandler(ctx context.Context, client *shards.Client, s setti
 // repeated, and counts once.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	h := &incrementHandler{Settings: s, client: client, tokens: t, limit: newLimiter(s.RateLimit), creations: newCreations(s), log: log,
-		budget: client.Budget(), finishes: newFinishes(client.Budget().Second(ceiling.Writes)), failures: newFailures(), sums: newLRU[int64](knownSums), limits: len((layout.Layout{Fields: s.Fields}).Limited()) > 0}
+		budget: client.Budget(), finishes: newFinishes(client.Budget().Second(ceiling.Writes)), failures: newFailures(), sums: newLRU[int64](knownSums), limits: len((layout.Layout{Sharded: s.Fields}).Limited()) > 0}
 	if writes := h.budget.Second(ceiling.Writes); writes > 0 && s.Auth == "firebase" { // others share an address
 		h.share = newBuckets(max(1, writes*userShare), int(math.Ceil(max(1, writes*userShare)*ceiling.Begins.Seconds())))
 		h.lately = &lately{callers: newLRU[asked](knownCallers)}
@@ -233,8 +233,8 @@ func (h *incrementHandler) public(r *request) bool {
 	return h.PublicReads && r.kind == read && (len(counted) == 0 || !r.exact)
 }
 
-// mayMake counts the missing ones of these counters against the caller who would make them. Errors: a problem with
-// 429, or 400 where these are more than the caller may ever make at once, and then nothing is made; and those of a read.
+// mayMake counts the missing ones of these counters against the caller who would make them. Errors: a problem with 429,
+// or 400 where these are more than the caller may ever make at once, and then nothing is made; and those of a read.
 func (h *incrementHandler) mayMake(r *request, counters ...string) error {
 	if err := h.mayLook(r, counters...); err != nil {
 		return err

@@ -47,7 +47,7 @@ func TestABoundedSumIsWhole(t *testing.T) {
 	ask := func(want int64) (reads int) {
 		t.Helper()
 		f.started = f.started.Add(time.Second)
-		answers, reads, err := c.sums(t.Context(), f, c.db.Layout.Fields, &b)
+		answers, reads, err := c.sums(t.Context(), f, c.db.Layout.Sharded, &b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestABoundedSumBesideALimit(t *testing.T) {
 		t.Helper()
 		f.started = f.started.Add(time.Second)
 		var fields layout.Fields
-		for _, field := range c.db.Layout.Fields {
+		for _, field := range c.db.Layout.Sharded {
 			if _, asked := want[field.Name]; asked {
 				fields = append(fields, field)
 			}

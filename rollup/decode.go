@@ -148,11 +148,11 @@ func decode(names layout.Layout, contentType string, data []byte) (list []Change
 		if c.Gone = after == nil; !c.Gone {
 			c.At = doc.GetUpdateTime().AsTime()
 		}
-		if c.Extension != "" && !extension.Holds(names.Fields, after) {
+		if c.Extension != "" && !extension.Holds(names.Sharded, after) {
 			continue // as after a take-over: what comes later has an event of its own
 		}
 		if c.Shard != "" {
-			if c.Fields, c.Delta = Delta(names.Fields, before, after); len(c.Fields) == 0 {
+			if c.Fields, c.Delta = Delta(names.Sharded, before, after); len(c.Fields) == 0 {
 				continue // it changed nothing that is shown here
 			}
 		}
@@ -236,10 +236,10 @@ func documents(contentType string, data []byte) (before, after *firestorepb.Docu
 // named are the changes of a document by its resource name alone.
 func named(names layout.Layout, name string) (changes []Change, err error) {
 	if counter, shard, ok := names.ParseShard(name); ok {
-		if len(names.Fields) == 0 {
+		if len(names.Sharded) == 0 {
 			return nil, nil
 		}
-		return []Change{{Counter: counter, Shard: shard, Fields: slices.Sorted(slices.Values(names.Fields.Names()))}}, nil
+		return []Change{{Counter: counter, Shard: shard, Fields: slices.Sorted(slices.Values(names.Sharded.Names()))}}, nil
 	}
 	if counter, shard, ok := names.ParseExtensionShard(name); ok {
 		return []Change{{Counter: counter, Extension: shard, Fields: []string{ofExtension(shard)}}}, nil

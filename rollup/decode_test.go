@@ -44,7 +44,7 @@ var testLayout = func() layout.Layout {
 	if err != nil {
 		panic(err)
 	}
-	return layout.Layout{Database: "projects/p/databases/(default)", Path: path, Fields: layout.Fields{{Name: "total", Shard: "count"}}, Shards: layout.DefaultShards}
+	return layout.Layout{Database: "projects/p/databases/(default)", Path: path, Sharded: layout.Fields{{Name: "total", Shard: "count"}}, Shards: layout.DefaultShards}
 }()
 
 func integer(n int64) *firestoredata.Value {
@@ -149,7 +149,7 @@ func TestDecodePoison(t *testing.T) {
 func TestDecodeSeveralFields(t *testing.T) {
 	t.Parallel()
 	names := testLayout
-	names.Fields = layout.Fields{{Name: "views", Shard: "v"}, {Name: "likes", Shard: "likes"}}
+	names.Sharded = layout.Fields{{Name: "views", Shard: "v"}, {Name: "likes", Shard: "likes"}}
 	doc := func(fields map[string]*firestoredata.Value) *firestoredata.Document {
 		d := shardDoc(shardName, at(10), nil)
 		d.Fields = fields
@@ -240,7 +240,7 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	nested := layout.Layout{Database: testLayout.Database, Path: path, Shards: layout.DefaultShards, Hosted: true}
-	nested.Fields, nested.Counted = fields.Split()
+	nested.Sharded, nested.Counted = fields.Split()
 	post := testLayout.Database + "/documents/teams/red/posts/post-1/"
 	several := shardDoc(post+"shards/7", at(10), nil)
 	several.Fields = map[string]*firestoredata.Value{"likes": double(2), "v": text("x")}

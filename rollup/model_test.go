@@ -386,7 +386,7 @@ func (w *walk) command() {
 		w.touched[c.field.Name] = 0
 		return
 	}
-	c := &walkCommand{field: w.names().Fields[w.IntN(len(w.names().Fields))], book: w.read(w.base)}
+	c := &walkCommand{field: w.names().Sharded[w.IntN(len(w.names().Sharded))], book: w.read(w.base)}
 	if c.book.Doc == nil {
 		return
 	}
@@ -500,7 +500,7 @@ func (w *walk) plan(i int) {
 	}
 	now := w.tick()
 	var wanted []string
-	for _, field := range w.names().Fields {
+	for _, field := range w.names().Sharded {
 		_, asked := f.answers[field.Name]
 		waits := slices.ContainsFunc(f.flight.needs, func(wait need) bool {
 			return slices.Contains(wait.fields, field.Name) && !wait.shown(f.asOf)
@@ -510,7 +510,7 @@ func (w *walk) plan(i int) {
 		}
 	}
 	if len(wanted)+len(f.answers) > 0 && w.off != ruleUnknown {
-		for _, field := range w.names().Fields {
+		for _, field := range w.names().Sharded {
 			if _, asked := f.answers[field.Name]; !asked && f.asOf[field.Name].IsZero() && f.book.MayShow(field) {
 				wanted = append(wanted, field.Name)
 			}

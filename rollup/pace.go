@@ -35,7 +35,7 @@ type pacer[W any] struct {
 
 	backlogs            map[source]*backlog[W] // those in flight, too
 	refreshes, recounts dueHeap[W]
-	waiting             int
+	waiting             int   // events, with those in flight: see maxWaiting
 	draining            bool  // nothing else comes: what waits goes now
 	scarce              bool  // there are few reads or writes, for which much waits: see urgent
 	usual               int64 // reads that recounts took lately, on average
@@ -261,8 +261,8 @@ func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 	return f
 }
 
-// released is what becomes of the events of a refresh or a recount that need not wait any longer.
-type released[W any] struct {
+// dismissed is what becomes of the events of a refresh or a recount that need not wait any longer.
+type dismissed[W any] struct {
 	done      []W // their fields are shown as of their write, or were asked for after they came
 	noted     []W // they can't be, for a reason of their counter's own: done once that is noted
 	redeliver []W // to be delivered again
@@ -270,10 +270,10 @@ type released[W any] struct {
 
 // done takes a refresh back. If it failed, its events go again, until its patience is over. If another instance had
 // just written, the next refresh is left to that, and this one looks again a little later.
-func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
+func (p *pacer[W]) done(now time.Time, f flight, got refreshed) (s dismissed[W]) {
 	b := p.backlogs[f.source]
-	again, o := p.again(now, b, r.outcome), r.outcome
-	p.pace(now, b, f, r)
+	again, o := p.again(now, b, got.outcome), got.outcome
+	p.pace(now, b, f, got)
 	events := b.inFlight
 	b.inFlight = nil
 	if again || o == leftToOthers {
@@ -281,30 +281,30 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 	}
 	// An event is over if a later one stands for it. It is asked again if its answer was too early. It goes back in line
 	// if the refresh goes again, or is left to another instance that hasn't shown it yet. Otherwise it is released.
-	for _, w := range events {
-		if o == leftToOthers && w.at.IsZero() { // its write was no later than the first look since it came
-			w.at = r.readAt
+	for _, e := range events {
+		if o == leftToOthers && e.at.IsZero() { // its write was no later than the first look since it came
+			e.at = got.readAt
 		}
 		switch {
-		case w.stoodFor:
-		case o == covered && w.waitsForOne(r.early):
-			p.askAgain(now, f.counter, w)
-		case again, o == leftToOthers && !w.shown(r.asOf):
-			b.next, b.events = append(b.next, w), b.events+1
+		case e.stoodFor:
+		case o == covered && e.waitsForOne(got.early):
+			p.askAgain(now, f.counter, e)
+		case again, o == leftToOthers && !e.shown(got.asOf):
+			b.next, b.events = append(b.next, e), b.events+1
 		default:
-			s.add(o, w)
+			s.add(o, e)
 		}
 	}
-	if r.asOf != nil {
-		b.next = slices.DeleteFunc(b.next, func(w *pending[W]) bool {
-			shown := w.shown(r.asOf)
+	if got.asOf != nil {
+		b.next = slices.DeleteFunc(b.next, func(e *pending[W]) bool {
+			shown := e.shown(got.asOf)
 			if shown {
-				s.done = append(s.done, w.event)
+				s.done = append(s.done, e.event)
 			}
 			return shown
 		})
 	}
-	for _, field := range r.unknown {
+	for _, field := range got.unknown {
 		p.want(now, f.counter, field)
 	}
 	p.ended(now, b, s)
@@ -313,9 +313,9 @@ func (p *pacer[W]) done(now time.Time, f flight, r refreshed) (s released[W]) {
 
 // askAgain has an event wait for its question to be asked again at once: by a recount of what was counted for it, or by
 // the counter's next refresh.
-func (p *pacer[W]) askAgain(now time.Time, counter string, w *pending[W]) {
-	b := p.backlog(now, source{counter, w.recounted})
-	b.next, b.events = append(b.next, w), b.events+1
+func (p *pacer[W]) askAgain(now time.Time, counter string, e *pending[W]) {
+	b := p.backlog(now, source{counter, e.recounted})
+	b.next, b.events = append(b.next, e), b.events+1
 	b.earliest, b.latest = now, now
 	p.moved(b)
 }
@@ -334,12 +334,12 @@ func (b *backlog[W]) bring(answers map[string]book.Answer) {
 
 // recounted takes a recount back. Its answers go to the counter's next refresh, and its events wait there for these to
 // be shown. If it failed, they go again. If Firestore didn't answer in time they are noted, so that no others wait.
-func (p *pacer[W]) recounted(now time.Time, f flight, got queried) (s released[W]) {
+func (p *pacer[W]) recounted(now time.Time, f flight, got queried) (s dismissed[W]) {
 	b := p.backlogs[f.source]
-	again, events := p.again(now, b, got.outcome), slices.DeleteFunc(b.inFlight, func(w *pending[W]) bool { return w.stoodFor })
+	again, events := p.again(now, b, got.outcome), slices.DeleteFunc(b.inFlight, func(e *pending[W]) bool { return e.stoodFor })
 	b.inFlight, b.hopeless = nil, got.outcome == unchanged
-	to := p.backlog(now, source{counter: f.counter})
-	to.bring(got.answers)
+	nextRefresh := p.backlog(now, source{counter: f.counter})
+	nextRefresh.bring(got.answers)
 	switch {
 	case again:
 		b.next, b.wanted = append(events, b.next...), true
@@ -351,13 +351,13 @@ func (p *pacer[W]) recounted(now time.Time, f flight, got queried) (s released[W
 	case len(got.answers) == 0: // Firestore refuses all of the queries
 		s.add(covered, events...)
 	default:
-		for _, w := range events {
-			w.recounted, w.at, w.timed, w.gone = f.documents, got.at, false, w.gone || got.elsewhere
+		for _, e := range events {
+			e.recounted, e.at, e.timed, e.gone = f.documents, got.at, false, e.gone || got.elsewhere
 		}
-		to.next = append(to.next, events...)
-		to.events += int64(len(events))
+		nextRefresh.next = append(nextRefresh.next, events...)
+		nextRefresh.events += int64(len(events))
 	}
-	p.moved(to)
+	p.moved(nextRefresh)
 	if got.outcome == covered {
 		b.reads, b.interval = got.largest, max(p.least, b.interval/2)
 		p.usual += (got.largest - p.usual) / 4
@@ -371,33 +371,33 @@ func (p *pacer[W]) recounted(now time.Time, f flight, got queried) (s released[W
 }
 
 // add adds events by what became of their refresh or recount.
-func (s *released[W]) add(o outcome, list ...*pending[W]) {
-	for _, w := range list {
+func (s *dismissed[W]) add(o outcome, list ...*pending[W]) {
+	for _, e := range list {
 		switch o {
 		case covered, leftToOthers:
-			s.done = append(s.done, w.event)
+			s.done = append(s.done, e.event)
 		case contended, ownFault:
-			s.noted = append(s.noted, w.event)
+			s.noted = append(s.noted, e.event)
 		default:
-			s.redeliver = append(s.redeliver, w.event)
+			s.redeliver = append(s.redeliver, e.event)
 		}
 	}
 }
 
 // pace says when a counter's next refresh may start: the document itself says from when on it may be written again.
-func (p *pacer[W]) pace(now time.Time, b *backlog[W], f flight, r refreshed) {
+func (p *pacer[W]) pace(now time.Time, b *backlog[W], f flight, got refreshed) {
 	switch {
-	case r.outcome == covered && r.wrote:
-		b.interval, b.earliest = max(p.least, b.interval/2), now.Add(r.untilNext)
-		if r.commitTook > slowCommit {
+	case got.outcome == covered && got.wrote:
+		b.interval, b.earliest = max(p.least, b.interval/2), now.Add(got.untilNext)
+		if got.commitTook > slowCommit {
 			// counted from the end, those who are in each other's way move apart
-			b.earliest = now.Add(max(r.untilNext, b.interval))
+			b.earliest = now.Add(max(got.untilNext, b.interval))
 		}
-	case r.outcome == covered || r.outcome == leftToOthers:
+	case got.outcome == covered || got.outcome == leftToOthers:
 		b.interval = p.least
-		if r.untilNext > 0 {
+		if got.untilNext > 0 {
 			// a little after the other's next one, and apart from those who look, too
-			b.earliest = now.Add(r.untilNext + time.Duration((1+p.spread())*float64(p.least)/10))
+			b.earliest = now.Add(got.untilNext + time.Duration((1+p.spread())*float64(p.least)/10))
 		}
 	default:
 		pause := p.least
@@ -438,7 +438,7 @@ func (p *pacer[W]) again(now time.Time, b *backlog[W], o outcome) bool {
 }
 
 // ended has a source wait for its next turn.
-func (p *pacer[W]) ended(now time.Time, b *backlog[W], s released[W]) {
+func (p *pacer[W]) ended(now time.Time, b *backlog[W], s dismissed[W]) {
 	p.waiting -= len(s.done) + len(s.noted) + len(s.redeliver)
 	if p.draining && b.failing.IsZero() {
 		b.hurry(now)
@@ -464,8 +464,8 @@ func (p *pacer[W]) drain(now time.Time) {
 // unbegun are the events that wait for a refresh or a recount that has not begun.
 func (p *pacer[W]) unbegun() (left []W) {
 	for _, b := range p.backlogs {
-		for _, w := range b.next {
-			left = append(left, w.event)
+		for _, e := range b.next {
+			left = append(left, e.event)
 		}
 		b.next, b.answers, b.wanted = nil, nil, false
 	}

@@ -163,7 +163,7 @@ func (r *reconciling) isIdle(b *book.Book) bool {
 	if r.opts.RemoveIdle == nil || r.opts.DryRun || r.opts.noted || !b.Made() {
 		return false
 	}
-	for _, field := range r.client.db.Layout.Fields.Named() {
+	for _, field := range r.client.db.Layout.Sharded.Named() {
 		if n, ok := book.Whole(b.Doc.GetFields()[field.Name]); r.opts.IdleAtZero && (!ok || n != 0) {
 			return false
 		}
@@ -211,7 +211,7 @@ func (r *reconciling) answers(ctx context.Context, taken extension.Moved) (map[s
 	if r.opts.noted || !b.HasBase() {
 		return answers, nil
 	}
-	for _, field := range r.client.db.Layout.Fields {
+	for _, field := range r.client.db.Layout.Sharded {
 		total, err := b.Total(field, answers[field.Name])
 		_, takesOver := taken.Amounts[field.Name]
 		if !takesOver && err == nil && !b.AsOf(field).IsZero() && proto.Equal(total, b.Doc.GetFields()[field.Name]) {
@@ -226,11 +226,11 @@ func (r *reconciling) answers(ctx context.Context, taken extension.Moved) (map[s
 func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.Answer, error) {
 	db, collection := r.client.db, r.client.db.Layout.ShardsOf(b.Counter)
 	look := r.opts.each
-	answers, err := r.client.books.Sums(ctx, b.Counter, db.Layout.Fields, nil, b.At)
+	answers, err := r.client.books.Sums(ctx, b.Counter, db.Layout.Sharded, nil, b.At)
 	if err != nil {
 		return nil, err
 	}
-	for _, field := range db.Layout.Fields {
+	for _, field := range db.Layout.Sharded {
 		sum := answers[field.Name]
 		if look = look || !store.IsInteger(sum.Value); look {
 			break
@@ -259,7 +259,7 @@ func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.A
 	if problem := r.client.problemOf(shards); problem != "" {
 		r.problems = append(r.problems, problem)
 	}
-	for _, field := range db.Layout.Fields { // a query leaves NaN out
+	for _, field := range db.Layout.Sharded { // a query leaves NaN out
 		answers[field.Name] = book.Answer{Value: shards.SumOf(field), At: b.At}
 	}
 	return answers, nil
@@ -526,7 +526,7 @@ func (r Report) Right() bool { return !r.Repaired() && r.Problem == "" }
 func (c *Client) problemOf(shards book.Shards) string {
 	var problems []string
 	counted := false // a shard has one of the fields
-	for _, field := range c.db.Layout.Fields {
+	for _, field := range c.db.Layout.Sharded {
 		var odd, blank []string // ids of shards in which it is not an integer, or not a number
 		for _, doc := range shards.Counting(field) {
 			value, has := doc.GetFields()[field.Shard]
@@ -552,8 +552,8 @@ func (c *Client) problemOf(shards book.Shards) string {
 			problems = append(problems, wrong+": set right what it counts, and set the limit again")
 		}
 	}
-	if !counted && len(shards) > 0 && len(c.db.Layout.Fields) > 0 {
-		problems = append(problems, uncounted(c.db.Layout.Fields, shards))
+	if !counted && len(shards) > 0 && len(c.db.Layout.Sharded) > 0 {
+		problems = append(problems, uncounted(c.db.Layout.Sharded, shards))
 	}
 	return strings.Join(problems, "; ")
 }

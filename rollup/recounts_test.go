@@ -352,7 +352,7 @@ func TestDecodeOfCountedDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names.Fields, names.Counted = fields.Split()
+	names.Sharded, names.Counted = fields.Split()
 	const name = "projects/p/databases/(default)/documents/counters/post-123/comments/c1"
 	encode := func(value, old *firestoredata.Document) []byte {
 		data, err := proto.Marshal(&firestoredata.DocumentEventData{Value: value, OldValue: old})

@@ -244,7 +244,7 @@ func (r *refreshing) needsMore() bool {
 // takeOver takes over what the extension's clients counted: in the shards that events name, and now and then in others.
 func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 	db := r.client.db
-	looks := r.flight.all || slices.ContainsFunc(db.Layout.Fields, func(f layout.Field) bool { return !b.TookOver(f) })
+	looks := r.flight.all || slices.ContainsFunc(db.Layout.Sharded, func(f layout.Field) bool { return !b.TookOver(f) })
 	if looks && r.more[ceiling.Reads] == 0 { // it may find as many shards as one commit takes, and as many idle ones beside these
 		looks = r.promises(ceiling.Amounts{ceiling.Reads: 2 * extension.AtOnce, ceiling.Writes: 2 * extension.AtOnce})
 	}
@@ -322,7 +322,7 @@ func (r *refreshing) leavesToOthers(b *book.Book) bool {
 // when they are shown, or for all; these alone are no reason to ask.
 func (r *refreshing) askSums(ctx context.Context, b *book.Book) error {
 	var wanted, others layout.Fields
-	for _, field := range r.client.db.Layout.Fields {
+	for _, field := range r.client.db.Layout.Sharded {
 		asked, at := r.answers[field.Name].At, r.asOf[field.Name]
 		_, moved := r.moved.Amounts[field.Name]
 		if moved && !asked.After(at) || at.IsZero() && asked.Before(b.Version()) { // of an earlier attempt: it would not be shown
@@ -552,14 +552,14 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 	}
 	// All shards are listed, and what they hold is added up. Their least numbers are noted for bounded queries.
 	var paths []string
-	for _, field := range c.db.Layout.Fields {
+	for _, field := range c.db.Layout.Sharded {
 		paths = append(paths, layout.FieldPath(field.Shard))
 	}
 	docs, at, err := c.db.DocumentsAsOf(ctx, store.Query{Collection: c.db.Layout.ShardsOf(f.counter), Fields: paths})
 	if err != nil {
 		return nil, reads, fmt.Errorf("list shards: %w", err)
 	}
-	b.see(f.started, c.db.Layout.Fields, docs)
+	b.see(f.started, c.db.Layout.Sharded, docs)
 	answers = map[string]book.Answer{}
 	for _, field := range fields {
 		answers[field.Name] = book.Answer{Value: book.Shards(docs).SumOf(field), At: at}

@@ -246,7 +246,7 @@ func (r *Roller) refresh(f flight) {
 	defer cancel()
 	got, err := r.client.refresh(ctx, f)
 	r.client.logRefresh(ctx, f, got, err)
-	r.end(f, err, func(now time.Time) released[chan<- error] { return r.pending.done(now, f, got) })
+	r.end(f, err, func(now time.Time) dismissed[chan<- error] { return r.pending.done(now, f, got) })
 }
 
 // recount asks what is due, and hands the answers and their events to the counter's next refresh.
@@ -256,11 +256,11 @@ func (r *Roller) recount(f flight) {
 	if err == nil && got.unanswered {
 		err = errUnanswered
 	}
-	r.end(f, err, func(now time.Time) released[chan<- error] { return r.pending.recounted(now, f, got) })
+	r.end(f, err, func(now time.Time) dismissed[chan<- error] { return r.pending.recounted(now, f, got) })
 }
 
 // end takes back what was in flight, and answers the events that need not wait any longer.
-func (r *Roller) end(f flight, err error, take func(now time.Time) released[chan<- error]) {
+func (r *Roller) end(f flight, err error, take func(now time.Time) dismissed[chan<- error]) {
 	r.client.db.Budget.Release(f.promised)
 	r.mu.Lock()
 	now := time.Now()
@@ -285,7 +285,7 @@ func (c *Client) logRefresh(ctx context.Context, f flight, r refreshed, err erro
 		deltas[change.Field.Name] = change.Delta
 	}
 	delta := slog.Any("deltas", deltas)
-	if fields := c.db.Layout.Fields.Asked(); len(fields) == 1 {
+	if fields := c.db.Layout.Sharded.Asked(); len(fields) == 1 {
 		delta = slog.Int64("delta", deltas[fields[0]])
 	}
 	attrs := []slog.Attr{delta, slog.Int("reads", r.reads)}

@@ -75,14 +75,14 @@ func (c *Client) Apply(ctx context.Context, increments []Increment, key Key) (re
 // if it counts in a field with a limit.
 func (c *Client) perform(ctx context.Context, r *request) outcome {
 	r.timedOut = c.waitTimer.forCall(ctx)
-	missing, err := c.resolve(ctx, r.sums.counters()...)
+	missing, err := c.resolve(ctx, r.deltas.counters()...)
 	switch {
 	case err != nil:
 		return outcome{err: c.readError(err)}
 	case len(missing) > 0 && !c.cfg.AutoCreate:
 		return outcome{err: notFound(r, missing[0])}
 	}
-	if err := c.checkOurs(r.sums.counters()); err != nil {
+	if err := c.checkOurs(r.deltas.counters()); err != nil {
 		return outcome{err: err}
 	}
 	r.alone = r.alone || len(missing) > 0
@@ -149,13 +149,13 @@ func (c *Client) send(ctx context.Context, b *batch) step {
 			return sendCommit
 		}
 	}
-	sums := b.sums()
-	plain := b.plain(sums)
-	for _, sum := range plain {
-		known, ok := c.counters.Get(sum.counter)
+	deltas := b.deltas()
+	plain := b.plain(deltas)
+	for _, delta := range plain {
+		known, ok := c.counters.Get(delta.counter)
 		switch {
 		case ok:
-			b.pick(sum.counter, known.NumShards)
+			b.pick(delta.counter, known.NumShards)
 		case b.mixed():
 			return disband
 		default:
@@ -178,9 +178,9 @@ func (c *Client) send(ctx context.Context, b *batch) step {
 	case err == nil:
 		return b.answer(outcome{at: b.reply.GetCommitTime().AsTime()})
 	case store.KindOf(err) == store.Contention:
-		c.contended(ctx, sums, err, !b.planned())
-	case len(sums) == 1 && store.IsDeadline(err): // its shard may be locked
-		c.queue.troubled.remember(sums[0].counter, troubledFor)
+		c.contended(ctx, deltas, err, !b.planned())
+	case len(deltas) == 1 && store.IsDeadline(err): // its shard may be locked
+		c.queue.troubled.remember(deltas[0].counter, troubledFor)
 	}
 	c.logDoubt(b, err)
 	return b.afterCommitError(err)
@@ -242,16 +242,16 @@ const (
 
 // contended notes that a commit met contention, and doubles the counter's shards if it grows, and that is allowed.
 // After a commit to several counters nobody knows which one is to blame.
-func (c *Client) contended(ctx context.Context, sums sums, err error, grows bool) {
-	counter := sums[0].counter
-	if len(sums) == 1 {
+func (c *Client) contended(ctx context.Context, deltas deltas, err error, grows bool) {
+	counter := deltas[0].counter
+	if len(deltas) == 1 {
 		c.queue.troubled.remember(counter, troubledFor)
 	}
 	if !c.logged.is(counter) {
 		c.logged.remember(counter, contentionLogInterval)
-		c.log.WarnContext(ctx, LogContention, "counter", counter, "counters", len(sums), "error", err)
+		c.log.WarnContext(ctx, LogContention, "counter", counter, "counters", len(deltas), "error", err)
 	}
-	if known, ok := c.counters.within(c.cfg.CacheTTL, counter); len(sums) == 1 && ok && grows && known.NumShards < c.cfg.MaxShards && !c.doubled.is(counter) {
+	if known, ok := c.counters.within(c.cfg.CacheTTL, counter); len(deltas) == 1 && ok && grows && known.NumShards < c.cfg.MaxShards && !c.doubled.is(counter) {
 		c.doubled.remember(counter, growthInterval)
 		c.grow(ctx, counter, known.NumShards)
 	}

@@ -121,13 +121,13 @@ func (b *batch) mixed() bool {
 	return slices.ContainsFunc(b.requests[1:], func(r *request) bool { return first == several || r.counter() != first })
 }
 
-// sums is what the batch adds to each counter. It fits: gathering made sure.
-func (b *batch) sums() (all sums) {
+// deltas is what the batch adds to each counter. It fits: gathering made sure.
+func (b *batch) deltas() (all deltas) {
 	index := make(map[string]int, 1)
 	for _, r := range b.requests {
-		for _, sum := range r.sums {
-			for _, a := range sum.amounts {
-				all.count(index, sum.counter, a)
+		for _, delta := range r.deltas {
+			for _, a := range delta.amounts {
+				all.count(index, delta.counter, a)
 			}
 		}
 	}
@@ -135,14 +135,14 @@ func (b *batch) sums() (all sums) {
 }
 
 // plain is what a batch adds to other fields.
-func (b *batch) plain(all sums) (plain sums) {
+func (b *batch) plain(all deltas) (plain deltas) {
 	if len(b.limited()) == 0 {
 		return all
 	}
 	for _, s := range all {
 		amounts := slices.DeleteFunc(slices.Clone(s.amounts), func(a amount) bool { return b.limited()[place{s.counter, a.field}] })
 		if len(amounts) > 0 {
-			plain = append(plain, sum{s.counter, amounts})
+			plain = append(plain, delta{s.counter, amounts})
 		}
 	}
 	return plain
@@ -157,7 +157,7 @@ func (b *batch) parts(i int) map[string]int64 {
 		}
 	}
 	if len(r.limited) == 0 {
-		parts[layout.ShardID(b.picked[r.counter()])] = r.sums[0].amounts[0].by
+		parts[layout.ShardID(b.picked[r.counter()])] = r.deltas[0].amounts[0].by
 	}
 	return parts
 }
@@ -181,7 +181,7 @@ func (b *batch) pickedShard(names layout.Layout, counter string) string {
 
 // writes are those of a batch's commit. Markers come first: Firestore looks at one write after the
 // other, and a missing shard must not hide that the increments were counted.
-func (b *batch) writes(names layout.Layout, now time.Time, keyTTL time.Duration, plain sums) []*firestorepb.Write {
+func (b *batch) writes(names layout.Layout, now time.Time, keyTTL time.Duration, plain deltas) []*firestorepb.Write {
 	for i, r := range b.requests {
 		if r.hold != nil {
 			r.hold.Parts = b.parts(i)
@@ -199,8 +199,8 @@ func (b *batch) writes(names layout.Layout, now time.Time, keyTTL time.Duration,
 			}
 		}
 	}
-	for _, sum := range plain {
-		writes = append(writes, sum.increment(b.pickedShard(names, sum.counter)))
+	for _, delta := range plain {
+		writes = append(writes, delta.increment(b.pickedShard(names, delta.counter)))
 	}
 	for where, changes := range b.plan.Plan {
 		for i, shard := range b.plan.changed(where) {
@@ -211,7 +211,7 @@ func (b *batch) writes(names layout.Layout, now time.Time, keyTTL time.Duration,
 }
 
 // increment is the write that adds to a shard of the counter.
-func (s sum) increment(shard string) *firestorepb.Write {
+func (s delta) increment(shard string) *firestorepb.Write {
 	transforms := make([]*firestorepb.DocumentTransform_FieldTransform, len(s.amounts))
 	for i, a := range s.amounts {
 		transforms[i] = store.Increment(layout.FieldPath(a.field), a.by)
@@ -559,8 +559,8 @@ func (g *gathering) joins(r *request) bool {
 	}
 	// with the request's own documents, and the batch's marker
 	writes := len(g.counters) + len(g.keys) + len(once) + 1
-	for _, sum := range r.sums {
-		if !g.counters[sum.counter] {
+	for _, delta := range r.deltas {
+		if !g.counters[delta.counter] {
 			writes++
 		}
 	}
@@ -568,8 +568,8 @@ func (g *gathering) joins(r *request) bool {
 }
 
 func (g *gathering) join(r *request) {
-	for _, sum := range r.sums {
-		g.counters[sum.counter] = true
+	for _, delta := range r.deltas {
+		g.counters[delta.counter] = true
 	}
 	g.size = store.Add(g.size, r.size())
 	for _, once := range r.writtenOnce() {

@@ -101,7 +101,7 @@ func TestGathering(t *testing.T) {
 			b.requests = slices.DeleteFunc(slices.Clone(b.requests), func(*request) bool { n++; return !stay[n] && n > 0 })
 			want := map[place]int64{}
 			for _, r := range b.requests {
-				for _, of := range r.sums {
+				for _, of := range r.deltas {
 					at := place{of.counter, of.amounts[0].field}
 					sum := want[at] + of.amounts[0].by
 					if sum != store.Add(want[at], of.amounts[0].by) {
@@ -112,7 +112,7 @@ func TestGathering(t *testing.T) {
 			}
 			got := map[place]int64{}
 			counters := map[string]bool{}
-			for _, sum := range b.sums() {
+			for _, sum := range b.deltas() {
 				if counters[sum.counter] {
 					t.Fatal("a counter is written twice")
 				}
@@ -146,9 +146,9 @@ func TestSumOfWhatIsLeftOfABatch(t *testing.T) {
 	b.requests = b.requests[1:]
 	var want int64
 	for _, r := range b.requests {
-		want += r.sums[0].amounts[0].by
+		want += r.deltas[0].amounts[0].by
 	}
-	if got := b.sums()[0].amounts[0].by; got != want || got < 0 {
+	if got := b.deltas()[0].amounts[0].by; got != want || got < 0 {
 		t.Errorf("what is left adds up to %d, want %d, which is more than nothing", got, want)
 	}
 }
@@ -180,7 +180,7 @@ func TestGatheringBoundsWrites(t *testing.T) {
 		var b *batch
 		b, queue = gather(queue, 500)
 		b.exact = true
-		if writes := len(b.sums()) + len(b.markers()); writes > maxWrites {
+		if writes := len(b.deltas()) + len(b.markers()); writes > maxWrites {
 			t.Fatalf("%d writes, want at most %d", writes, maxWrites)
 		}
 	}
@@ -227,7 +227,7 @@ func (s *firestore) was(membership string, there bool, since int) bool {
 // sent is a commit.
 type sent struct {
 	requests []*request
-	sums     []sum
+	sums     []delta
 	markers  map[string]marker
 }
 
@@ -292,7 +292,7 @@ func (s *firestore) apply(c sent) error {
 
 // commit sends a batch's commit.
 func (s *firestore) commit(t *rapid.T, b *batch) step {
-	if err := s.send(t, sent{slices.Clone(b.requests), b.sums(), b.markers()}); err != nil {
+	if err := s.send(t, sent{slices.Clone(b.requests), b.deltas(), b.markers()}); err != nil {
 		return b.afterCommitError(err)
 	}
 	return b.answer(outcome{})
@@ -389,7 +389,7 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 		switch f.next {
 		case makeMissing:
 			gone := map[string]bool{}
-			for _, sum := range f.sums() {
+			for _, sum := range f.deltas() {
 				if s.gone[sum.counter] {
 					gone[sum.counter] = true
 				}
@@ -497,15 +497,15 @@ func countOnce(t *rapid.T, draw func(*rapid.T) *request) {
 		n := s.counted[r]
 		switch {
 		case n > 1 || ofKey[r.key] > 1 && r.key != "":
-			t.Fatalf("%v was counted %d times, its key %d times", r.sums, n, ofKey[r.key])
+			t.Fatalf("%v was counted %d times, its key %d times", r.deltas, n, ofKey[r.key])
 		case out.already && r.member != nil && n != 0:
 			t.Fatalf("%s was as asked, and was counted %d times", r.member.name, n)
 		case out.already && r.member == nil && (n != 0 || ofKey[r.key] != 1):
-			t.Fatalf("%v is a replay, was counted %d times and its key %d times", r.sums, n, ofKey[r.key])
+			t.Fatalf("%v is a replay, was counted %d times and its key %d times", r.deltas, n, ofKey[r.key])
 		case !out.already && out.err == nil && n != 1:
-			t.Fatalf("%v was answered, and counted %d times", r.sums, n)
+			t.Fatalf("%v was answered, and counted %d times", r.deltas, n)
 		case out.err != nil && !errors.Is(out.err, ErrUnknown) && n != 0:
-			t.Fatalf("%v failed with %v, and was counted", r.sums, out.err)
+			t.Fatalf("%v failed with %v, and was counted", r.deltas, out.err)
 		}
 	}
 	members := map[string]int64{}
@@ -528,7 +528,7 @@ var flat = func() layout.Layout {
 	if err != nil {
 		panic(err)
 	}
-	return layout.Layout{Path: path, Fields: layout.Fields{{Name: "total", Shard: "count"}, {Name: "views", Shard: "views"}}, Shards: layout.DefaultShards}
+	return layout.Layout{Path: path, Sharded: layout.Fields{{Name: "total", Shard: "count"}, {Name: "views", Shard: "views"}}, Shards: layout.DefaultShards}
 }()
 
 // Without a marker for each commit, a batch that has a key in it can still find out

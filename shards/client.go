@@ -199,7 +199,7 @@ func (c Counter) checkField(field string) error {
 // checkShards says why a counter can't be given n shards.
 func (c *Client) checkShards(n int) error {
 	switch {
-	case len(c.db.Layout.Fields) == 0:
+	case len(c.db.Layout.Sharded) == 0:
 		return fmt.Errorf("%w: %d; a counter of documents alone has none", ErrInvalidShards, n)
 	case n >= 1 && n <= MaxShards:
 		return nil
@@ -263,8 +263,8 @@ func (e quietBusy) Unwrap() []error { return []error{e.error, ErrBusy} }
 // logDoubt logs a commit whose outcome is not known.
 func (c *Client) logDoubt(b *batch, err error) {
 	if store.KindOf(err) == store.Doubtful {
-		sums := b.sums()
-		c.log.Warn(LogAmbiguous, "counter", sums[0].counter, "counters", len(sums), "marked", b.deciding() != "", "error", err)
+		deltas := b.deltas()
+		c.log.Warn(LogAmbiguous, "counter", deltas[0].counter, "counters", len(deltas), "marked", b.deciding() != "", "error", err)
 	}
 }
 

@@ -31,7 +31,7 @@ func (c Counter) Create(ctx context.Context, opts CreateOptions) error {
 func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 	db := c.client.db
 	defer c.client.counters.Remove(c.id)
-	if len(db.Layout.Fields) > 0 {
+	if len(db.Layout.Sharded) > 0 {
 		opts.Shards = cmp.Or(opts.Shards, c.client.cfg.NumShards)
 	}
 	if opts.Shards != 0 {

@@ -52,7 +52,7 @@ func (c *Client) CheckNew(n int) error {
 // and its shards, and what is read are these, and what may lie there of an earlier one.
 func (c *Client) CostOfCounter() ceiling.Amounts {
 	shards := len(c.db.Layout.Apart()) * min(c.cfg.NumShards, layout.MostApart) // those of fields that have their own
-	return c.costOfShards().Plus(ceiling.Amounts{ceiling.Writes: float64(shards + 5), ceiling.Reads: float64(shards + len(c.db.Layout.Fields) + 8)})
+	return c.costOfShards().Plus(ceiling.Amounts{ceiling.Writes: float64(shards + 5), ceiling.Reads: float64(shards + len(c.db.Layout.Sharded) + 8)})
 }
 
 // costOfShards is what the shards of a counter take that is there.

@@ -120,7 +120,7 @@ func (c Counter) endIdle(ctx context.Context, since time.Time, atZero bool) (mar
 		if written || !b.Made() || atZero && !c.client.atZero(b, shards) {
 			return errSpared
 		}
-		fields, room := c.membersIn(shards, b), removedAtOnce-len(shards)
+		fields, room := c.fieldsWithMembers(shards, b), removedAtOnce-len(shards)
 		members, err := c.readMembers(ctx, fields, max(1, room), time.Time{}, tx)
 		if err != nil {
 			return err
@@ -172,7 +172,7 @@ func (c *Client) atZero(b *book.Book, shards book.Shards) bool {
 		}
 	}
 	for name, of := range terms {
-		if field, _ := c.db.Layout.Fields.ByShard(name); store.Add(of...) != field.OfNone() {
+		if field, _ := c.db.Layout.Sharded.ByShard(name); store.Add(of...) != field.OfNone() {
 			return false
 		}
 	}
@@ -225,7 +225,7 @@ func (c Counter) mark(ctx context.Context, since *time.Time) (removed int, err e
 		default:
 			life = now
 		}
-		fields := c.membersIn(shards, b)
+		fields := c.fieldsWithMembers(shards, b)
 		if b.Doc == nil && !b.HasBase() && len(shards) == 0 {
 			members, err := c.readMembers(ctx, fields, 1, time.Time{}, tx)
 			if err != nil || len(members) == 0 {
@@ -300,7 +300,7 @@ func (c Counter) sweepOnce(ctx context.Context) (removed int, more bool, err err
 			shard, is := young[member.GetFields()[layout.MemberShard].GetStringValue()]
 			return !is || member.GetCreateTime().AsTime().Before(shard)
 		}
-		fields := c.membersIn(shards, b)
+		fields := c.fieldsWithMembers(shards, b)
 		below := old
 		for _, field := range fields {
 			members, err := c.pageOfLeftovers(ctx, db.Layout.MembersOf(c.id, field.Name), b.At, goes)

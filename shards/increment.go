@@ -37,7 +37,7 @@ type place struct{ counter, field string }
 
 // request is the increments of one call: all of them are applied, or none.
 type request struct {
-	sums        sums
+	deltas      deltas
 	limited     map[place]bool // those of fields with limits
 	key         string         // id of its key's marker, or its hold's record's resource name; "" without a key
 	fingerprint string         // fingerprint of what its key came with; "" without a key
@@ -76,7 +76,7 @@ func newRequest(names layout.Layout, increments []Increment, key Key) (*request,
 	if err := names.CheckSums(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidField, err)
 	}
-	if most := MaxIncrements * len(names.Fields); len(increments) == 0 || len(increments) > most {
+	if most := MaxIncrements * len(names.Sharded); len(increments) == 0 || len(increments) > most {
 		return nil, fmt.Errorf("%w: %d increments; want 1 to %d", ErrInvalidIncrement, len(increments), most)
 	}
 	if err := key.Validate(); err != nil {
@@ -91,7 +91,7 @@ func newRequest(names layout.Layout, increments []Increment, key Key) (*request,
 		if i.By == 0 {
 			return nil, fmt.Errorf("%w: counter %q: by is 0", ErrInvalidIncrement, i.Counter)
 		}
-		field := names.Fields[0]
+		field := names.Sharded[0]
 		if i.Field != "" {
 			if err := names.CheckField(i.Field); err != nil {
 				return nil, fmt.Errorf("%w: counter %q: %w", ErrInvalidField, i.Counter, err)
@@ -104,18 +104,18 @@ func newRequest(names layout.Layout, increments []Increment, key Key) (*request,
 			}
 			r.limited[place{i.Counter, field.Shard}] = true
 		}
-		if !r.sums.count(index, i.Counter, amount{field.Shard, i.By}) {
+		if !r.deltas.count(index, i.Counter, amount{field.Shard, i.By}) {
 			return nil, fmt.Errorf("%w: counter %q: the sum of its increments does not fit into an int64", ErrInvalidIncrement, i.Counter)
 		}
 	}
-	if n := len(r.sums); n > MaxIncrements {
+	if n := len(r.deltas); n > MaxIncrements {
 		return nil, fmt.Errorf("%w: increments of %d counters; want 1 to %d", ErrInvalidIncrement, n, MaxIncrements)
 	}
 	if n := len(r.limited); n > maxPlaces {
 		return nil, fmt.Errorf("%w: %d fields with limits; at most %d are counted at once", ErrInvalidIncrement, n, maxPlaces)
 	}
 	if key.Value != "" {
-		r.key, r.fingerprint = key.id(names, r.sums.keyParts()), fingerprint(increments)
+		r.key, r.fingerprint = key.id(names, r.deltas.keyParts()), fingerprint(increments)
 	}
 	return r, nil
 }
@@ -129,8 +129,8 @@ func (r *request) holdUntil(until time.Time) {
 	}
 }
 
-// sum is what is added to a counter, in one write.
-type sum struct {
+// delta is what is added to a counter, in one write.
+type delta struct {
 	counter string
 	amounts []amount // one per field
 }
@@ -141,24 +141,24 @@ type amount struct {
 	by    int64
 }
 
-// sums are those of several counters, one each.
-type sums []sum
+// deltas are those of several counters, one each.
+type deltas []delta
 
-func (s sums) counters() []string {
+func (s deltas) counters() []string {
 	counters := make([]string, len(s))
-	for i, sum := range s {
-		counters[i] = sum.counter
+	for i, delta := range s {
+		counters[i] = delta.counter
 	}
 	return counters
 }
 
 // keyParts are the counters and their fields in shards, in pairs, whatever their order: FIELDS may call a field
 // otherwise before a request is repeated.
-func (s sums) keyParts() []string {
+func (s deltas) keyParts() []string {
 	var pairs [][]string
-	for _, sum := range s {
-		for _, a := range sum.amounts {
-			pairs = append(pairs, []string{sum.counter, a.field})
+	for _, delta := range s {
+		for _, a := range delta.amounts {
+			pairs = append(pairs, []string{delta.counter, a.field})
 		}
 	}
 	slices.SortFunc(pairs, slices.Compare)
@@ -167,12 +167,12 @@ func (s sums) keyParts() []string {
 
 // count adds to a counter's sum, whose place the index tells, and reports whether that fits into an
 // int64.
-func (s *sums) count(index map[string]int, counter string, what amount) (fits bool) {
+func (s *deltas) count(index map[string]int, counter string, what amount) (fits bool) {
 	at, ok := index[counter]
 	if !ok {
 		at = len(*s)
 		index[counter] = at
-		*s = append(*s, sum{counter: counter})
+		*s = append(*s, delta{counter: counter})
 	}
 	amounts := &(*s)[at].amounts
 	n := slices.IndexFunc(*amounts, func(a amount) bool { return a.field == what.field })
@@ -283,8 +283,8 @@ func (r *request) answer(o outcome) {
 
 // size is what a request adds and takes off together, without signs; the largest int64 where that is more.
 func (r *request) size() (n int64) {
-	for _, sum := range r.sums {
-		for _, a := range sum.amounts {
+	for _, delta := range r.deltas {
+		for _, a := range delta.amounts {
 			if a.by < 0 {
 				n = store.Sub(n, a.by)
 			} else {
@@ -300,8 +300,8 @@ const several = ""
 
 // counter is the only counter of a request, or several.
 func (r *request) counter() string {
-	if len(r.sums) == 1 {
-		return r.sums[0].counter
+	if len(r.deltas) == 1 {
+		return r.deltas[0].counter
 	}
 	return several
 }
@@ -312,8 +312,8 @@ func (r *request) lineName() string {
 	switch {
 	case len(r.limited) == 0:
 		return r.counter()
-	case len(r.sums) == 1 && len(r.sums[0].amounts) == 1:
-		return r.counter() + "/" + r.sums[0].amounts[0].field // no counter's id: it has a part more
+	case len(r.deltas) == 1 && len(r.deltas[0].amounts) == 1:
+		return r.counter() + "/" + r.deltas[0].amounts[0].field // no counter's id: it has a part more
 	}
 	return several
 }
@@ -321,9 +321,9 @@ func (r *request) lineName() string {
 // takes is what a request takes of fields with limits.
 func (r *request) takes() escrow.Request[place] {
 	asked := escrow.Request[place]{}
-	for _, sum := range r.sums {
-		for _, a := range sum.amounts {
-			if where := (place{sum.counter, a.field}); r.limited[where] {
+	for _, delta := range r.deltas {
+		for _, a := range delta.amounts {
+			if where := (place{delta.counter, a.field}); r.limited[where] {
 				asked[where] = escrow.By(a.by, r.member != nil, r.hold != nil)
 			}
 		}
@@ -333,9 +333,9 @@ func (r *request) takes() escrow.Request[place] {
 
 // firstCounter returns a counter of the request for which the condition holds.
 func (r *request) firstCounter(is func(counter string) bool) (string, bool) {
-	for _, sum := range r.sums {
-		if is(sum.counter) {
-			return sum.counter, true
+	for _, delta := range r.deltas {
+		if is(delta.counter) {
+			return delta.counter, true
 		}
 	}
 	return "", false
@@ -343,7 +343,7 @@ func (r *request) firstCounter(is func(counter string) bool) (string, bool) {
 
 // describe says which counters a request is of: the only one, or how many.
 func (r *request) describe() string {
-	if n := len(r.sums); n > 1 {
+	if n := len(r.deltas); n > 1 {
 		return fmt.Sprintf("%d counters", n)
 	}
 	return fmt.Sprintf("counter %q", r.counter())

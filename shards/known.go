@@ -131,27 +131,27 @@ func (c *Client) checkOurs(counters []string) error {
 }
 
 // countsAny is an [ErrNotCounted] if nothing that this client counts is counted in the counter.
-func (c *Client) countsAny(s Snapshot) error {
-	if len(s.NotCounted) < len(c.db.Layout.Shown().Asked()) || len(s.blocked) > 0 {
+func (c *Client) countsAny(snapshot Snapshot) error {
+	if len(snapshot.NotCounted) < len(c.db.Layout.Shown().Asked()) || len(snapshot.blocked) > 0 {
 		return nil
 	}
-	return s.Counts(s.NotCounted[0])
+	return snapshot.Counts(snapshot.NotCounted[0])
 }
 
 // readExisting reads the book of a counter whose document must be there, and other documents, all as of one
 // time.
-func (c Counter) readExisting(ctx context.Context, from book.Reader, others ...string) (s Snapshot, b *book.Book, docs book.Shards, err error) {
+func (c Counter) readExisting(ctx context.Context, from book.Reader, others ...string) (snapshot Snapshot, b *book.Book, docs book.Shards, err error) {
 	books, docs, err := c.client.books.Get(ctx, from, []string{c.id}, others...)
 	if err != nil {
-		return s, nil, nil, err
+		return snapshot, nil, nil, err
 	}
 	if err = books[0].CheckOurs(); err == nil && books[0].Deleting() {
 		err = ErrNotFound
 	}
 	if err == nil {
-		s, err = c.client.snapshotOf(c.id, books[0].Doc)
+		snapshot, err = c.client.snapshotOf(c.id, books[0].Doc)
 	}
-	return s, books[0], docs, err
+	return snapshot, books[0], docs, err
 }
 
 func (c Counter) shardName(id string) string { return c.client.db.Layout.Shard(c.id, id) }
@@ -185,23 +185,23 @@ func (c Counter) readMembers(ctx context.Context, fields layout.Fields, most int
 	return docs, nil
 }
 
-// membersIn are fields that may have members: those shown, and, because another revision may show others, those in the
-// base and the shards. Memberships that stayed would keep the next life's members from joining.
-func (c Counter) membersIn(shards book.Shards, b *book.Book) layout.Fields {
-	names := maps.Clone(b.Base.Counts)
-	if names == nil {
-		names = map[string]int64{}
+// fieldsWithMembers are fields that may have members: those shown, and, because another revision may show others, those
+// in the base and the shards. Memberships that stayed would keep the next life's members from joining.
+func (c Counter) fieldsWithMembers(shards book.Shards, b *book.Book) layout.Fields {
+	shardFields := maps.Clone(b.Base.Counts)
+	if shardFields == nil {
+		shardFields = map[string]int64{}
 	}
 	for _, shard := range shards {
 		for name, value := range shard.GetFields() {
-			if _, ok := store.Integer(value); ok && layout.CountsField(name) {
-				names[name] = 0
+			if _, ok := store.Integer(value); ok && layout.MayCount(name) {
+				shardFields[name] = 0
 			}
 		}
 	}
-	fields := c.client.db.Layout.Fields.Named()
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if layout.CountsField(name) && !slices.ContainsFunc(fields, func(f layout.Field) bool { return f.Name == name }) {
+	fields := c.client.db.Layout.Sharded.Named()
+	for _, name := range slices.Sorted(maps.Keys(shardFields)) {
+		if layout.MayCount(name) && !slices.ContainsFunc(fields, func(f layout.Field) bool { return f.Name == name }) {
 			fields = append(fields, layout.Field{Name: name, Shard: name})
 		}
 	}
@@ -219,79 +219,79 @@ func (c *Client) snapshotOf(counter string, doc *firestorepb.Document) (Snapshot
 	if doc == nil {
 		return Snapshot{}, ErrNotFound
 	}
-	s := Snapshot{Counter: counter, NumShards: cmp.Or(book.NumShards(c.db.Layout, doc), c.cfg.NumShards), UpdatedAt: doc.GetUpdateTime().AsTime()}
-	s.bare = book.NumShards(c.db.Layout, doc) == 0
-	if len(c.db.Layout.Fields) == 0 {
-		s.NumShards = 0
+	snapshot := Snapshot{Counter: counter, NumShards: cmp.Or(book.NumShards(c.db.Layout, doc), c.cfg.NumShards), UpdatedAt: doc.GetUpdateTime().AsTime()}
+	snapshot.bare = book.NumShards(c.db.Layout, doc) == 0
+	if len(c.db.Layout.Sharded) == 0 {
+		snapshot.NumShards = 0
 	}
 	rolledUp := book.OurFields(c.db.Layout, doc)[layout.UpdatedAt].GetTimestampValue()
 	if rolledUp != nil {
-		s.UpdatedAt = rolledUp.AsTime()
+		snapshot.UpdatedAt = rolledUp.AsTime()
 	}
 	shown, fields := c.db.Layout.Shown().Named(), doc.GetFields()
 	if len(shown) > 1 || !shown[0].Integer() {
-		s.Totals = make(map[string]int64, len(shown))
+		snapshot.Totals = make(map[string]int64, len(shown))
 	}
-	s.blocked, _ = book.Blocked(c.db.Layout, doc)
+	snapshot.blocked, _ = book.Blocked(c.db.Layout, doc)
 	for _, field := range shown {
-		c.setField(&s, field, fields[field.Name])
-		if slices.Contains(s.blocked, field.Name) || rolledUp != nil && fields[field.Name] == nil {
-			s.NotCounted = append(s.NotCounted, field.Name)
+		c.setField(&snapshot, field, fields[field.Name])
+		if slices.Contains(snapshot.blocked, field.Name) || rolledUp != nil && fields[field.Name] == nil {
+			snapshot.NotCounted = append(snapshot.NotCounted, field.Name)
 		}
 	}
 	for field, at := range doc.GetFields()[layout.Rollup].GetMapValue().GetFields()[layout.AsOf].GetMapValue().GetFields() {
 		if at.GetTimestampValue() != nil {
-			if s.asOf == nil {
-				s.asOf = map[string]time.Time{}
+			if snapshot.asOf == nil {
+				snapshot.asOf = map[string]time.Time{}
 			}
-			s.asOf[field] = at.GetTimestampValue().AsTime()
+			snapshot.asOf[field] = at.GetTimestampValue().AsTime()
 		}
 	}
-	s.earliest(shown)
-	s.Limits, s.Left = limitsOf(c.db.Layout.Fields, func(field string) (int64, bool) {
+	snapshot.earliest(shown)
+	snapshot.Limits, snapshot.Left = limitsOf(c.db.Layout.Sharded, func(field string) (int64, bool) {
 		n, whole := store.Integer(fields[field])
 		return n, whole && fields[field] != nil
-	}, s.total)
-	if s.NotCounted == nil {
-		return s, nil
+	}, snapshot.total)
+	if snapshot.NotCounted == nil {
+		return snapshot, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if _, number := store.Integer(fields[name]); number && fields[name] != nil && name != layout.NumShards && name != layout.NumShardsLegacy {
-			s.there = append(s.there, name)
+			snapshot.there = append(snapshot.there, name)
 		}
 	}
-	return s, nil
+	return snapshot, nil
 }
 
 // setField sets a field in a snapshot. If somebody has written a fraction over a total, the total is its whole part,
 // and the fraction is among the doubles.
-func (c *Client) setField(s *Snapshot, field layout.Field, value *firestorepb.Value) {
+func (c *Client) setField(snapshot *Snapshot, field layout.Field, value *firestorepb.Value) {
 	total, whole := store.Integer(value)
 	fraction, number := store.Float(value)
 	if field.Integer() && !whole && math.Abs(fraction) < 1<<63 {
 		total = int64(fraction)
 	}
 	if first, _ := c.db.Layout.First(); field.Name == first.Name {
-		s.Total = total
+		snapshot.Total = total
 	}
-	if s.Totals != nil && field.Integer() {
-		s.Totals[field.Name] = total
+	if snapshot.Totals != nil && field.Integer() {
+		snapshot.Totals[field.Name] = total
 	}
-	delete(s.Doubles, field.Name)
+	delete(snapshot.Doubles, field.Name)
 	if !field.Integer() || number && !whole {
-		if s.Doubles == nil {
-			s.Doubles = map[string]*float64{}
+		if snapshot.Doubles == nil {
+			snapshot.Doubles = map[string]*float64{}
 		}
-		s.Doubles[field.Name] = store.Number(value)
+		snapshot.Doubles[field.Name] = store.Number(value)
 	}
 }
 
 // setTotals sets the sums of shards in a snapshot, by their fields' names.
-func (c *Client) setTotals(s *Snapshot, totals map[string]int64) {
-	for _, field := range c.db.Layout.Fields.Named() {
-		c.setField(s, field, store.Int(totals[field.Name]))
+func (c *Client) setTotals(snapshot *Snapshot, totals map[string]int64) {
+	for _, field := range c.db.Layout.Sharded.Named() {
+		c.setField(snapshot, field, store.Int(totals[field.Name]))
 	}
-	s.Limits, s.Left = limitsOf(c.db.Layout.Fields, func(field string) (int64, bool) { return totals[field], true }, s.total)
+	snapshot.Limits, snapshot.Left = limitsOf(c.db.Layout.Sharded, func(field string) (int64, bool) { return totals[field], true }, snapshot.total)
 }
 
 // limitsOf are the limits of fields, by the numbers of those that show them, and what totals leave of them.
@@ -454,9 +454,9 @@ func newCache() cache { return cache{newLRU[string, cached](cachedCounters)} }
 
 // put remembers a counter whose read began then, unless a later read is known. If two calls come at once, the older
 // read may stay. That does no harm: it expires sooner.
-func (c cache) put(s Snapshot, began time.Time) {
-	if known, ok := c.Peek(s.Counter); !ok || !began.Before(known.read) {
-		c.Add(s.Counter, cached{Snapshot: s, read: began})
+func (c cache) put(snapshot Snapshot, began time.Time) {
+	if known, ok := c.Peek(snapshot.Counter); !ok || !began.Before(known.read) {
+		c.Add(snapshot.Counter, cached{Snapshot: snapshot, read: began})
 	}
 }
 

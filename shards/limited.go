@@ -121,7 +121,7 @@ func (c *Client) look(ctx context.Context, places []place, requests []*request, 
 
 // shardsOf reads all shards of a place.
 func (c *Client) shardsOf(ctx context.Context, where place) (seen, error) {
-	field, _ := c.db.Layout.Fields.ByShard(where.field)
+	field, _ := c.db.Layout.Sharded.ByShard(where.field)
 	docs, read, err := c.db.DocumentsAsOf(ctx, seats.Shards(c.db.Layout, where.counter, field, time.Time{}))
 	switch {
 	case err != nil:
@@ -149,14 +149,14 @@ func (c *Client) roomOf(ctx context.Context, where place, least int64) (seen, er
 	if err != nil {
 		return seen{}, err
 	}
-	all := escrow.Held{Count: count.GetIntegerValue(), Share: share.GetIntegerValue()}
+	all := escrow.Balance{Count: count.GetIntegerValue(), Share: share.GetIntegerValue()}
 	switch {
 	case !store.IsInteger(count) || !store.IsInteger(share) || !all.Valid():
 		return c.shardsOf(ctx, where)
 	case all.Room() < least:
 		return seen{all: all, at: read}, nil
 	}
-	field, _ := c.db.Layout.Fields.ByShard(where.field)
+	field, _ := c.db.Layout.Sharded.ByShard(where.field)
 	docs, err := c.db.Documents(ctx, seats.Below(c.db.Layout, where.counter, field, (all.Share-1)/n))
 	if err != nil {
 		return seen{}, fmt.Errorf("read shards: %w", err)
@@ -183,7 +183,7 @@ func (c *Client) endHoldsWhereRefused(ctx context.Context, holds hold.Holds, req
 
 // endHoldsIn ends the holds of a place that were over at a time, and reports whether there were any.
 func (c *Client) endHoldsIn(ctx context.Context, holds hold.Holds, where place, when time.Time) (ended bool, err error) {
-	field, _ := c.db.Layout.Fields.ByShard(where.field)
+	field, _ := c.db.Layout.Sharded.ByShard(where.field)
 	ended, err = holds.AnyOver(ctx, where.counter, field, when)
 	if err != nil || !ended {
 		return false, err
@@ -312,10 +312,10 @@ func (c Counter) changeShares(ctx context.Context, e *book.Edit, docs book.Shard
 	if busy && limit < escrow.Sum(seats.HeldOf(known)...).Share {
 		known = hold.In(c.client.db).Renew(ctx, c.id, field, known)
 	}
-	held := seats.HeldOf(known)
-	shares, ok := escrow.Limit(held, limit)
+	balances := seats.HeldOf(known)
+	shares, ok := escrow.ShareChanges(balances, limit)
 	if !ok {
-		sum := escrow.Sum(held...)
+		sum := escrow.Sum(balances...)
 		return &LimitError{Counter: c.id, Field: field.Name, Limit: limit, Taken: sum.Count, Members: sum.Members, Held: sum.Holds}
 	}
 	for i, n := range shares {
@@ -324,7 +324,7 @@ func (c Counter) changeShares(ctx context.Context, e *book.Edit, docs book.Shard
 			condition = store.IfVersion(known[i].Version)
 		}
 		if n != 0 {
-			e.Beside(seats.AddTo(known[i].Name, condition, field.Shard, escrow.Held{Share: n}))
+			e.Beside(seats.AddTo(known[i].Name, condition, field.Shard, escrow.Balance{Share: n}))
 		}
 	}
 	return nil
@@ -343,9 +343,9 @@ func (c Counter) Left(field string) (left int64, ok bool) {
 
 // makeLimitedShards makes the shards of fields with limits that have none, in a transaction, for increments of a
 // counter with so many shards.
-func (c *Client) makeLimitedShards(ctx context.Context, tx *store.Tx, s sum, n int) error {
+func (c *Client) makeLimitedShards(ctx context.Context, tx *store.Tx, s delta, n int) error {
 	for _, a := range s.amounts {
-		field, _ := c.db.Layout.Fields.ByShard(a.field)
+		field, _ := c.db.Layout.Sharded.ByShard(a.field)
 		if field.Limit == nil {
 			continue
 		}

@@ -47,7 +47,7 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 		return b.afterMissing(gone)
 	case err == nil && b.planned():
 		c.complete(partly)
-		if _, err := c.resolve(ctx, b.sums().counters()...); err != nil {
+		if _, err := c.resolve(ctx, b.deltas().counters()...); err != nil {
 			return b.afterLookError(err)
 		}
 		return sendCommit
@@ -79,7 +79,7 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 // known. Errors: [ErrBusy], and those of [Client.CheckNew].
 func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
 	n := 0
-	for _, counter := range b.sums().counters() {
+	for _, counter := range b.deltas().counters() {
 		if known, ok := c.counters.Peek(counter); !ok || known.bare {
 			n++
 		}
@@ -97,28 +97,28 @@ func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
 // be made, it returns them as gone and writes nothing. Counters in partly get only the shard that was picked.
 func (c *Client) writeWithMissing(ctx context.Context, tx *store.Tx, b *batch) (gone map[string]bool, partly []string, err error) {
 	began := time.Now()
-	books, _, err := c.books.Get(ctx, tx, b.sums().counters())
+	books, _, err := c.books.Get(ctx, tx, b.deltas().counters())
 	if err != nil {
 		return nil, nil, err
 	}
 	gone = map[string]bool{}
 	var counters []*batchCounter
-	for i, sum := range b.sums() {
+	for i, delta := range b.deltas() {
 		shards, err := c.sizeOf(books[i], c.makes(b), began)
 		switch {
 		case errors.Is(err, ErrNotFound):
-			gone[sum.counter] = true
+			gone[delta.counter] = true
 		case err != nil:
 			return nil, nil, err
 		}
-		counters = append(counters, &batchCounter{sum: sum, book: books[i], shards: shards})
+		counters = append(counters, &batchCounter{delta: delta, book: books[i], shards: shards})
 	}
 	if len(gone) > 0 {
 		return gone, nil, nil
 	}
 	err = each(counters, func(_ int, counter *batchCounter) (err error) {
 		if counter.book.Doc == nil || c.db.Layout.Hosted { // the app's document may never have been counted
-			counter.missing, err = Counter{c, counter.sum.counter}.giveShards(ctx, tx, counter.book, counter.shards, 0)
+			counter.missing, err = Counter{c, counter.delta.counter}.giveShards(ctx, tx, counter.book, counter.shards, 0)
 		}
 		return err
 	})
@@ -133,13 +133,13 @@ func (c *Client) writeWithMissing(ctx context.Context, tx *store.Tx, b *batch) (
 	}
 	var shards []string // those that must be there after the commit
 	for _, counter := range counters {
-		b.pick(counter.sum.counter, counter.shards)
-		if err := c.makeLimitedShards(ctx, tx, counter.sum, counter.shards); err != nil {
+		b.pick(counter.delta.counter, counter.shards)
+		if err := c.makeLimitedShards(ctx, tx, counter.delta, counter.shards); err != nil {
 			return nil, nil, err
 		}
 		if makes > maxWrites && len(counter.missing) > 0 {
-			partly = append(partly, counter.sum.counter)
-			shards = append(shards, b.pickedShard(c.db.Layout, counter.sum.counter))
+			partly = append(partly, counter.delta.counter)
+			shards = append(shards, b.pickedShard(c.db.Layout, counter.delta.counter))
 		} else {
 			shards = append(append(shards, counter.missing...), c.countedIn(b, counter)...)
 		}
@@ -148,14 +148,14 @@ func (c *Client) writeWithMissing(ctx context.Context, tx *store.Tx, b *batch) (
 		return nil, nil, err
 	}
 	if !b.planned() {
-		tx.Write(b.writes(c.db.Layout, c.db.Later(), c.cfg.KeyTTL, b.sums())...)
+		tx.Write(b.writes(c.db.Layout, c.db.Later(), c.cfg.KeyTTL, b.deltas())...)
 	}
 	return nil, partly, nil
 }
 
 // batchCounter is a counter of a batch, as the transaction that makes what is missing has read it.
 type batchCounter struct {
-	sum     sum // what the batch adds to it
+	delta   delta // what the batch adds to it
 	book    *book.Book
 	shards  int      // how many it has, or gets
 	missing []string // names of shards that it gets, and that may be missing
@@ -164,10 +164,10 @@ type batchCounter struct {
 // countedIn are the names of a counter's shards that a batch counts in: the one that was picked. A batch that is
 // planned is committed later and picks again, so it may count in any of them.
 func (c *Client) countedIn(b *batch, counter *batchCounter) []string {
-	shards := []string{b.pickedShard(c.db.Layout, counter.sum.counter)}
-	if b.planned() && len(b.plain(sums{counter.sum})) > 0 {
+	shards := []string{b.pickedShard(c.db.Layout, counter.delta.counter)}
+	if b.planned() && len(b.plain(deltas{counter.delta})) > 0 {
 		for i := range counter.shards {
-			shards = append(shards, c.db.Layout.Shard(counter.sum.counter, layout.ShardID(i)))
+			shards = append(shards, c.db.Layout.Shard(counter.delta.counter, layout.ShardID(i)))
 		}
 	}
 	return shards
@@ -325,7 +325,7 @@ func (c Counter) moveCounts(ctx context.Context, tx *store.Tx, from []string, to
 			n, whole := store.Integer(value)
 			_, number := store.Float(value)
 			_, shown := c.client.db.Layout.Plain().ByShard(name)
-			if !whole && (shown || number && layout.CountsField(name)) { // a fraction, for which there is no room; a text counts nothing
+			if !whole && (shown || number && layout.MayCount(name)) { // a fraction, for which there is no room; a text counts nothing
 				return fmt.Errorf("%w: %s of shard %s is %v", ErrNotInteger, name, store.IDOf(shard.GetName()), value)
 			}
 			if n != 0 {

@@ -34,7 +34,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		places:   newPlaces(),
 	}
 	for _, n := range []int{cfg.NumShards, max(cfg.MaxShards, 1)} {
-		if err := c.checkShards(n); err != nil && len(db.Layout.Fields) > 0 {
+		if err := c.checkShards(n); err != nil && len(db.Layout.Sharded) > 0 {
 			return nil, fmt.Errorf("shards: %w", errors.Join(err, db.Close()))
 		}
 	}

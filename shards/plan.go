@@ -136,7 +136,7 @@ func (k *knownShards) left(where place) (left int64, ok bool) {
 		if shard.out {
 			return 0, false
 		}
-		left += max(0, shard.Held.Room())
+		left += max(0, shard.Balance.Room())
 	}
 	return left, true
 }
@@ -144,8 +144,8 @@ func (k *knownShards) left(where place) (left int64, ok bool) {
 // seen is what is known of a place.
 type seen struct {
 	shards []seats.Shard
-	all    escrow.Held // what all shards held at a time, if that was looked for; of sums without what members and holds had of it
-	at     time.Time   // that time
+	all    escrow.Balance // what all shards held at a time, if that was looked for; of sums without what members and holds had of it
+	at     time.Time      // that time
 }
 
 // limitedPlan is what a batch commits to fields with limits.
@@ -166,7 +166,7 @@ func (p limitedPlan) changed(where place) []seats.Shard {
 // decide decides about requests by what is known of places, or by what all of their shards hold, if that was looked
 // for.
 func decide(places map[place]seen, looked bool, requests []*request) limitedPlan {
-	known, all := map[place][]escrow.Held{}, map[place]escrow.Held{}
+	known, all := map[place][]escrow.Balance{}, map[place]escrow.Balance{}
 	for where, is := range places {
 		known[where], all[where] = seats.HeldOf(is.shards), is.all
 	}
@@ -184,7 +184,7 @@ func decide(places map[place]seen, looked bool, requests []*request) limitedPlan
 func noRoom(names layout.Layout, r *request, p limitedPlan) error {
 	for where, ask := range r.takes() {
 		if all := p.places[where].all; !all.Fits(ask) {
-			field, _ := names.Fields.ByShard(where.field)
+			field, _ := names.Sharded.ByShard(where.field)
 			full := &LimitError{Counter: where.counter, Field: field.Name, By: ask.Count, Limit: all.Share, Left: all.Room(), Taken: all.Count}
 			if full.By < 0 { // sums, by which takes are refused, leave members out
 				full.Members, full.Held = all.Members, all.Holds

@@ -12,10 +12,10 @@ import (
 func TestLeftOfKnownShards(t *testing.T) {
 	at, began := place{"a", "seats"}, time.Now()
 	shard := func(name string, version, count int64) seats.Shard {
-		return seats.Shard{Name: name, Version: began.Add(time.Duration(version)), Held: escrow.Held{Count: count, Share: 10}}
+		return seats.Shard{Name: name, Version: began.Add(time.Duration(version)), Balance: escrow.Balance{Count: count, Share: 10}}
 	}
 	look := func(k *knownShards, shards ...seats.Shard) limitedPlan {
-		p := limitedPlan{places: map[place]seen{at: {shards: shards, all: escrow.Held{Count: 18, Share: 30}}}}
+		p := limitedPlan{places: map[place]seen{at: {shards: shards, all: escrow.Balance{Count: 18, Share: 30}}}}
 		k.rememberLook(p)
 		return p
 	}
@@ -28,7 +28,7 @@ func TestLeftOfKnownShards(t *testing.T) {
 	k := newPlaces()
 	p := look(k, shard("0", 1, 4), shard("1", 1, 4)) // the third one is full
 	knows(k, 12, true)
-	p.Plan = map[place][]escrow.Addition{at: {{Shard: 0, By: escrow.Held{Count: 1}}}}
+	p.Plan = map[place][]escrow.Addition{at: {{Shard: 0, By: escrow.Balance{Count: 1}}}}
 	k.takeOut(p)
 	knows(k, 0, false)
 	k.remember(at, []seats.Shard{shard("2", 2, 9)}) // a hold comes back there

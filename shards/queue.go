@@ -383,14 +383,14 @@ func (b *bill) add(r *request, units func(counter string) (shard, shown int)) {
 			b.paid++
 		}
 	}
-	for _, sum := range r.sums {
-		if counter := (place{counter: sum.counter}); !b.paidFor[counter] {
-			b.paidFor[counter], b.paidFor[place{sum.counter, sum.amounts[0].field}] = true, true
-			shard, shown := units(sum.counter)
+	for _, delta := range r.deltas {
+		if counter := (place{counter: delta.counter}); !b.paidFor[counter] {
+			b.paidFor[counter], b.paidFor[place{delta.counter, delta.amounts[0].field}] = true, true
+			shard, shown := units(delta.counter)
 			b.paid, b.kept = b.paid+2*shown, b.kept+2*shown-shard
 		}
-		for _, a := range sum.amounts {
-			if field := (place{sum.counter, a.field}); !b.paidFor[field] {
+		for _, a := range delta.amounts {
+			if field := (place{delta.counter, a.field}); !b.paidFor[field] {
 				b.paidFor[field] = true
 				b.paid, b.kept = b.paid+1, b.kept+1
 			}
@@ -452,13 +452,13 @@ func (q *queue) refuse(lines []*line, before time.Time) {
 	}
 }
 
-// worth is about how many requests of a line each written document counts, with those that the roll-up writes. A request
-// counts less the more its caller has asked for lately.
+// worth is about how many requests of a line each written document counts, with those that the roll-up writes. A
+// request counts less the more its caller has asked for lately.
 func (l *line) worth() float64 {
 	if len(l.requests) == 0 {
 		return 0
 	}
-	documents, counts := 1+2*len(l.requests[0].sums), 0.0
+	documents, counts := 1+2*len(l.requests[0].deltas), 0.0
 	for _, r := range l.requests {
 		documents += len(r.writtenOnce())
 		counts += 1 / (1 + r.asked)

@@ -24,7 +24,7 @@ func TestBudgetLetsACrowdThrough(t *testing.T) {
 		budget := ceiling.New(ceiling.Rates{Writes: writes})
 		var written, most, refused, counted atomic.Int64
 		q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
-			n := int64(1 + len(f.sums()))
+			n := int64(1 + len(f.deltas()))
 			time.Sleep(10 * time.Millisecond)
 			written.Add(n)
 			budget.Spend(ceiling.Writes, float64(n))
@@ -43,7 +43,7 @@ func TestBudgetLetsACrowdThrough(t *testing.T) {
 		increment := func(counters ...string) outcome {
 			r := &request{done: make(chan outcome, 1)}
 			for _, counter := range counters {
-				r.sums = append(r.sums, sum{counter, []amount{{"count", 1}}})
+				r.deltas = append(r.deltas, delta{counter, []amount{{"count", 1}}})
 			}
 			return q.await(t.Context(), r)
 		}
@@ -111,9 +111,9 @@ func TestBudgetDoesNotHoldUpTheEnd(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range 200 {
 			all.Go(func() {
-				r := &request{sums: sums{{"a", []amount{{"count", 1}}}}, done: make(chan outcome, 1)}
+				r := &request{deltas: deltas{{"a", []amount{{"count", 1}}}}, done: make(chan outcome, 1)}
 				if n%2 == 0 {
-					r.sums = append(r.sums, sum{"b", []amount{{"count", 1}}})
+					r.deltas = append(r.deltas, delta{"b", []amount{{"count", 1}}})
 				}
 				if out := q.await(t.Context(), r); out.err != nil {
 					t.Error(out.err)
@@ -142,7 +142,7 @@ func TestBudgetOfManyCountersARequest(t *testing.T) {
 		budget := ceiling.New(ceiling.Rates{Writes: writes})
 		var written atomic.Int64
 		q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
-			n := int64(len(f.sums()))
+			n := int64(len(f.deltas()))
 			budget.Spend(ceiling.Writes, float64(1+n)) // with a marker
 			written.Add(n)
 			f.answer(outcome{})
@@ -153,7 +153,7 @@ func TestBudgetOfManyCountersARequest(t *testing.T) {
 			all.Go(func() {
 				r := &request{done: make(chan outcome, 1)}
 				for c := range 20 {
-					r.sums = append(r.sums, sum{fmt.Sprint(n, " ", c), []amount{{"count", 1}}})
+					r.deltas = append(r.deltas, delta{fmt.Sprint(n, " ", c), []amount{{"count", 1}}})
 				}
 				if out := q.await(t.Context(), r); out.err != nil && !errors.Is(out.err, ErrBusy) {
 					t.Error(out.err)
@@ -172,22 +172,22 @@ func TestBudgetOfManyCountersARequest(t *testing.T) {
 // several: the roll-up asks for its sum. So does each counter of a request that stands in the line of another one.
 func TestBudgetOfFields(t *testing.T) {
 	t.Parallel()
-	of := func(counter string, fields ...int) sum {
-		s := sum{counter: counter}
+	of := func(counter string, fields ...int) delta {
+		s := delta{counter: counter}
 		for _, field := range fields {
 			s.amounts = append(s.amounts, amount{fmt.Sprint("f", field), 1})
 		}
 		return s
 	}
 	for name, c := range map[string]struct {
-		requests []sums // that wait together
+		requests []deltas // that wait together
 		kept     float64
 	}{
-		"one field":              {[]sums{{of("a", 1)}}, 2},
-		"ten fields":             {[]sums{{of("a", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)}}, 11},
-		"ten requests":           {[]sums{{of("a", 1)}, {of("a", 1)}, {of("a", 2)}, {of("a", 2, 3)}}, 4},
-		"several counters":       {[]sums{{of("a", 1), of("b", 1, 2), of("c", 3)}}, 7},
-		"several beside a crowd": {[]sums{{of("a", 1)}, {of("a", 1), of("b", 1, 2)}}, 5},
+		"one field":              {[]deltas{{of("a", 1)}}, 2},
+		"ten fields":             {[]deltas{{of("a", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)}}, 11},
+		"ten requests":           {[]deltas{{of("a", 1)}, {of("a", 1)}, {of("a", 2)}, {of("a", 2, 3)}}, 4},
+		"several counters":       {[]deltas{{of("a", 1), of("b", 1, 2), of("c", 3)}}, 7},
+		"several beside a crowd": {[]deltas{{of("a", 1)}, {of("a", 1), of("b", 1, 2)}}, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -197,14 +197,14 @@ func TestBudgetOfFields(t *testing.T) {
 				q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
 					time.Sleep(time.Second)
 					batches = append(batches, len(f.requests))
-					budget.Spend(ceiling.Writes, float64(1+len(f.sums()))) // with a marker
+					budget.Spend(ceiling.Writes, float64(1+len(f.deltas()))) // with a marker
 					f.answer(outcome{})
 				})
 				q.troubled.remember("a", time.Hour) // whose line others join who name it
 				var all sync.WaitGroup
-				for _, s := range append([]sums{{of("a", 1)}}, c.requests...) { // which go once the first is over
+				for _, s := range append([]deltas{{of("a", 1)}}, c.requests...) { // which go once the first is over
 					all.Go(func() {
-						if out := q.await(t.Context(), &request{sums: s, done: make(chan outcome, 1)}); out.err != nil {
+						if out := q.await(t.Context(), &request{deltas: s, done: make(chan outcome, 1)}); out.err != nil {
 							t.Error(out.err)
 						}
 					})
@@ -249,7 +249,7 @@ func TestCallsOfOneKeyGoOnApart(t *testing.T) {
 				key = "before"
 			}
 			all.Go(func() {
-				switch out := q.await(ctx, &request{sums: sums{{"a", []amount{{"count", 1}}}}, key: key, done: make(chan outcome, 1)}); {
+				switch out := q.await(ctx, &request{deltas: deltas{{"a", []amount{{"count", 1}}}}, key: key, done: make(chan outcome, 1)}); {
 				case n == 1 && errors.Is(out.err, ErrBusy):
 				case out.err != nil:
 					t.Error(n, out.err)
@@ -279,14 +279,14 @@ func TestBudgetOfWhatDoesNotFit(t *testing.T) {
 		budget := ceiling.New(ceiling.Rates{Writes: 1000})
 		q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
 			time.Sleep(time.Millisecond)
-			budget.Spend(ceiling.Writes, float64(1+len(f.sums()))) // with a marker
+			budget.Spend(ceiling.Writes, float64(1+len(f.deltas()))) // with a marker
 			f.answer(outcome{})
 		})
 		var all sync.WaitGroup
 		send := func(name string, counters int) {
 			r := &request{done: make(chan outcome, 1)}
 			for c := range counters {
-				r.sums = append(r.sums, sum{fmt.Sprint(name, " ", c), []amount{{"count", 1}}})
+				r.deltas = append(r.deltas, delta{fmt.Sprint(name, " ", c), []amount{{"count", 1}}})
 			}
 			all.Go(func() {
 				if out := q.await(t.Context(), r); out.err != nil {
@@ -317,8 +317,8 @@ func TestBudgetGoesToWhoHasAskedForLeast(t *testing.T) {
 	t.Parallel()
 	for name, busy := range map[string]func(r *request){
 		"of the same counter": func(*request) {},
-		"of others":           func(r *request) { r.sums[0].counter = "other " + r.key },
-		"that go alone":       func(r *request) { r.sums[0].counter, r.alone = "alone", true },
+		"of others":           func(r *request) { r.deltas[0].counter = "other " + r.key },
+		"that go alone":       func(r *request) { r.deltas[0].counter, r.alone = "alone", true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -326,13 +326,13 @@ func TestBudgetGoesToWhoHasAskedForLeast(t *testing.T) {
 				budget := ceiling.New(ceiling.Rates{Writes: 3})
 				q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
 					time.Sleep(10 * time.Millisecond)
-					budget.Spend(ceiling.Writes, float64(len(f.sums())+len(f.markers())))
+					budget.Spend(ceiling.Writes, float64(len(f.deltas())+len(f.markers())))
 					f.answer(outcome{})
 				})
 				var all sync.WaitGroup
 				send := func(n int, asked float64, of func(r *request)) {
 					all.Go(func() {
-						r := &request{sums: sums{{"hot", []amount{{"count", 1}}}}, key: fmt.Sprint(asked, " ", n), done: make(chan outcome, 1)}
+						r := &request{deltas: deltas{{"hot", []amount{{"count", 1}}}}, key: fmt.Sprint(asked, " ", n), done: make(chan outcome, 1)}
 						of(r)
 						if out := q.await(ceiling.WithAsked(t.Context(), asked), r); out.err != nil && asked == 0 {
 							t.Errorf("one who asks for the first time: %v", out.err)

@@ -30,7 +30,7 @@ func newTraffic(t *testing.T, b bounds) *traffic {
 	w := &traffic{t: t, inFlight: map[string][]chan struct{}{}}
 	w.queue = newQueue(b, func(f *flight) {
 		name := ""
-		for _, sum := range f.sums() {
+		for _, sum := range f.deltas() {
 			name += sum.counter
 		}
 		end := make(chan struct{})
@@ -551,7 +551,7 @@ func TestWhoComesAfterALeaverHasTimeOfTheirOwn(t *testing.T) {
 			until := f.due(time.Now().Add(timeout))
 			mu.Lock()
 			for _, r := range f.requests {
-				left[r.sums[0].amounts[0].field] = time.Until(until)
+				left[r.deltas[0].amounts[0].field] = time.Until(until)
 			}
 			mu.Unlock()
 			if time.Sleep(3 * time.Second); !f.mixed() {
@@ -559,7 +559,7 @@ func TestWhoComesAfterALeaverHasTimeOfTheirOwn(t *testing.T) {
 			}
 		})
 		add := func(counter, field string) {
-			q.await(t.Context(), &request{sums: sums{{counter, []amount{{field, 1}}}}, done: make(chan outcome, 1)})
+			q.await(t.Context(), &request{deltas: deltas{{counter, []amount{{field, 1}}}}, done: make(chan outcome, 1)})
 		}
 		var adding sync.WaitGroup
 		for n := range groupcommit.FewCommits { // so that the next ones share a commit

@@ -20,7 +20,7 @@ type waits struct{ sum, n atomic.Int64 }
 
 func (w *waits) add(q *queue, t *testing.T, counter string) {
 	began := time.Now()
-	q.await(t.Context(), &request{sums: sums{{counter, []amount{{"count", 1}}}}, done: make(chan outcome, 1)})
+	q.await(t.Context(), &request{deltas: deltas{{counter, []amount{{"count", 1}}}}, done: make(chan outcome, 1)})
 	w.sum.Add(int64(time.Since(began)))
 	w.n.Add(1)
 }

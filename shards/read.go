@@ -194,71 +194,71 @@ func (c Counter) sumTogether(ctx context.Context) (Snapshot, error) {
 // sum asks for all fields, as of one time: sums of shards, then queries.
 func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 	db := c.client.db
-	s, at, fields, err := c.readParts(ctx)
+	snapshot, at, fields, err := c.readTotals(ctx)
 	if err != nil {
-		return s, err
+		return snapshot, err
 	}
 	totals := map[string]int64{}
 	for name, field := range fields {
 		totals[name] = field.total
 	}
-	c.client.setTotals(&s, totals)
+	c.client.setTotals(&snapshot, totals)
 	for _, field := range db.Layout.Counted {
 		counted, err := db.Aggregate(ctx, c.id, field.Counted, at)
 		if err != nil {
-			return s, fmt.Errorf("count %s: %w", field, err)
+			return snapshot, fmt.Errorf("count %s: %w", field, err)
 		}
-		s.Reads += counted.Reads()
+		snapshot.Reads += counted.Reads()
 		if _, ok := store.Integer(counted.Value); field.Integer() && !ok {
-			return s, fmt.Errorf("%w: %s", ErrNotInteger, field)
+			return snapshot, fmt.Errorf("%w: %s", ErrNotInteger, field)
 		}
-		c.client.setField(&s, field, counted.Value)
+		c.client.setField(&snapshot, field, counted.Value)
 	}
-	s.AsOf = at
+	snapshot.AsOf = at
 	// What is not counted is known from the document, which may be older than shards. A query has just been asked.
-	s.NotCounted = slices.DeleteFunc(s.NotCounted, func(name string) bool {
+	snapshot.NotCounted = slices.DeleteFunc(snapshot.NotCounted, func(name string) bool {
 		_, sum := db.Layout.Field(name)
-		return !sum || s.total(name) != 0 || slices.Contains(s.blocked, name)
+		return !sum || snapshot.total(name) != 0 || slices.Contains(snapshot.blocked, name)
 	})
-	return s, c.client.countsAny(s)
+	return snapshot, c.client.countsAny(snapshot)
 }
 
-// fieldParts are what a field's total is made of.
-type fieldParts struct {
+// fieldTotal are what a field's total is made of.
+type fieldTotal struct {
 	total  int64
 	shards int64 // the whole part of what they hold together
 	base   int64 // what the total holds beyond them
 }
 
-// readParts reads what the counter's fields of shards are made of, by their names, all as of one time.
-func (c Counter) readParts(ctx context.Context) (s Snapshot, at time.Time, fields map[string]fieldParts, err error) {
+// readTotals reads what the counter's fields of shards are made of, by their names, all as of one time.
+func (c Counter) readTotals(ctx context.Context) (snapshot Snapshot, at time.Time, totals map[string]fieldTotal, err error) {
 	db := c.client.db
-	s, b, _, err := c.readExisting(ctx, db)
+	snapshot, b, _, err := c.readExisting(ctx, db)
 	if b != nil {
-		s.Reads, at = 2, b.At
+		snapshot.Reads, at = 2, b.At
 	}
 	if err == nil {
 		err = b.Unusable
 	}
 	if err != nil {
-		return s, at, nil, err
+		return snapshot, at, nil, err
 	}
-	b = b.WithExtensionNumbers(db.Layout.Fields.Names())
-	fields = map[string]fieldParts{}
-	sums, err := c.client.books.Sums(ctx, c.id, db.Layout.Fields, nil, at)
-	if s.Reads += int64(len(db.Layout.Fields)); err != nil {
-		return s, at, nil, err
+	b = b.WithExtensionNumbers(db.Layout.Sharded.Names())
+	totals = map[string]fieldTotal{}
+	sums, err := c.client.books.Sums(ctx, c.id, db.Layout.Sharded, nil, at)
+	if snapshot.Reads += int64(len(db.Layout.Sharded)); err != nil {
+		return snapshot, at, nil, err
 	}
-	for _, field := range db.Layout.Fields {
+	for _, field := range db.Layout.Sharded {
 		total, ok := b.Base.Total(field, sums[field.Name].Value)
 		if !ok {
 			sum, _ := store.Float(sums[field.Name].Value)
-			return s, at, nil, fmt.Errorf("%w: the sum of %s is %v, and %d beyond its shards: set right what they hold", ErrNotInteger, field.Shard, sum, b.Base.Counts[field.Shard])
+			return snapshot, at, nil, fmt.Errorf("%w: the sum of %s is %v, and %d beyond its shards: set right what they hold", ErrNotInteger, field.Shard, sum, b.Base.Counts[field.Shard])
 		}
 		base := b.Base.Counts[field.Shard]
-		fields[field.Name] = fieldParts{total: total, shards: total - base, base: base}
+		totals[field.Name] = fieldTotal{total: total, shards: total - base, base: base}
 	}
-	return s, at, fields, nil
+	return snapshot, at, totals, nil
 }
 
 // Audit is what a field of a counter is made of, all at one time.
@@ -284,13 +284,13 @@ func (c Counter) Audit(ctx context.Context) (audits []Audit, err error) {
 }
 
 func (c Counter) audit(ctx context.Context) ([]Audit, error) {
-	s, at, fields, err := c.readParts(ctx)
+	s, at, fields, err := c.readTotals(ctx)
 	if err != nil {
 		return nil, err
 	}
 	db := c.client.db
 	var audits []Audit
-	for _, field := range db.Layout.Fields.Named() {
+	for _, field := range db.Layout.Sharded.Named() {
 		members, err := db.Count(ctx, db.Layout.MembersOf(c.id, field.Name), "", at)
 		if err != nil {
 			return nil, fmt.Errorf("count members: %w", err)

@@ -285,7 +285,7 @@ func (c Counter) inUse(ctx context.Context, since time.Time) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, field := range c.membersIn(shards, books[0]) {
+	for _, field := range c.fieldsWithMembers(shards, books[0]) {
 		amounts, err := hold.In(c.client.db).OpenAt(ctx, c.client.db, c.id, field.Shard, books[0].At, 1)
 		if err != nil || len(amounts) > 0 {
 			return true, err

@@ -97,7 +97,7 @@ func (t *target) lagOf(ctx context.Context, db *store.DB, id string) (lag, error
 	}
 	l := lag{Counter: id, Shards: len(there), Behind: map[string]int64{}}
 	waiting := map[string]bool{}
-	for _, field := range db.Layout.Fields {
+	for _, field := range db.Layout.Sharded {
 		total, ok := k.Base.Total(field, there.SumOf(field))
 		shown, _ := store.Integer(k.Doc.GetFields()[field.Name])
 		if !ok || total == shown || !k.MayShow(field) { // doctor names what can't be shown

@@ -39,7 +39,7 @@ amounts have, until it comes back.`,
 			}
 			if totals == nil { // of the first field without a limit
 				names, _ := t.place().Layout() // sums has looked at it
-				totals = map[string]int64{slices.Concat(names.Plain(), names.Fields)[0].Name: alone}
+				totals = map[string]int64{slices.Concat(names.Plain(), names.Sharded)[0].Name: alone}
 			}
 			return t.withConfirmed(cmd, yes, "set the total of %s to "+amount, args[0], func(ctx context.Context, c shards.Counter, where string) error {
 				if err := c.RebaseFields(ctx, totals); err != nil {

@@ -301,7 +301,7 @@ func (t *target) sums() error {
 // fieldNames are the names of the fields that shards are summed up in, in the order of --fields.
 func (t *target) fieldNames() []string {
 	names, _ := t.place().Layout() // a wrong list is noticed where the counters are opened
-	return names.Fields.Asked()
+	return names.Sharded.Asked()
 }
 
 // counts reports that a counter hasn't these fields, or without any the first: what is added to

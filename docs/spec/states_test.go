@@ -81,11 +81,11 @@ func decided(s record, scenario, name string) (action string, after record) {
 	knows := r["knows"].(record)
 	docs, since := knows["docs"].(set), knows["since"].(set)
 	var names []string // of the shards that are known
-	var known []escrow.Held
+	var known []escrow.Balance
 	for _, shard := range []string{"0", "1"} {
 		if docs[strconv.Quote(shard)] {
 			names = append(names, shard)
-			known = append(known, escrow.Held{Count: knows["count"].(record)[shard].(int64), Share: knows["share"].(record)[shard].(int64)})
+			known = append(known, escrow.Balance{Count: knows["count"].(record)[shard].(int64), Share: knows["share"].(record)[shard].(int64)})
 		}
 	}
 	all := set{`"0"`: true, `"1"`: true, `"seat"`: true}
@@ -113,7 +113,7 @@ func decided(s record, scenario, name string) (action string, after record) {
 		for i := range known { // who holds the seat is its only member
 			known[i].Members = known[i].Count
 		}
-		plan, _ := escrow.Spread(known, []escrow.Held{escrow.By(-1, true, false)}, func(int) int { return 0 })
+		plan, _ := escrow.Spread(known, []escrow.Balance{escrow.By(-1, true, false)}, func(int) int { return 0 })
 		for _, c := range plan {
 			count[names[c.Shard]] = c.By.Count
 			on[strconv.Quote(names[c.Shard])] = true
@@ -123,11 +123,11 @@ func decided(s record, scenario, name string) (action string, after record) {
 		if ask.kind == "give" {
 			by = -by
 		}
-		var sums map[string]escrow.Held
+		var sums map[string]escrow.Balance
 		if looked {
-			sums = map[string]escrow.Held{"": escrow.Sum(known...)}
+			sums = map[string]escrow.Balance{"": escrow.Sum(known...)}
 		}
-		d := escrow.Decide(map[string][]escrow.Held{"": known}, sums, []escrow.Request[string]{{"": escrow.By(by, ask.kind == "hold", false)}}, func(int) int { return 0 })
+		d := escrow.Decide(map[string][]escrow.Balance{"": known}, sums, []escrow.Request[string]{{"": escrow.By(by, ask.kind == "hold", false)}}, func(int) int { return 0 })
 		look, refused = look || d.Look, len(d.Refused) > 0
 		for _, c := range d.Plan[""] {
 			count[names[c.Shard]] = c.By.Count
@@ -144,7 +144,7 @@ func decided(s record, scenario, name string) (action string, after record) {
 		default:
 			limit += ask.n
 		}
-		shares, ok := escrow.Limit(known, limit)
+		shares, ok := escrow.ShareChanges(known, limit)
 		look, refused = !ok && !looked || ask.kind == "set" && !looked, !ok
 		for i, n := range shares {
 			share[names[i]] = n
@@ -332,14 +332,14 @@ func finishes(s record, kind string, n int64, name string) (action string, commi
 	}
 	shards := []string{"0", "1"}
 	of := func(what, shard string) int64 { return knows[what].(record)[shard].(int64) }
-	known := make([]escrow.Held, 2)
+	known := make([]escrow.Balance, 2)
 	for i, shard := range shards {
-		known[i] = escrow.Held{Count: of("count", shard), Holds: of("held", shard), Share: of("share", shard)}
+		known[i] = escrow.Balance{Count: of("count", shard), Holds: of("held", shard), Share: of("share", shard)}
 	}
 	count, held, share := maps.Clone(noParts), maps.Clone(noParts), maps.Clone(noParts)
 	on, none, after := set{}, false, record{"state": "same", "amount": int64(0), "parts": noParts, "used": int64(0)}
-	decide := func(ask escrow.Held) (refused bool) {
-		d := escrow.Decide(map[string][]escrow.Held{"": known}, map[string]escrow.Held{"": escrow.Sum(known...)}, []escrow.Request[string]{{"": ask}}, func(int) int { return 0 })
+	decide := func(ask escrow.Balance) (refused bool) {
+		d := escrow.Decide(map[string][]escrow.Balance{"": known}, map[string]escrow.Balance{"": escrow.Sum(known...)}, []escrow.Request[string]{{"": ask}}, func(int) int { return 0 })
 		for _, c := range d.Plan[""] {
 			count[shards[c.Shard]], held[shards[c.Shard]] = c.By.Count, c.By.Holds
 			on[strconv.Quote(shards[c.Shard])] = true
@@ -356,7 +356,7 @@ func finishes(s record, kind string, n int64, name string) (action string, commi
 	case kind == "give":
 		refused = decide(escrow.By(-n, false, false))
 	case kind == "lower":
-		by, ok := escrow.Limit(known, sum(knows["share"])-n)
+		by, ok := escrow.ShareChanges(known, sum(knows["share"])-n)
 		refused = !ok
 		for i, n := range by {
 			if share[shards[i]] = n; n != 0 {

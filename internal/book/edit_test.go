@@ -229,7 +229,7 @@ func TestDecide(t *testing.T) {
 		}
 		page := store.Update(w.db.Layout.Document("pages/hello"), nil, map[string]*firestorepb.Value{"n": store.Int(4)}, nil)
 		if err := w.edit(t.Context(), func(_ context.Context, e *book.Edit) error {
-			e.SetBase(w.db.Layout.Fields[1], 2)
+			e.SetBase(w.db.Layout.Sharded[1], 2)
 			e.Beside(page)
 			return e.Take("x", 3, w.likes(), 1)
 		}); err != nil {
@@ -322,7 +322,7 @@ func TestAnEditReplaces(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		w := newWorld(t, true)
 		w.Merge("counters/a", map[string]any{"likes": 10, "views": 20})
-		likes, views := w.db.Layout.Fields[0], w.db.Layout.Fields[1]
+		likes, views := w.db.Layout.Sharded[0], w.db.Layout.Sharded[1]
 		for _, tt := range []struct {
 			edit func(*book.Edit) error
 			want map[string]int64

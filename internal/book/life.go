@@ -64,7 +64,7 @@ func (b *Book) begin(ctx context.Context, tx *store.Tx, total int64) (map[string
 	after.Base.Gone = time.Time{}
 	fields := map[string]*firestorepb.Value{}
 	plain := b.names().Plain()
-	for _, field := range b.names().Fields {
+	for _, field := range b.names().Sharded {
 		base := b.Base.Counts[field.Shard]
 		sum, ok := Whole(shards.SumOf(field))          // 0 where it is no integer: the first roll-up says so
 		if total != 0 && field.Name == plain[0].Name { // what has a limit begins with nothing

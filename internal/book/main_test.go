@@ -104,7 +104,7 @@ func (w *world) add(ctx context.Context, n int64, applied func()) error {
 	})
 }
 
-func (w *world) likes() layout.Field { return w.db.Layout.Fields[0] }
+func (w *world) likes() layout.Field { return w.db.Layout.Sharded[0] }
 
 // want fails unless the counter shows that many likes, and has so many of them beyond its shards.
 func (w *world) want(t *testing.T, shown, beyond int64) {

@@ -26,9 +26,9 @@ type Answer struct {
 }
 
 // Sums asks what the shards of a counter hold of fields, side by side and all as of one time: one after the other they
-// would take an edit of many fields longer than the second between two refreshes of a busy counter. The zero time is now:
-// that of the first field's answer, for which the others wait. The answers are by the names of their fields. Where least
-// has a field of the shards, its sum is of those that hold at least so much.
+// would take an edit of many fields longer than the second between two refreshes of a busy counter. The zero time is
+// now: that of the first field's answer, for which the others wait. The answers are by the names of their fields. Where
+// least has a field of the shards, its sum is of those that hold at least so much.
 func (books Books) Sums(ctx context.Context, counter string, fields layout.Fields, least map[string]int64, at time.Time) (map[string]Answer, error) {
 	list := make([]Answer, len(fields))
 	ask := func(i int) (err error) {
@@ -267,7 +267,7 @@ func (b *Book) Replaced(field layout.Field) int64 {
 // WithBase is the book with a base that holds more of some fields, by their names: [Book.Show] writes it.
 func (b *Book) WithBase(more map[string]int64) *Book {
 	after := b.copy()
-	for _, field := range b.names().Fields {
+	for _, field := range b.names().Sharded {
 		if n, is := more[field.Name]; is {
 			put(&after.Base.Counts, field.Shard, store.Add(b.Base.Counts[field.Shard], n))
 		}

@@ -54,7 +54,7 @@ func ours(b *Book, entry string, value *firestorepb.Value) *Book {
 func TestAsOf(t *testing.T) {
 	t.Parallel()
 	books := booksOf(t, ofTests)
-	likes, score := books.db.Layout.Fields[0], books.db.Layout.Counted[0]
+	likes, score := books.db.Layout.Sharded[0], books.db.Layout.Counted[0]
 	entry := func(key string, n *firestorepb.Value) *firestorepb.Value {
 		return store.Map(values{"likes": store.Map(values{shownKey: store.String(key), shownValue: n})})
 	}
@@ -96,7 +96,7 @@ func TestAsOf(t *testing.T) {
 func TestShow(t *testing.T) {
 	t.Parallel()
 	books := booksOf(t, ofTests)
-	likes := books.db.Layout.Fields[0]
+	likes := books.db.Layout.Sharded[0]
 	half, infinite := store.Double(7.5), store.Double(math.Inf(1))
 	for name, tt := range map[string]struct {
 		more    values
@@ -311,7 +311,7 @@ func TestSince(t *testing.T) {
 func TestShowsOneAnswerAfterAnother(t *testing.T) {
 	t.Parallel()
 	books := booksOf(t, ofTests)
-	likes := books.db.Layout.Fields[0]
+	likes := books.db.Layout.Sharded[0]
 	rapid.Check(t, func(t *rapid.T) {
 		now := 100
 		truth := map[int]int64{} // :: time → what the shards hold since

@@ -13,8 +13,8 @@ import (
 	"slices"
 )
 
-// Held is what a shard holds of a field, or what several hold together; or what is added to that.
-type Held struct {
+// Balance is what a shard counts of a field, or what several count together; or what is added to that.
+type Balance struct {
 	Count   int64 // what is taken
 	Members int64 // the part of Count that members took, one each: nobody else gives it back
 	Holds   int64 // the part of Count that open holds have: it is given back with their records, and otherwise by nobody
@@ -22,27 +22,27 @@ type Held struct {
 }
 
 // Valid reports whether a shard holds what one can: what members and holds took is in Count, which Share bounds.
-func (h Held) Valid() bool {
+func (h Balance) Valid() bool {
 	return h.Members >= 0 && h.Holds >= 0 && h.Members <= h.Count && h.Holds <= h.Count-h.Members && h.Count <= h.Share
 }
 
 // Room is what is left.
-func (h Held) Room() int64 { return h.Share - h.Count }
+func (h Balance) Room() int64 { return h.Share - h.Count }
 
 // CallersOwn is what callers took, and may give back.
-func (h Held) CallersOwn() int64 { return h.Count - h.Members - h.Holds }
+func (h Balance) CallersOwn() int64 { return h.Count - h.Members - h.Holds }
 
 // Plus adds up what two hold, or what one holds and what is added to it.
-func (h Held) Plus(more Held) Held {
-	return Held{Count: h.Count + more.Count, Members: h.Members + more.Members, Holds: h.Holds + more.Holds, Share: h.Share + more.Share}
+func (h Balance) Plus(more Balance) Balance {
+	return Balance{Count: h.Count + more.Count, Members: h.Members + more.Members, Holds: h.Holds + more.Holds, Share: h.Share + more.Share}
 }
 
-func (h Held) minus(less Held) Held {
-	return Held{Count: h.Count - less.Count, Members: h.Members - less.Members, Holds: h.Holds - less.Holds, Share: h.Share - less.Share}
+func (h Balance) minus(less Balance) Balance {
+	return Balance{Count: h.Count - less.Count, Members: h.Members - less.Members, Holds: h.Holds - less.Holds, Share: h.Share - less.Share}
 }
 
 // Sum is what shards hold together.
-func Sum(shards ...Held) (sum Held) {
+func Sum(shards ...Balance) (sum Balance) {
 	for _, s := range shards {
 		sum = sum.Plus(s)
 	}
@@ -50,8 +50,8 @@ func Sum(shards ...Held) (sum Held) {
 }
 
 // By is what one request adds where by is above 0, and else gives back: for a caller, a member, or a hold.
-func By(by int64, member, hold bool) Held {
-	ask := Held{Count: by}
+func By(by int64, member, hold bool) Balance {
+	ask := Balance{Count: by}
 	if member {
 		ask.Members = by
 	}
@@ -63,10 +63,10 @@ func By(by int64, member, hold bool) Held {
 
 // Fits reports whether shards that hold this together have room for what is asked, and hold what is given back. What
 // is beyond an int64 doesn't fit: it wraps to less than nothing.
-func (h Held) Fits(ask Held) bool { return h.Plus(ask).Valid() }
+func (h Balance) Fits(ask Balance) bool { return h.Plus(ask).Valid() }
 
 // part is as much of what one request asks as there is room for, or is there to be given back.
-func (h Held) part(ask Held) Held {
+func (h Balance) part(ask Balance) Balance {
 	most := max(ask.Count, -h.CallersOwn())
 	switch {
 	case ask.Count > 0:
@@ -78,12 +78,12 @@ func (h Held) part(ask Held) Held {
 }
 
 // Request is what one call asks of places, such as the fields of counters: all of it, or nothing.
-type Request[P comparable] map[P]Held
+type Request[P comparable] map[P]Balance
 
 // fits reports whether there is room in all places for the request, and for others.
-func (r Request[P]) fits(held, others map[P]Held) bool {
+func (r Request[P]) fits(balances, others map[P]Balance) bool {
 	for place, ask := range r {
-		if !held[place].Plus(others[place]).Fits(ask) {
+		if !balances[place].Plus(others[place]).Fits(ask) {
 			return false
 		}
 	}
@@ -91,7 +91,7 @@ func (r Request[P]) fits(held, others map[P]Held) bool {
 }
 
 // mixes reports whether the request takes where others give back, or the other way round.
-func (r Request[P]) mixes(others map[P]Held) bool {
+func (r Request[P]) mixes(others map[P]Balance) bool {
 	for place, ask := range r {
 		if other, is := others[place]; is && other.Count > 0 != (ask.Count > 0) {
 			return true
@@ -103,7 +103,7 @@ func (r Request[P]) mixes(others map[P]Held) bool {
 // Addition is what a commit adds to a shard, on condition that the shard is as it was known.
 type Addition struct {
 	Shard int // its index
-	By    Held
+	By    Balance
 }
 
 // Decision is what follows for requests from what is known of the shards.
@@ -124,15 +124,15 @@ type Decision[P comparable] struct {
 //
 // No commit takes where it gives back. So a commit that takes of a place fails once all its shards together have less
 // room than it takes: what was sent before such a look, and hasn't landed, never will, and a refusal is the last word.
-func Decide[P comparable](known map[P][]Held, all map[P]Held, requests []Request[P], pick func(n int) int) (d Decision[P]) {
-	held, taken := make(map[P]Held, len(known)), map[P]Held{}
+func Decide[P comparable](known map[P][]Balance, all map[P]Balance, requests []Request[P], pick func(n int) int) (d Decision[P]) {
+	balances, taken := make(map[P]Balance, len(known)), map[P]Balance{}
 	for place, shards := range known {
-		held[place] = Sum(shards...)
+		balances[place] = Sum(shards...)
 	}
 	for i, r := range requests {
 		mixes := r.mixes(taken)
-		switch room := r.fits(held, taken); {
-		case all == nil && !(mixes && r.fits(held, nil) || room): // there may be more elsewhere
+		switch room := r.fits(balances, taken); {
+		case all == nil && !(mixes && r.fits(balances, nil) || room): // there may be more elsewhere
 			return Decision[P]{Look: true}
 		case room && !mixes:
 			for place, ask := range r {
@@ -147,7 +147,7 @@ func Decide[P comparable](known map[P][]Held, all map[P]Held, requests []Request
 	}
 	d.Plan, d.Parts = make(map[P][]Addition, len(taken)), make(map[P][][]Addition, len(taken))
 	for place := range taken {
-		asks := make([]Held, len(d.Taken))
+		asks := make([]Balance, len(d.Taken))
 		for n, i := range d.Taken {
 			asks[n] = requests[i][place]
 		}
@@ -159,9 +159,9 @@ func Decide[P comparable](known map[P][]Held, all map[P]Held, requests []Request
 // Spread distributes over shards what they have together for what is asked: to a random one that has all of it, or else
 // to few. It returns what is added to each shard, and of that the part of each who asks. It panics where it doesn't
 // fit.
-func Spread(shards, asks []Held, pick func(n int) int) (plan []Addition, parts [][]Addition) {
+func Spread(shards, asks []Balance, pick func(n int) int) (plan []Addition, parts [][]Addition) {
 	all, rest := Sum(asks...), slices.Clone(asks)
-	if parts = make([][]Addition, len(asks)); all == (Held{}) {
+	if parts = make([][]Addition, len(asks)); all == (Balance{}) {
 		return nil, parts
 	}
 	first := 0
@@ -185,24 +185,24 @@ func Spread(shards, asks []Held, pick func(n int) int) (plan []Addition, parts [
 	for _, at := range order {
 		change := Addition{Shard: at}
 		for i, ask := range rest {
-			if by := shards[at].Plus(change.By).part(ask); by != (Held{}) {
+			if by := shards[at].Plus(change.By).part(ask); by != (Balance{}) {
 				rest[i], change.By = ask.minus(by), change.By.Plus(by)
 				parts[i] = append(parts[i], Addition{at, by})
 			}
 		}
-		if change.By != (Held{}) {
+		if change.By != (Balance{}) {
 			plan = append(plan, change)
 		}
 	}
-	if Sum(rest...) != (Held{}) {
+	if Sum(rest...) != (Balance{}) {
 		panic("escrow: what is spread doesn't fit")
 	}
 	return plan, parts
 }
 
-// Limit is by how much each share changes for a new limit, of all shards: it goes evenly to shards, or
+// ShareChanges is by how much each share changes for a new limit, of all shards: it goes evenly to shards, or
 // comes evenly from their room. It reports false where more than the new limit is taken.
-func Limit(shards []Held, limit int64) (shares []int64, ok bool) {
+func ShareChanges(shards []Balance, limit int64) (shares []int64, ok bool) {
 	sum := Sum(shards...)
 	if limit < sum.Count || len(shards) == 0 {
 		return nil, false

@@ -15,44 +15,44 @@ func first(int) int { return 0 }
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	type request = Request[string]
-	one := func(n Held) request { return request{"a": n} }
+	one := func(n Balance) request { return request{"a": n} }
 	take, give := func(n int64) request { return one(By(n, false, false)) }, func(n int64) request { return one(By(-n, false, false)) }
 	join, leave := one(By(1, true, false)), one(By(-1, true, false))
-	shards := func(held ...Held) map[string][]Held { return map[string][]Held{"a": held} }
+	shards := func(held ...Balance) map[string][]Balance { return map[string][]Balance{"a": held} }
 	plan := func(changes ...Addition) map[string][]Addition { return map[string][]Addition{"a": changes} }
 	none := map[string][]Addition{}
 	for _, test := range []struct {
 		name     string
-		known    map[string][]Held
+		known    map[string][]Balance
 		looked   bool
 		requests []request
 		want     Decision[string]
 	}{
 		{"nothing is known", nil, false, []request{take(1)}, Decision[string]{Look: true}},
-		{"a shard has room", shards(Held{Share: 2}), false, []request{take(2)}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{0, Held{Count: 2}})}},
-		{"there may be more elsewhere", shards(Held{Share: 2}), false, []request{take(3)}, Decision[string]{Look: true}},
-		{"there is no more", shards(Held{Share: 2}), true, []request{take(3)}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"another shard has room", shards(Held{Count: 1, Share: 1}, Held{Share: 1}), false, []request{take(1)}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{1, Held{Count: 1}})}},
-		{"shards have room together", shards(Held{Share: 1}, Held{Count: 1, Share: 3}), true, []request{take(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{1, Held{Count: 2}}, Addition{0, Held{Count: 1}})}},
-		{"who finds no room beside others waits", shards(Held{Share: 1}), true, []request{take(1), take(1), take(2)}, Decision[string]{Refused: []int{2}, Taken: []int{0}, Plan: plan(Addition{0, Held{Count: 1}})}},
-		{"who finds none beside others looks first", shards(Held{Share: 1}), false, []request{take(1), take(1)}, Decision[string]{Look: true}},
-		{"a smaller one fits", shards(Held{Share: 3}), true, []request{take(2), take(2), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Addition{0, Held{Count: 3}})}},
-		{"what is given back comes after what is taken", shards(Held{Count: 1, Share: 3}), true, []request{take(1), give(1), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Addition{0, Held{Count: 2}})}},
-		{"and what is taken after what is given back", shards(Held{Count: 2, Share: 3}), false, []request{give(1), take(1), give(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Addition{0, Held{Count: -2}})}},
-		{"what was full at the time of the look is refused", shards(Held{Count: 1, Share: 1}), true, []request{take(1), give(1)}, Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Addition{0, Held{Count: -1}})}},
-		{"never below 0", shards(Held{Count: 1, Share: 5}), true, []request{give(2)}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"shards give back together", shards(Held{Count: 1, Share: 5}, Held{Count: 2, Share: 2}), true, []request{give(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{1, Held{Count: -2}}, Addition{0, Held{Count: -1}})}},
-		{"a member's is not a caller's to give back", shards(Held{Count: 1, Members: 1, Share: 5}), true, []request{give(1)}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"what is held is not a caller's to give back", shards(Held{Count: 1, Holds: 1, Share: 5}), true, []request{give(1)}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"a caller's is not a member's", shards(Held{Count: 1, Share: 5}), true, []request{leave}, Decision[string]{Refused: []int{0}, Plan: none}},
-		{"a member leaves after another joins", shards(Held{Count: 2, Members: 1, Share: 3}), true, []request{join, leave}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{0, Held{Count: 1, Members: 1}})}},
-		{"a member joins", shards(Held{Share: 1}), false, []request{join}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{0, Held{Count: 1, Members: 1}})}},
-		{"a shard that has room for all is written alone", shards(Held{Share: 2}, Held{Share: 3}), false, []request{take(1), take(1), take(1)}, Decision[string]{Taken: []int{0, 1, 2}, Plan: plan(Addition{1, Held{Count: 3}})}},
-		{"or else few", shards(Held{Share: 1}, Held{Share: 5}, Held{Share: 1}), false, []request{take(2), take(2), take(2)}, Decision[string]{Taken: []int{0, 1, 2}, Plan: plan(Addition{1, Held{Count: 5}}, Addition{0, Held{Count: 1}})}},
-		{"nothing", shards(Held{Count: 1, Share: 2}), false, []request{take(0)}, Decision[string]{Taken: []int{0}, Plan: map[string][]Addition{"a": nil}}},
-		{"all places or none", map[string][]Held{"a": {{Share: 1}}, "b": {{Count: 1, Share: 1}}}, true, []request{{"a": {Count: 1}, "b": {Count: 1}}, take(1)},
-			Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Addition{0, Held{Count: 1}})}},
-		{"beyond an int64", shards(Held{Count: 1, Share: math.MaxInt64}), true, []request{take(math.MaxInt64), give(math.MinInt64)},
+		{"a shard has room", shards(Balance{Share: 2}), false, []request{take(2)}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{0, Balance{Count: 2}})}},
+		{"there may be more elsewhere", shards(Balance{Share: 2}), false, []request{take(3)}, Decision[string]{Look: true}},
+		{"there is no more", shards(Balance{Share: 2}), true, []request{take(3)}, Decision[string]{Refused: []int{0}, Plan: none}},
+		{"another shard has room", shards(Balance{Count: 1, Share: 1}, Balance{Share: 1}), false, []request{take(1)}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{1, Balance{Count: 1}})}},
+		{"shards have room together", shards(Balance{Share: 1}, Balance{Count: 1, Share: 3}), true, []request{take(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{1, Balance{Count: 2}}, Addition{0, Balance{Count: 1}})}},
+		{"who finds no room beside others waits", shards(Balance{Share: 1}), true, []request{take(1), take(1), take(2)}, Decision[string]{Refused: []int{2}, Taken: []int{0}, Plan: plan(Addition{0, Balance{Count: 1}})}},
+		{"who finds none beside others looks first", shards(Balance{Share: 1}), false, []request{take(1), take(1)}, Decision[string]{Look: true}},
+		{"a smaller one fits", shards(Balance{Share: 3}), true, []request{take(2), take(2), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Addition{0, Balance{Count: 3}})}},
+		{"what is given back comes after what is taken", shards(Balance{Count: 1, Share: 3}), true, []request{take(1), give(1), take(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Addition{0, Balance{Count: 2}})}},
+		{"and what is taken after what is given back", shards(Balance{Count: 2, Share: 3}), false, []request{give(1), take(1), give(1)}, Decision[string]{Taken: []int{0, 2}, Plan: plan(Addition{0, Balance{Count: -2}})}},
+		{"what was full at the time of the look is refused", shards(Balance{Count: 1, Share: 1}), true, []request{take(1), give(1)}, Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Addition{0, Balance{Count: -1}})}},
+		{"never below 0", shards(Balance{Count: 1, Share: 5}), true, []request{give(2)}, Decision[string]{Refused: []int{0}, Plan: none}},
+		{"shards give back together", shards(Balance{Count: 1, Share: 5}, Balance{Count: 2, Share: 2}), true, []request{give(3)}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{1, Balance{Count: -2}}, Addition{0, Balance{Count: -1}})}},
+		{"a member's is not a caller's to give back", shards(Balance{Count: 1, Members: 1, Share: 5}), true, []request{give(1)}, Decision[string]{Refused: []int{0}, Plan: none}},
+		{"what is held is not a caller's to give back", shards(Balance{Count: 1, Holds: 1, Share: 5}), true, []request{give(1)}, Decision[string]{Refused: []int{0}, Plan: none}},
+		{"a caller's is not a member's", shards(Balance{Count: 1, Share: 5}), true, []request{leave}, Decision[string]{Refused: []int{0}, Plan: none}},
+		{"a member leaves after another joins", shards(Balance{Count: 2, Members: 1, Share: 3}), true, []request{join, leave}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{0, Balance{Count: 1, Members: 1}})}},
+		{"a member joins", shards(Balance{Share: 1}), false, []request{join}, Decision[string]{Taken: []int{0}, Plan: plan(Addition{0, Balance{Count: 1, Members: 1}})}},
+		{"a shard that has room for all is written alone", shards(Balance{Share: 2}, Balance{Share: 3}), false, []request{take(1), take(1), take(1)}, Decision[string]{Taken: []int{0, 1, 2}, Plan: plan(Addition{1, Balance{Count: 3}})}},
+		{"or else few", shards(Balance{Share: 1}, Balance{Share: 5}, Balance{Share: 1}), false, []request{take(2), take(2), take(2)}, Decision[string]{Taken: []int{0, 1, 2}, Plan: plan(Addition{1, Balance{Count: 5}}, Addition{0, Balance{Count: 1}})}},
+		{"nothing", shards(Balance{Count: 1, Share: 2}), false, []request{take(0)}, Decision[string]{Taken: []int{0}, Plan: map[string][]Addition{"a": nil}}},
+		{"all places or none", map[string][]Balance{"a": {{Share: 1}}, "b": {{Count: 1, Share: 1}}}, true, []request{{"a": {Count: 1}, "b": {Count: 1}}, take(1)},
+			Decision[string]{Refused: []int{0}, Taken: []int{1}, Plan: plan(Addition{0, Balance{Count: 1}})}},
+		{"beyond an int64", shards(Balance{Count: 1, Share: math.MaxInt64}), true, []request{take(math.MaxInt64), give(math.MinInt64)},
 			Decision[string]{Refused: []int{0, 1}, Plan: none}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -66,11 +66,11 @@ func TestDecide(t *testing.T) {
 }
 
 // sums are what all shards hold, if somebody has looked.
-func sums[P comparable](known map[P][]Held, looked bool) map[P]Held {
+func sums[P comparable](known map[P][]Balance, looked bool) map[P]Balance {
 	if !looked {
 		return nil
 	}
-	all := map[P]Held{}
+	all := map[P]Balance{}
 	for place, shards := range known {
 		all[place] = Sum(shards...)
 	}
@@ -80,13 +80,13 @@ func sums[P comparable](known map[P][]Held, looked bool) map[P]Held {
 // Some of the shards are known beside what all held together: who finds no room in these, and would in all, waits.
 func TestDecideByLessThanAll(t *testing.T) {
 	t.Parallel()
-	known, all := map[string][]Held{"a": {{Count: 1, Share: 3}}}, map[string]Held{"a": {Count: 5, Share: 9}}
+	known, all := map[string][]Balance{"a": {{Count: 1, Share: 3}}}, map[string]Balance{"a": {Count: 5, Share: 9}}
 	requests := []Request[string]{{"a": By(3, false, false)}, {"a": By(2, false, false)}, {"a": By(5, false, false)}, {"a": By(1, false, false)}}
 	d := Decide(known, all, requests, first)
 	if want := (Decision[string]{Waiting: []int{0, 3}, Taken: []int{1}, Refused: []int{2}}); !slices.Equal(d.Waiting, want.Waiting) || !slices.Equal(d.Taken, want.Taken) || !slices.Equal(d.Refused, want.Refused) {
 		t.Errorf("Decide = %+v, want %+v", d, want)
 	}
-	all["a"] = Held{Count: 9, Share: 9} // when these were summed up; there is room by now
+	all["a"] = Balance{Count: 9, Share: 9} // when these were summed up; there is room by now
 	if d = Decide(known, all, requests[1:2], first); len(d.Taken) != 1 {
 		t.Errorf("Decide = %+v, and what is known has room", d)
 	}
@@ -96,21 +96,21 @@ func TestLimit(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name   string
-		shards []Held
+		shards []Balance
 		limit  int64
 		want   []int64
 	}{
-		{"raised evenly", []Held{{Share: 1}, {Share: 1}}, 5, []int64{2, 1}},
-		{"as it is", []Held{{Count: 1, Share: 1}}, 1, []int64{0}},
-		{"lowered evenly", []Held{{Share: 5}, {Share: 5}}, 7, []int64{-2, -1}},
-		{"what one can't give, others do", []Held{{Count: 4, Share: 5}, {Share: 5}, {Count: 5, Share: 5}}, 10, []int64{-1, -4, 0}},
-		{"all that is free", []Held{{Count: 4, Share: 5}, {Share: 5}}, 4, []int64{-1, -5}},
-		{"more is taken", []Held{{Count: 4, Share: 5}, {Share: 5}}, 3, nil},
+		{"raised evenly", []Balance{{Share: 1}, {Share: 1}}, 5, []int64{2, 1}},
+		{"as it is", []Balance{{Count: 1, Share: 1}}, 1, []int64{0}},
+		{"lowered evenly", []Balance{{Share: 5}, {Share: 5}}, 7, []int64{-2, -1}},
+		{"what one can't give, others do", []Balance{{Count: 4, Share: 5}, {Share: 5}, {Count: 5, Share: 5}}, 10, []int64{-1, -4, 0}},
+		{"all that is free", []Balance{{Count: 4, Share: 5}, {Share: 5}}, 4, []int64{-1, -5}},
+		{"more is taken", []Balance{{Count: 4, Share: 5}, {Share: 5}}, 3, nil},
 		{"no shards", nil, 0, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := Limit(test.shards, test.limit)
+			got, ok := ShareChanges(test.shards, test.limit)
 			if !slices.Equal(got, test.want) || ok != (test.want != nil) {
 				t.Errorf("Limit = %v, %t, want %v", got, ok, test.want)
 			}
@@ -118,11 +118,11 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-var held = rapid.Custom(func(t *rapid.T) Held {
+var held = rapid.Custom(func(t *rapid.T) Balance {
 	share := rapid.Int64Range(0, 6).Draw(t, "share")
 	count := rapid.Int64Range(0, share).Draw(t, "count")
 	members := rapid.Int64Range(0, count).Draw(t, "members")
-	return Held{Count: count, Members: members, Holds: rapid.Int64Range(0, count-members).Draw(t, "holds"), Share: share}
+	return Balance{Count: count, Members: members, Holds: rapid.Int64Range(0, count-members).Draw(t, "holds"), Share: share}
 })
 
 // asked is a request of some of the places 0, 1 and 2.
@@ -145,7 +145,7 @@ var asked = rapid.Custom(func(t *rapid.T) Request[int] {
 func TestDecideProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		known := map[int][]Held{}
+		known := map[int][]Balance{}
 		for place := range 3 {
 			known[place] = rapid.SliceOfN(held, 1, 4).Draw(t, "shards")
 		}
@@ -173,7 +173,7 @@ func TestDecideProperties(t *testing.T) {
 					takes[place] = ask.Count > 0
 				}
 			}
-			want := map[int]Held{}
+			want := map[int]Balance{}
 			for place, shards := range known {
 				want[place] = Sum(shards...)
 			}
@@ -200,9 +200,9 @@ func TestDecideProperties(t *testing.T) {
 					seen[c.Shard] = true
 					known[place][c.Shard] = known[place][c.Shard].Plus(c.By)
 				}
-				left := map[int]Held{}
+				left := map[int]Balance{}
 				for n, i := range d.Taken {
-					var all Held
+					var all Balance
 					for _, c := range d.Parts[place][n] {
 						all, left[c.Shard] = all.Plus(c.By), left[c.Shard].Plus(c.By)
 					}
@@ -245,7 +245,7 @@ func TestLimitProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shards := rapid.SliceOfN(held, 1, 6).Draw(t, "shards")
 		limit := rapid.Int64Range(0, 40).Draw(t, "limit")
-		shares, ok := Limit(shards, limit)
+		shares, ok := ShareChanges(shards, limit)
 		if taken := Sum(shards...).Count; ok != (limit >= taken) {
 			t.Fatalf("a limit of %d is taken: %t; %d is", limit, ok, taken)
 		}

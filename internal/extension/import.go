@@ -190,15 +190,15 @@ func (c importer) checkSource(source Source) error {
 	switch err := source.Validate(); {
 	case err != nil:
 		return err
-	case len(c.db.Layout.Fields) == 0:
+	case len(c.db.Layout.Sharded) == 0:
 		return fmt.Errorf("%w: %w", ErrInvalidSource, c.db.Layout.CheckSums())
 	case len(c.db.Layout.Plain()) == 0, slices.ContainsFunc(c.db.Layout.Limited(), func(f layout.Field) bool { return f.Name == source.last() }):
-		return fmt.Errorf("%w: what has a limit is not imported (FIELDS is %s)", ErrInvalidSource, c.db.Layout.Fields)
+		return fmt.Errorf("%w: what has a limit is not imported (FIELDS is %s)", ErrInvalidSource, c.db.Layout.Sharded)
 	case slices.ContainsFunc(c.db.Layout.Counted, func(f layout.Field) bool { return f.Name == source.last() }):
 		// Taken for a field that isn't shown here, it would be added to the first one.
 		return fmt.Errorf("%w: %w", ErrInvalidSource, c.db.Layout.CheckField(source.last()))
 	case c.db.Layout.Document(source.Path) != c.db.Layout.Counter(c.counter) || c.inPlace(source):
-	case slices.Contains(c.db.Layout.Fields.Names(), source.Field):
+	case slices.Contains(c.db.Layout.Sharded.Names(), source.Field):
 		return fmt.Errorf("%w: the extension and the roll-up would both write %s: import it into another counter, or in place with HOSTED=true", ErrInvalidSource, source.Field)
 	}
 	return nil

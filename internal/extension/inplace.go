@@ -263,5 +263,5 @@ func takeOff(shard *firestorepb.Document, counts map[string]int64) *firestorepb.
 // inPlace reports whether a counter is taken over in place.
 func (c importer) inPlace(source Source) bool {
 	db := c.db
-	return db.Layout.Hosted && db.Layout.Document(source.Path) == db.Layout.Counter(c.counter) && slices.Contains(db.Layout.Fields.Names(), source.Field)
+	return db.Layout.Hosted && db.Layout.Document(source.Path) == db.Layout.Counter(c.counter) && slices.Contains(db.Layout.Sharded.Names(), source.Field)
 }

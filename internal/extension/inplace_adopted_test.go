@@ -178,7 +178,7 @@ func TestImportInPlaceAndIntoAnotherField(t *testing.T) {
 				t.Errorf("%s again: %+v, %v; want 3 more", first.Fields, got, err)
 			}
 			w.rollUp(t, id)
-			if total := w.Data(source.Path)[w.db.Layout.Fields[0].Name]; total != int64(1030) {
+			if total := w.Data(source.Path)[w.db.Layout.Sharded[0].Name]; total != int64(1030) {
 				t.Errorf("%s: %v, want 1030", first.Fields, total)
 			}
 		}

@@ -72,7 +72,7 @@ func Take(ctx context.Context, db *store.DB, b *book.Book, named []string, looks
 		soon, cancel := context.WithTimeout(ctx, waitingTimeout)
 		defer cancel()
 		shards, unseen = waiting(soon, db, b.Counter, shards)
-		reads += 1 + 2*len(db.Layout.Fields)
+		reads += 1 + 2*len(db.Layout.Sharded)
 	}
 	m := take(db.Layout, b, shards, nil)
 	if m.At, m.Reads = at, reads; unseen != nil {
@@ -161,7 +161,7 @@ func slim(names layout.Layout) func(*firestorepb.Document) {
 			return
 		}
 		numbers := map[string]*firestorepb.Value{updatesID: store.String("large")}
-		for _, field := range names.Fields {
+		for _, field := range names.Sharded {
 			v := shard.GetFields()[field.Name]
 			if _, number := store.Float(v); number && !isPartial(shard) {
 				numbers[field.Name] = v

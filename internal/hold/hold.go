@@ -264,7 +264,7 @@ func (h Holds) endSeats(ctx context.Context, counter string, field layout.Field,
 		if _, numbered := layout.ShardNumber(shard); !numbered { // something else wrote the membership
 			shard = layout.ShardID(0)
 		}
-		freed := GivenBack{h.db.Layout.Shard(counter, shard): escrow.Held{Count: int64(-len(over))}}
+		freed := GivenBack{h.db.Layout.Shard(counter, shard): escrow.Balance{Count: int64(-len(over))}}
 		p.seats, p.free = over, true
 		p.writes, err = h.GiveBack(ctx, counter, field.Shard, freed, try > 1)
 	} else {
@@ -287,12 +287,12 @@ func (h Holds) endLimitedSeats(ctx context.Context, counter string, field layout
 	shards := seats.ShardsOf(book.Shards(docs).Counting(field), field)
 	if busy {
 		// An increment by 0 makes a 0 of a text that something else has written. Such a shard holds nothing.
-		shards = slices.DeleteFunc(shards, func(shard seats.Shard) bool { return shard.Held == escrow.Held{} })
+		shards = slices.DeleteFunc(shards, func(shard seats.Shard) bool { return shard.Balance == escrow.Balance{} })
 		shards = h.Renew(ctx, counter, field, shards)
 	}
 	held := seats.HeldOf(shards)
 	n := min(int64(len(over)), escrow.Sum(held...).Members)
-	plan, _ := escrow.Spread(held, []escrow.Held{escrow.By(-n, true, false)}, rand.IntN)
+	plan, _ := escrow.Spread(held, []escrow.Balance{escrow.By(-n, true, false)}, rand.IntN)
 	for _, change := range plan {
 		p.writes = append(p.writes, shards[change.Shard].AddTo(field.Shard, change.By))
 	}
@@ -308,7 +308,7 @@ const RenewsAfter = 3
 func (h Holds) Renew(ctx context.Context, counter string, field layout.Field, known []seats.Shard) []seats.Shard {
 	var writes []*firestorepb.Write
 	for _, shard := range known {
-		writes = append(writes, seats.AddTo(shard.Name, store.Exists(true), field.Shard, escrow.Held{}))
+		writes = append(writes, seats.AddTo(shard.Name, store.Exists(true), field.Shard, escrow.Balance{}))
 	}
 	resp, _ := h.db.Commit(ctx, writes...) // without an answer they are as they were known, or the next commit fails
 	if renewed := seats.After(h.db.Layout, counter, field.Shard, writes, resp); len(renewed) == len(known) {
@@ -324,27 +324,27 @@ const (
 	putOff = 10 * time.Minute
 )
 
-// counted is a field of a counter.
-type counted struct{ counter, field string }
+// heldField is a field of a counter.
+type heldField struct{ counter, field string }
 
 // EndAll ends the holds of all counters that are over, of fields that this revision counts. It goes on while there are
 // more and the budget isn't short, and returns the errors of fields whose holds it couldn't end.
 func (h Holds) EndAll(ctx context.Context) error {
 	began := h.db.Now()
-	tried := map[counted]bool{} // fields whose holds were ended; false where some are left
-	busy := map[counted]bool{}  // fields that others held up: the next look tries them again
-	var mu sync.Mutex           // guards both
-	end := func(of counted, field layout.Field) (err error) {
+	tried := map[heldField]bool{} // fields whose holds were ended; false where some are left
+	busy := map[heldField]bool{}  // fields that others held up: the next look tries them again
+	var mu sync.Mutex             // guards both
+	end := func(held heldField, field layout.Field) (err error) {
 		ended := Ending{Remain: true}
 		if !h.short() {
-			ended, err = h.End(ctx, of.counter, field)
+			ended, err = h.End(ctx, held.counter, field)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		tried[of] = !ended.Remain
+		tried[held] = !ended.Remain
 		if err != nil {
-			busy[of] = errors.Is(err, store.ErrContention) || errors.Is(err, store.ErrDoubt)
-			return fmt.Errorf("end holds of counter %q: %w", of.counter, err)
+			busy[held] = errors.Is(err, store.ErrContention) || errors.Is(err, store.ErrDoubt)
+			return fmt.Errorf("end holds of counter %q: %w", held.counter, err)
 		}
 		return nil
 	}
@@ -355,12 +355,12 @@ func (h Holds) EndAll(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(failed, err)
 		}
-		var untried []counted
+		var untried []heldField
 		for _, entry := range entries {
-			of := h.fieldOf(entry)
-			if !tried[of] {
-				tried[of] = true
-				untried = append(untried, of)
+			held := h.heldFieldOf(entry)
+			if !tried[held] {
+				tried[held] = true
+				untried = append(untried, held)
 			}
 		}
 		if len(untried) == 0 {
@@ -372,9 +372,9 @@ func (h Holds) EndAll(ctx context.Context) error {
 		}
 		var group errgroup.Group
 		group.SetLimit(8)
-		for _, of := range untried {
-			if field, ok := h.db.Layout.Field(of.field); ok && h.db.Layout.Path.Validate(of.counter) == nil {
-				group.Go(func() error { return end(of, field) })
+		for _, held := range untried {
+			if field, ok := h.db.Layout.Field(held.field); ok && h.db.Layout.Path.Validate(held.counter) == nil {
+				group.Go(func() error { return end(held, field) })
 			}
 		}
 		failed = errors.Join(failed, group.Wait()) // others are to be ended all the same
@@ -387,7 +387,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 // because otherwise they would hide those that come after them; so it does with what something else wrote, whose
 // membership may be no document at all. The next look ends holds of busy fields. It returns how many entries are
 // handled.
-func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time, busy map[counted]bool) (cleared int, err error) {
+func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began time.Time, busy map[heldField]bool) (cleared int, err error) {
 	var names []string // the memberships of our own entries
 	for _, entry := range entries {
 		if IsRecord(entry) {
@@ -414,7 +414,7 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began
 		w := gone[entry.GetName()]
 		switch {
 		case w != nil:
-		case StateOf(entry, began) != Over, busy[h.fieldOf(entry)]: // since its field was looked at, it is over: the next look ends it
+		case StateOf(entry, began) != Over, busy[h.heldFieldOf(entry)]: // since its field was looked at, it is over: the next look ends it
 			continue
 		default:
 			w = store.Update(entry.GetName(), nil, map[string]*firestorepb.Value{layout.Until: store.Time(h.db.Now().Add(putOff))}, nil)
@@ -428,16 +428,16 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began
 	return cleared, nil
 }
 
-// fieldOf is the field of a counter that an entry is of, whose name is that in FIELDS; as it stands there, if FIELDS
-// doesn't have it.
-func (h Holds) fieldOf(entry *firestorepb.Document) counted {
+// heldFieldOf is the field of a counter that an entry is of, whose name is that in FIELDS; as it stands there, if
+// FIELDS doesn't have it.
+func (h Holds) heldFieldOf(entry *firestorepb.Document) heldField {
 	s := seatOf(entry)
 	if IsRecord(entry) {
-		if field, ok := h.db.Layout.Fields.ByShard(s.Field); ok {
+		if field, ok := h.db.Layout.Sharded.ByShard(s.Field); ok {
 			s.Field = field.Name
 		}
 	}
-	return counted{s.Counter, s.Field}
+	return heldField{s.Counter, s.Field}
 }
 
 func seatOf(entry *firestorepb.Document) Seat {

@@ -173,14 +173,14 @@ func (r Record) Refuse(now time.Time) *firestorepb.Write {
 }
 
 // GivenBack is what comes off shards, by their resource names: what is added to each.
-type GivenBack map[string]escrow.Held
+type GivenBack map[string]escrow.Balance
 
 // Add adds what a hold gives back: its amount without what was used. If more was used than held, a shard of a field
 // without a limit counts the rest. If just that was used, such a shard only gets a new version.
 func (f GivenBack) Add(names layout.Layout, r Record) {
 	back := r.Amount - r.Used
 	for _, id := range slices.Sorted(maps.Keys(r.Parts)) {
-		some, off := min(back, r.Parts[id]), escrow.Held{}
+		some, off := min(back, r.Parts[id]), escrow.Balance{}
 		if _, limited := layout.LimitedField(id); limited {
 			some, off.Holds = max(0, some), -r.Parts[id]
 		}
@@ -322,7 +322,7 @@ func (h Holds) GiveBack(ctx context.Context, counter, field string, freed GivenB
 	if err != nil {
 		return nil, fmt.Errorf("look for shards: %w", err)
 	}
-	gone, moved := escrow.Held{}, false
+	gone, moved := escrow.Balance{}, false
 	for i, doc := range docs {
 		if doc == nil {
 			if !limited(names[i]) {

@@ -142,8 +142,8 @@ func ParseFields(list string) (Fields, error) {
 		s.space()
 		begin := s.at
 		field, err := s.field()
-		rest, _, _ := strings.Cut(list[s.at:], ",")
-		item := strings.TrimSpace(list[begin:s.at] + rest)
+		unread, _, _ := strings.Cut(list[s.at:], ",")
+		item := strings.TrimSpace(list[begin:s.at] + unread)
 		if err != nil {
 			return nil, fmt.Errorf("%q at %w", item, err)
 		}
@@ -212,8 +212,8 @@ var reserved = []string{NumShards, NumShardsLegacy, CreatedAt, UpdatedAt, Rollup
 // maxFieldBytes keeps a field's path below the 1,500 bytes that Firestore allows.
 const maxFieldBytes = 64
 
-// CountsField reports whether a field of a shard may be counted. All other fields are ignored.
-func CountsField(name string) bool { return validateField(name) == nil && name != ShardRequest }
+// MayCount reports whether a field of a shard may be counted. All other fields are ignored.
+func MayCount(name string) bool { return validateField(name) == nil && name != ShardRequest }
 
 // validateField says why a name can't be that of a counted field.
 func validateField(name string) error {

@@ -66,8 +66,8 @@ func ShareOf(field string) string { return "share(" + field + ")" }
 // MembersIn is the field of a shard that says how much of a field with a limit members took there.
 func MembersIn(field string) string { return "members(" + field + ")" }
 
-// HeldIn is the field of a shard that says how much of a field with a limit open holds of amounts have there.
-func HeldIn(field string) string { return "held(" + field + ")" }
+// HoldsIn is the field of a shard that says how much of a field with a limit open holds of amounts have there.
+func HoldsIn(field string) string { return "held(" + field + ")" }
 
 // limitOf is the field that shows a field's limit: the sum of its shards' shares.
 func limitOf(f Field) Field {
@@ -112,12 +112,12 @@ func (f Field) OfNone() int64 {
 
 // Plain are the sums of shards that have no limit.
 func (l Layout) Plain() Fields {
-	return slices.DeleteFunc(slices.Clone(l.Fields), func(f Field) bool { return !f.Plain() })
+	return slices.DeleteFunc(slices.Clone(l.Sharded), func(f Field) bool { return !f.Plain() })
 }
 
 // Limited are the sums of shards that have a limit. A field that only shows such a limit (LimitOf) is none of them.
 func (l Layout) Limited() Fields {
-	return slices.DeleteFunc(l.Fields.Named(), Field.Plain)
+	return slices.DeleteFunc(l.Sharded.Named(), Field.Plain)
 }
 
 // CheckAnyPlain is an error if no field is a sum of shards without a limit.
@@ -125,7 +125,7 @@ func (l Layout) CheckAnyPlain() error {
 	if err := l.CheckSums(); err != nil || len(l.Plain()) > 0 {
 		return err
 	}
-	return fmt.Errorf("all of FIELDS has limits (%s)", l.Fields)
+	return fmt.Errorf("all of FIELDS has limits (%s)", l.Sharded)
 }
 
 // CheckLimited is an error if FIELDS gives the field no limit.

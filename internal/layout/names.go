@@ -55,13 +55,13 @@ func (p Place) Layout() (Layout, error) {
 	if l.Extension && !l.Hosted {
 		return Layout{}, errors.New("the extension counts in documents of the app's own: set Hosted, too (HOSTED=true, --hosted)")
 	}
-	if allowed := WrongShards(l.Shards, fields); allowed != "" {
-		return Layout{}, fmt.Errorf("collection of the shards: %s: want %s", l.Shards, allowed)
+	if want := WrongShards(l.Shards, fields); want != "" {
+		return Layout{}, fmt.Errorf("collection of the shards: %s: want %s", l.Shards, want)
 	}
-	if allowed := WrongFields(path, fields); allowed != "" {
-		return Layout{}, fmt.Errorf("fields that are counted: %s: want %s", fields, allowed)
+	if want := WrongFields(path, fields); want != "" {
+		return Layout{}, fmt.Errorf("fields that are counted: %s: want %s", fields, want)
 	}
-	l.Fields, l.Counted = fields.Split()
+	l.Sharded, l.Counted = fields.Split()
 	return l, nil
 }
 
@@ -125,7 +125,7 @@ const ExpireAt = "expire_at"
 type Layout struct {
 	Database string // projects/{project}/databases/{database}
 	Path     Path   // of the counters' documents
-	Fields   Fields // sums of the shards' fields; none where documents alone are counted
+	Sharded  Fields // sums of the shards' fields; none where documents alone are counted
 	Counted  Fields // those that count documents; Fields or Counted may be empty, but not both
 	Shards   string // id of the collection of a counter's shards
 	// the counters' documents are the app's own: we neither make nor delete them, and see [Layout.OwnPath]
@@ -136,7 +136,7 @@ type Layout struct {
 }
 
 // Shown are all fields that a counter's document shows: first the sums, then those that count documents.
-func (l Layout) Shown() Fields { return slices.Concat(l.Fields, l.Counted) }
+func (l Layout) Shown() Fields { return slices.Concat(l.Sharded, l.Counted) }
 
 // First is the field that is called a counter's total: the first sum of shards, or if there is none, the
 // first other integer. It reports false if all fields are doubles.
@@ -151,7 +151,7 @@ func (l Layout) First() (Field, bool) {
 
 // Field is the sum of shards with that name, to which something may be added.
 func (l Layout) Field(name string) (Field, bool) {
-	for _, field := range l.Fields {
+	for _, field := range l.Sharded {
 		if field.Name == name && !field.ShowsLimit() {
 			return field, true
 		}
@@ -161,7 +161,7 @@ func (l Layout) Field(name string) (Field, bool) {
 
 // CheckSums is an error if nothing can be added to any counter, because FIELDS has no sum of shards.
 func (l Layout) CheckSums() error {
-	if len(l.Fields) > 0 {
+	if len(l.Sharded) > 0 {
 		return nil
 	}
 	return fmt.Errorf("there is nothing to increment or set here: all of FIELDS counts documents (%s)", l.Counted)
@@ -181,7 +181,7 @@ func (l Layout) CheckField(name string) error {
 			what = fmt.Sprintf("counts documents (%s), and nothing else is added to it", field)
 		}
 	}
-	return fmt.Errorf("%q %s; want one of %s%s", name, what, strings.Join(l.Fields.Asked(), ", "), l.Shown().toCount(name))
+	return fmt.Errorf("%q %s; want one of %s%s", name, what, strings.Join(l.Sharded.Asked(), ", "), l.Shown().toCount(name))
 }
 
 // OwnPath is the path of one of our own fields in a counter's document, such as [NumShards], for update

@@ -28,7 +28,7 @@ func TestParseCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := layout.Layout{Database: "projects/p/databases/(default)", Path: path, Shards: "shards"}
-		l.Fields, l.Counted = fields.Split()
+		l.Sharded, l.Counted = fields.Split()
 		id := "p1"
 		if path.Nested() {
 			id = "red/p1"

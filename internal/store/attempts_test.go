@@ -85,7 +85,7 @@ func TestWhatFollowsFromAnAttempt(t *testing.T) {
 			for _, line := range lines[:len(lines)-1] {
 				what, want, _ := strings.Cut(strings.TrimSpace(line), " → ")
 				how, why, _ := strings.Cut(what, ": ")
-				a := attempt{err: errorOf(why), sent: how == "sent", writes: how == "sent"}
+				a := attempt{err: errorOf(why), sent: how == "sent", hasWrites: how == "sent"}
 				next, err := s.failed(a)
 				if got := [...]string{"at once", "after a pause", "give up", "end"}[next]; got != want {
 					t.Fatalf("%s → %s, want %s", what, got, want)

@@ -474,7 +474,7 @@ const scannedAtOnce, scannedBytes = 100, 16 << 10
 func (q aggregation) units(db *DB, documents int64) float64 {
 	if _, id := split(q.collection); id == db.Layout.Shards && !q.group {
 		shard := 32 + len(q.collection) // a name, and numbers
-		for _, field := range db.Layout.Fields {
+		for _, field := range db.Layout.Sharded {
 			shard += len(field.Shard) + 9
 		}
 		return math.Ceil(max(1, float64(documents)/scannedAtOnce, float64(documents)*float64(shard)/scannedBytes))

@@ -455,8 +455,8 @@ func (db *DB) commitIf(ctx context.Context, p Patience, plan func(context.Contex
 				req.Writes = p.Smaller(req.Writes)
 			}
 		}
-		a := attempt{err: err, sent: err == nil, writes: len(req.Writes) > 0}
-		if a.sent && !a.writes && !p.locks {
+		a := attempt{err: err, sent: err == nil, hasWrites: len(req.Writes) > 0}
+		if a.sent && !a.hasWrites && !p.locks {
 			return nil, nil
 		}
 		if a.sent {
@@ -516,11 +516,11 @@ type attempts struct {
 	smaller           bool  // less is sent from now on
 }
 
-// attempt is an attempt that failed.
+// attempt is an attempt to commit, and its error once it has failed.
 type attempt struct {
-	err    error
-	sent   bool // the commit was sent; otherwise err is the plan's
-	writes bool // there was something to write
+	err       error
+	sent      bool // the commit was sent; otherwise err is the plan's
+	hasWrites bool // there was something to write
 }
 
 // verdict is what follows from an attempt.
@@ -571,7 +571,7 @@ func (s *attempts) commitFailed(a attempt) (verdict, error) {
 	if last := s.final(a.err); last != nil {
 		return end, last
 	}
-	if a.writes && KindOf(a.err) == Doubtful {
+	if a.hasWrites && KindOf(a.err) == Doubtful {
 		s.doubt = a.err
 	}
 	return s.retry(KindOf(a.err)), nil

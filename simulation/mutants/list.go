@@ -9,7 +9,7 @@ var mutants = []mutant{
 	},
 	{
 		"a question covers events that came after it was asked", "rollup",
-		"\t\t\tshown := w.shown(r.asOf)\n", "\t\t\tshown := o == covered || w.shown(r.asOf)\n", test("TestPacerCoversWhatCame"),
+		"\t\t\tshown := e.shown(got.asOf)\n", "\t\t\tshown := o == covered || e.shown(got.asOf)\n", test("TestPacerCoversWhatCame"),
 	},
 	{
 		"one field's as of is all fields'", "internal/book",
@@ -49,8 +49,8 @@ var mutants = []mutant{
 	},
 	{
 		"a missing document covers events that came after it was looked for", "rollup",
-		"\tif r.asOf != nil {\n\t\tb.next = slices",
-		"\tif r.asOf == nil && o == covered {\n\t\tfor _, w := range b.next {\n\t\t\ts.done = append(s.done, w.event)\n\t\t}\n\t\tb.next = nil\n\t}\n\tif r.asOf != nil {\n\t\tb.next = slices", test("TestPacerMissesADocumentForWhatHadCome"),
+		"\tif got.asOf != nil {\n\t\tb.next = slices",
+		"\tif got.asOf == nil && o == covered {\n\t\tfor _, w := range b.next {\n\t\t\ts.done = append(s.done, w.event)\n\t\t}\n\t\tb.next = nil\n\t}\n\tif got.asOf != nil {\n\t\tb.next = slices", test("TestPacerMissesADocumentForWhatHadCome"),
 	},
 	{
 		"an event waits for a later one of other fields", "rollup",
@@ -70,7 +70,7 @@ var mutants = []mutant{
 	},
 	{
 		"the time of a look covers other events", "rollup",
-		"\t\t\tw.at = r.readAt\n", "\t\t\tw.at, w.timed = r.readAt, true\n", test("TestPacerStampsCoverNothing"),
+		"\t\t\te.at = got.readAt\n", "\t\t\te.at, e.timed = got.readAt, true\n", test("TestPacerStampsCoverNothing"),
 	},
 	{
 		"another counter's as of is believed", "internal/book",
@@ -175,7 +175,7 @@ var mutants = []mutant{
 	},
 	{
 		"an exact read at another time than its base", "shards",
-		"c.client.books.Sums(ctx, c.id, db.Layout.Fields, nil, at)", "c.client.books.Sums(ctx, c.id, db.Layout.Fields, nil, time.Time{})", test("TestSumIsOfOneTime"),
+		"c.client.books.Sums(ctx, c.id, db.Layout.Sharded, nil, at)", "c.client.books.Sums(ctx, c.id, db.Layout.Sharded, nil, time.Time{})", test("TestSumIsOfOneTime"),
 	},
 	{
 		"a conflict after a doubt ends the doubt", "internal/store",
@@ -275,7 +275,7 @@ var mutants = []mutant{
 	},
 	{
 		"an id stands where another's limited field does", "shards",
-		`r.counter() + "/" + r.sums`, `r.counter() + "\x00" + r.sums`, test("TestAnIDThatNamesALimit"),
+		`r.counter() + "/" + r.deltas`, `r.counter() + "\x00" + r.deltas`, test("TestAnIDThatNamesALimit"),
 	},
 	{
 		"a limit's shards are those of an earlier life", "shards",
@@ -335,7 +335,7 @@ var mutants = []mutant{
 	},
 	{
 		"a take-over's own writes are news", "rollup",
-		"&& !extension.Holds(names.Fields, after) {", "&& false && !extension.Holds(names.Fields, after) {", test("TestTakenShardsAreNoNews"),
+		"&& !extension.Holds(names.Sharded, after) {", "&& false && !extension.Holds(names.Sharded, after) {", test("TestTakenShardsAreNoNews"),
 	},
 	{
 		"nobody looks whether the extension still runs", "internal/extension",
@@ -347,7 +347,7 @@ var mutants = []mutant{
 	},
 	{
 		"a recount covers events that came while it ran", "rollup",
-		"\t\tfor _, w := range events {\n\t\t\tw.recounted", "\t\tevents, b.next = append(events, b.next...), nil\n\t\tfor _, w := range events {\n\t\t\tw.recounted", test("TestEventsAreCoveredByALaterRecount"),
+		"\t\tfor _, e := range events {\n\t\t\te.recounted", "\t\tevents, b.next = append(events, b.next...), nil\n\t\tfor _, e := range events {\n\t\t\te.recounted", test("TestEventsAreCoveredByALaterRecount"),
 	},
 	{
 		"fields are counted at different times", "rollup",

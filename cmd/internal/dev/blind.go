@@ -58,8 +58,8 @@ type ByHand struct {
 func newBlind(s *System) *blind {
 	b := &blind{system: s, names: s.layout(), exact: map[string]int64{}}
 	b.names.Database = s.databaseName()
-	if len(b.names.Fields) > 0 {
-		b.field = b.names.Fields[0].Shard
+	if len(b.names.Sharded) > 0 {
+		b.field = b.names.Sharded[0].Shard
 	}
 	return b
 }

@@ -311,7 +311,7 @@ func (s *System) patterns() []string { return s.layout().Patterns() }
 
 func (s *System) layout() layout.Layout {
 	names := layout.Layout{Path: s.settings.Counters, Shards: s.settings.Shards, Hosted: s.settings.Hosted, Extension: s.settings.Extension}
-	names.Fields, names.Counted = s.settings.Fields.Split()
+	names.Sharded, names.Counted = s.settings.Fields.Split()
 	return names
 }
 

@@ -127,7 +127,7 @@ func TestEventsTellWhatTheTotalHolds(t *testing.T) {
 	}
 	shows := func(ms, total, asOf int) {
 		t.Helper()
-		key := names.Fields[0].Key()
+		key := names.Sharded[0].Key()
 		put(names.Counter("a"), ms, 0, map[string]*firestorepb.Value{"total": store.Int(int64(total)), layout.Rollup: store.Map(map[string]*firestorepb.Value{
 			layout.CounterPath: store.String("counters/a"), layout.AsOf: store.Map(map[string]*firestorepb.Value{"total": store.Time(at(asOf))}),
 			layout.LastShown: store.Map(map[string]*firestorepb.Value{"total": store.Map(map[string]*firestorepb.Value{"of": store.String(key), "is": store.Int(int64(total))})}),

@@ -41,7 +41,7 @@ func (f *findings) counters(d *Deployment) {
 		f.add("counter-noted", n.Counter, fmt.Sprintf("since %s, tried %s: %s", n.Since.UTC().Format(time.RFC3339), terminal.Count(int(n.Tries), "time"), n.Why), d.counters("reconcile", n.Counter))
 	}
 	for _, c := range d.Counters.Read {
-		switch field := c.otherField(d.layout().Fields); {
+		switch field := c.otherField(d.layout().Sharded); {
 		case c.Deleting():
 			if age := c.At.Sub(c.BaseVersion()); age > late {
 				f.add("deletion-unfinished", c.Counter, fmt.Sprintf("it was marked as being deleted %s ago, and still has %s", age.Round(time.Second), terminal.Count(len(c.Shards), "shard")),
@@ -52,7 +52,7 @@ func (f *findings) counters(d *Deployment) {
 			f.left(d, c)
 			continue
 		case field != "":
-			f.add("count-field-differs", c.Counter, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.layout().Fields[0].Shard, field, terminal.Quote(d.countedIn(field))), d.setCountField(c.Counter, field))
+			f.add("count-field-differs", c.Counter, fmt.Sprintf("shards hold no integer %q, but %q: set FIELDS=%s", d.layout().Sharded[0].Shard, field, terminal.Quote(d.countedIn(field))), d.setCountField(c.Counter, field))
 			continue
 		}
 		for _, field := range d.layout().Shown() {
@@ -69,7 +69,7 @@ func (f *findings) counters(d *Deployment) {
 			}
 			f.add(name, c.Counter, c.Unusable.Error(), lines(d.deleteBase(c.Counter), d.counters("reconcile", c.Counter)))
 		case !c.HasBase():
-			f.add("base-missing", c.Counter, c.unadopted(d.layout().Fields), d.counters("reconcile", c.Counter))
+			f.add("base-missing", c.Counter, c.unadopted(d.layout().Sharded), d.counters("reconcile", c.Counter))
 		default:
 			for _, field := range d.layout().Limited() {
 				if wrong := seats.Wrong(c.Shards.Counting(field), field); wrong != "" {
@@ -90,7 +90,7 @@ func (f *findings) kept(d *Deployment, c Counter, field string) {
 	if !c.held(field).Kept {
 		return
 	}
-	if c.held(field).List && d.Target.Hosted && slices.Contains(d.layout().Fields.Names(), field) {
+	if c.held(field).List && d.Target.Hosted && slices.Contains(d.layout().Sharded.Names(), field) {
 		f.add("field-not-a-number", c.Counter, fmt.Sprintf("its %s is a list, and no total replaces that; if it lists user ids, the command makes them members", field),
 			line(d.command("import members", "--path="+d.Target.Place.Counters, "--field="+field)...))
 		return
@@ -235,7 +235,7 @@ func (c *Counter) unadopted(fields layout.Fields) string {
 // totals compares what a counter's document shows with what its base and its shards come to. A number that isn't the
 // one that Rollup wrote there is another program's. What was written to shards after that may be on its way.
 func (f *findings) totals(d *Deployment, c Counter) {
-	for _, field := range d.layout().Fields {
+	for _, field := range d.layout().Sharded {
 		held, mend := c.held(field.Name), d.counters("reconcile", c.Counter)
 		shown := c.Written(field)
 		total, known := c.Base.Total(field, c.Shards.SumOf(field))
@@ -323,7 +323,7 @@ func (f *findings) shards(d *Deployment, c Counter) {
 	numShards := book.NumShards(d.layout(), c.Doc)
 	for _, shard := range c.Shards {
 		id, holds := store.IDOf(shard.GetName()), false
-		for _, field := range d.layout().Fields {
+		for _, field := range d.layout().Sharded {
 			if !field.CountedIn(id) {
 				continue
 			}
@@ -413,7 +413,7 @@ func (d *Deployment) address(name string) string {
 func (d *Deployment) layout() layout.Layout {
 	path, _ := layout.ParsePath(d.Target.Counters) // whose counters have been read
 	names := layout.Layout{Database: "projects/" + d.Target.Project + "/databases/" + d.Target.Database, Path: path, Shards: d.Target.Shards, Hosted: d.Target.Hosted, Extension: d.Target.Extension}
-	names.Fields, names.Counted = d.Target.fields().Split()
+	names.Sharded, names.Counted = d.Target.fields().Split()
 	return names
 }
 
