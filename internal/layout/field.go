@@ -224,8 +224,8 @@ func validateField(name string) error {
 		return fmt.Errorf("a name has %d bytes, and at most %d are allowed", len(name), maxFieldBytes)
 	case !utf8.ValidString(name):
 		return fmt.Errorf("%q is not UTF-8", name)
-	case strings.ContainsAny(name, ".`=(){}/* \t\n"):
-		return fmt.Errorf("%q holds one of .`=(){}/* or white space", name)
+	case strings.ContainsAny(name, ".`=(){}/* \t\n\x00"):
+		return fmt.Errorf("%q holds one of .`=(){}/*, white space or a zero byte", name)
 	case len(name) >= 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__"):
 		return fmt.Errorf("%q is reserved, as everything of the form __x__", name)
 	}
