@@ -482,7 +482,7 @@ func (w *walk) plan(i int) {
 		}
 	}
 	if f.book.Doc == nil {
-		w.end(i, covered)
+		w.end(i, succeeded)
 		return
 	}
 	f.asOf = map[string]time.Time{}
@@ -530,8 +530,8 @@ func (w *walk) commit(i int) {
 		return
 	}
 	s := f.book.Show(f.answers, time.Time{})
-	f.early = nil
-	for _, name := range s.Early {
+	f.askAgain = nil
+	for _, name := range s.AskAgain {
 		_, sum := w.names().Field(name)
 		switch {
 		case sum && w.off == ruleEarly, !sum && w.off == ruleSlow:
@@ -540,7 +540,7 @@ func (w *walk) commit(i int) {
 			delete(f.answers, name)
 			f.ready = false
 		default:
-			f.early = append(f.early, name)
+			f.askAgain = append(f.askAgain, name)
 		}
 	}
 	if s = f.book.Show(f.answers, time.Time{}); !f.ready {
@@ -555,7 +555,7 @@ func (w *walk) commit(i int) {
 		if !f.looked || w.off == ruleWritten {
 			in.known = f.book
 		}
-		w.end(i, covered)
+		w.end(i, succeeded)
 		return
 	}
 	if f.tries++; f.tries > 6 {
@@ -579,7 +579,7 @@ func (w *walk) commit(i int) {
 		}
 	}
 	f.wrote = true
-	w.end(i, covered)
+	w.end(i, succeeded)
 }
 
 // end ends a refresh.
@@ -593,7 +593,7 @@ func (w *walk) end(i int, o outcome) {
 	for _, e := range s.redeliver {
 		e.held[i] = false
 	}
-	if o == covered && w.off == ruleCame && f.wrote {
+	if o == succeeded && w.off == ruleCame && f.wrote {
 		b := in.pacer.backlogs[source{counter: "c"}]
 		for _, e := range b.next {
 			w.acknowledge([]*walkEvent{e.event})

@@ -60,7 +60,7 @@ type backlog[W any] struct {
 	since          time.Time     // when the first of next came
 	earliest       time.Time     // when the next one may start
 	latest         time.Time     // when a recount starts at the latest; where nothing waits, when the backlog is forgotten
-	failing        time.Time     // since when all have failed; zero if the last one didn't
+	failingSince   time.Time     // since when all have failed; zero if the last one didn't
 	heapIndex      int           // in its queue; -1 in flight
 
 	// of a refresh
@@ -68,7 +68,7 @@ type backlog[W any] struct {
 	spent time.Time // when the next one may start if the bucket is empty
 
 	// of a recount
-	reads    int64 // the reads that the largest query took last time
+	largest  int64 // the reads that the largest query took last time
 	wanted   bool  // it is to be asked, though no event waits
 	hopeless bool  // nothing is gained by asking again soon
 }
@@ -108,7 +108,7 @@ func (b *backlog[W]) empty() bool { return len(b.next)+len(b.answers) == 0 && !b
 // due is when the next refresh or recount may start, or the backlog is forgotten.
 func (b *backlog[W]) due() time.Time {
 	switch {
-	case b.empty() || b.events < b.reads && b.latest.After(b.earliest):
+	case b.empty() || b.events < b.largest && b.latest.After(b.earliest):
 		return b.latest
 	case b.crowd() && b.spent.After(b.earliest):
 		return b.spent
@@ -228,7 +228,7 @@ func (p *pacer[W]) start(now time.Time) (flight, bool) {
 	case b.documents == "":
 		return p.refresh(now, b), true
 	}
-	f := flight{source: b.source, gathered: b.gathered, started: now, reads: b.reads}
+	f := flight{source: b.source, gathered: b.gathered, started: now, largest: b.largest}
 	b.inFlight, b.next, b.gathered, b.wanted = b.next, nil, gathered{}, false
 	return f, true
 }
@@ -270,7 +270,7 @@ type dismissed[W any] struct {
 
 // done takes a refresh back. If it failed, its events go again, until its patience is over. If another instance had
 // just written, the next refresh is left to that, and this one looks again a little later.
-func (p *pacer[W]) done(now time.Time, f flight, got refreshed) (s dismissed[W]) {
+func (p *pacer[W]) done(now time.Time, f flight, got refreshed) (out dismissed[W]) {
 	b := p.backlogs[f.source]
 	again, o := p.again(now, b, got.outcome), got.outcome
 	p.pace(now, b, f, got)
@@ -287,19 +287,19 @@ func (p *pacer[W]) done(now time.Time, f flight, got refreshed) (s dismissed[W])
 		}
 		switch {
 		case e.stoodFor:
-		case o == covered && e.waitsForOne(got.early):
+		case o == succeeded && e.waitsForOne(got.askAgain):
 			p.askAgain(now, f.counter, e)
 		case again, o == leftToOthers && !e.shown(got.asOf):
 			b.next, b.events = append(b.next, e), b.events+1
 		default:
-			s.add(o, e)
+			out.add(o, e)
 		}
 	}
 	if got.asOf != nil {
 		b.next = slices.DeleteFunc(b.next, func(e *pending[W]) bool {
 			shown := e.shown(got.asOf)
 			if shown {
-				s.done = append(s.done, e.event)
+				out.done = append(out.done, e.event)
 			}
 			return shown
 		})
@@ -307,8 +307,8 @@ func (p *pacer[W]) done(now time.Time, f flight, got refreshed) (s dismissed[W])
 	for _, field := range got.unknown {
 		p.want(now, f.counter, field)
 	}
-	p.ended(now, b, s)
-	return s
+	p.ended(now, b, out)
+	return out
 }
 
 // askAgain has an event wait for its question to be asked again at once: by a recount of what was counted for it, or by
@@ -334,7 +334,7 @@ func (b *backlog[W]) bring(answers map[string]book.Answer) {
 
 // recounted takes a recount back. Its answers go to the counter's next refresh, and its events wait there for these to
 // be shown. If it failed, they go again. If Firestore didn't answer in time they are noted, so that no others wait.
-func (p *pacer[W]) recounted(now time.Time, f flight, got queried) (s dismissed[W]) {
+func (p *pacer[W]) recounted(now time.Time, f flight, got queried) (out dismissed[W]) {
 	b := p.backlogs[f.source]
 	again, events := p.again(now, b, got.outcome), slices.DeleteFunc(b.inFlight, func(e *pending[W]) bool { return e.stoodFor })
 	b.inFlight, b.hopeless = nil, got.outcome == unchanged
@@ -344,12 +344,12 @@ func (p *pacer[W]) recounted(now time.Time, f flight, got queried) (s dismissed[
 	case again:
 		b.next, b.wanted = append(events, b.next...), true
 		b.events += f.events
-	case got.outcome != covered && got.outcome != unchanged:
-		s.add(got.outcome, events...)
+	case got.outcome != succeeded && got.outcome != unchanged:
+		out.add(got.outcome, events...)
 	case got.unanswered:
-		s.add(ownFault, events...)
+		out.add(ownFault, events...)
 	case len(got.answers) == 0: // Firestore refuses all of the queries
-		s.add(covered, events...)
+		out.add(succeeded, events...)
 	default:
 		for _, e := range events {
 			e.recounted, e.at, e.timed, e.gone = f.documents, got.at, false, e.gone || got.elsewhere
@@ -358,23 +358,23 @@ func (p *pacer[W]) recounted(now time.Time, f flight, got queried) (s dismissed[
 		nextRefresh.events += int64(len(events))
 	}
 	p.moved(nextRefresh)
-	if got.outcome == covered {
-		b.reads, b.interval = got.largest, max(p.least, b.interval/2)
+	if got.outcome == succeeded {
+		b.largest, b.interval = got.largest, max(p.least, b.interval/2)
 		p.usual += (got.largest - p.usual) / 4
 		b.earliest = f.started.Add(b.interval)
 	} else {
 		b.interval = min(p.most, b.interval*2)
 		b.earliest = now.Add(b.interval)
 	}
-	p.ended(now, b, s)
-	return s
+	p.ended(now, b, out)
+	return out
 }
 
 // add adds events by what became of their refresh or recount.
 func (s *dismissed[W]) add(o outcome, list ...*pending[W]) {
 	for _, e := range list {
 		switch o {
-		case covered, leftToOthers:
+		case succeeded, leftToOthers:
 			s.done = append(s.done, e.event)
 		case contended, ownFault:
 			s.noted = append(s.noted, e.event)
@@ -387,13 +387,13 @@ func (s *dismissed[W]) add(o outcome, list ...*pending[W]) {
 // pace says when a counter's next refresh may start: the document itself says from when on it may be written again.
 func (p *pacer[W]) pace(now time.Time, b *backlog[W], f flight, got refreshed) {
 	switch {
-	case got.outcome == covered && got.wrote:
+	case got.outcome == succeeded && got.wrote:
 		b.interval, b.earliest = max(p.least, b.interval/2), now.Add(got.untilNext)
 		if got.commitTook > slowCommit {
 			// counted from the end, those who are in each other's way move apart
 			b.earliest = now.Add(max(got.untilNext, b.interval))
 		}
-	case got.outcome == covered || got.outcome == leftToOthers:
+	case got.outcome == succeeded || got.outcome == leftToOthers:
 		b.interval = p.least
 		if got.untilNext > 0 {
 			// a little after the other's next one, and apart from those who look, too
@@ -401,7 +401,7 @@ func (p *pacer[W]) pace(now time.Time, b *backlog[W], f flight, got refreshed) {
 		}
 	default:
 		pause := p.least
-		if b.failing.Equal(now) { // once is mostly chance, and who waits for this has waited for an interval already
+		if b.failingSince.Equal(now) { // once is mostly chance, and who waits for this has waited for an interval already
 			pause /= 2
 		} else {
 			b.interval = min(p.most, b.interval*2)
@@ -418,33 +418,33 @@ func (p *pacer[W]) pace(now time.Time, b *backlog[W], f flight, got refreshed) {
 // again reports whether what a refresh or recount was for goes again: it failed, and its patience isn't over.
 func (p *pacer[W]) again(now time.Time, b *backlog[W], o outcome) bool {
 	if o != failed && o != contended {
-		b.failing = time.Time{}
+		b.failingSince = time.Time{}
 		return false
 	}
-	if b.failing.IsZero() {
-		b.failing = now
+	if b.failingSince.IsZero() {
+		b.failingSince = now
 	}
 	patience := p.patience
 	if p.draining { // a few attempts, if the process ends
 		patience = min(patience, 3*p.least)
 	}
-	if now.Sub(b.failing) < patience {
+	if now.Sub(b.failingSince) < patience {
 		return true
 	}
 	if o == failed { // of one that is contended, what comes next need not wait for as long again
-		b.failing = time.Time{}
+		b.failingSince = time.Time{}
 	}
 	return false
 }
 
 // ended has a source wait for its next turn.
-func (p *pacer[W]) ended(now time.Time, b *backlog[W], s dismissed[W]) {
-	p.waiting -= len(s.done) + len(s.noted) + len(s.redeliver)
-	if p.draining && b.failing.IsZero() {
+func (p *pacer[W]) ended(now time.Time, b *backlog[W], out dismissed[W]) {
+	p.waiting -= len(out.done) + len(out.noted) + len(out.redeliver)
+	if p.draining && b.failingSince.IsZero() {
 		b.hurry(now)
 	}
 	if b.empty() { // by then its bucket is full, and nobody remembers how much a recount takes, unless that is much
-		b.latest = b.earliest.Add(max(allEvery, p.recountMax, time.Duration(b.reads)*time.Minute))
+		b.latest = b.earliest.Add(max(allEvery, p.recountMax, time.Duration(b.largest)*time.Minute))
 	}
 	q := p.queue(b.source)
 	q.running--
@@ -493,7 +493,7 @@ func (p *pacer[W]) urgent(now time.Time) (first *backlog[W]) {
 	mostWorth, taken := 0.0, []*backlog[W](nil)
 	for _, q := range []*dueHeap[W]{&p.refreshes, &p.recounts} {
 		for _, b := range q.list {
-			takes := b.reads
+			takes := b.largest
 			if takes == 0 && b.documents != "" {
 				takes = p.usual
 			}
@@ -583,7 +583,7 @@ type source struct {
 type outcome int
 
 const (
-	covered      outcome = iota // what was asked for is shown, or was already, or can't be, which is logged
+	succeeded    outcome = iota // what was asked for is shown, or was already, or can't be, which is logged
 	unchanged                   // of a recount: nothing is gained by asking again soon
 	leftToOthers                // the rest is left to the instance that has just written
 	failed                      // it is tried again; after its patience its events are refused, and delivered again
@@ -615,7 +615,7 @@ type refreshed struct {
 	untilNext  time.Duration        // until the document may be refreshed again, since this one ended; below 0 where it may already
 	wrote      bool                 // it was committed
 	commitTook time.Duration        // how long the commit took
-	early      []string             // fields whose answers must be asked again
+	askAgain   []string             // fields whose answers must be asked again
 	unknown    layout.Fields        // fields that count documents, and of which nobody knows as of when they are shown
 	changes    []book.FieldDiff
 	reads      int // documents, and answers of queries
@@ -645,7 +645,7 @@ type flight struct {
 	hurries bool     // nothing is left to others
 
 	started time.Time
-	reads   int64 // that the largest query of the last recount took
+	largest int64 // that the largest query of the last recount took
 	// of the bucket: in which it earns a refresh, and how long it takes to earn all but one. Where ahead is 0, the next
 	// one is an interval later, whatever the bucket holds.
 	interval, ahead time.Duration

@@ -106,7 +106,7 @@ func TestPacerKeepsTheBucket(t *testing.T) {
 			t.Fatalf("refresh %d doesn't start", i)
 		}
 		next := f.nextStart(start.Add(time.Duration(i-4)*time.Second), earliest)
-		s := p.done(earliest, f, refreshed{outcome: covered, wrote: true, untilNext: next.Sub(earliest), asOf: shownAsOf(i, "a")})
+		s := p.done(earliest, f, refreshed{outcome: succeeded, wrote: true, untilNext: next.Sub(earliest), asOf: shownAsOf(i, "a")})
 		if !slices.Equal(s.done, []int{i}) {
 			t.Fatalf("%v are done", s.done)
 		}
@@ -147,7 +147,7 @@ func TestPacerKeepsACrowdToTheInterval(t *testing.T) {
 				t.Fatal("the first refresh doesn't start at once")
 			}
 			next := f.nextStart(start.Add(-time.Hour), start)
-			p.done(start, f, refreshed{outcome: covered, wrote: true, untilNext: next.Sub(start), asOf: shownAsOf(tt.first-1, "a")})
+			p.done(start, f, refreshed{outcome: succeeded, wrote: true, untilNext: next.Sub(start), asOf: shownAsOf(tt.first-1, "a")})
 			for i := range tt.then {
 				p.add(start, changed(100+i, tt.by), time.Hour, 100+i)
 			}
@@ -209,7 +209,7 @@ func TestPacerCoversWhatCame(t *testing.T) {
 	p.add(start, event(10), time.Hour, 2)
 	p.add(start, event(20, "b"), time.Hour, 3)
 	p.add(start, event(-1), time.Hour, 4)
-	s := p.done(start, f, refreshed{outcome: covered, wrote: true, asOf: shownAsOf(15, "a", "b")})
+	s := p.done(start, f, refreshed{outcome: succeeded, wrote: true, asOf: shownAsOf(15, "a", "b")})
 	if slices.Sort(s.done); !slices.Equal(s.done, []int{1, 2}) {
 		t.Errorf("%v are done, want the one in flight, and the one whose write is shown", s.done)
 	}
@@ -261,12 +261,12 @@ func TestPacerLooksAgainForWhatCameAfterTheLook(t *testing.T) {
 // A deletion comes after the look of the refresh that is in flight, and after its question: neither covers it.
 func TestPacerStampsNothingThatCameAfterTheLook(t *testing.T) {
 	t.Parallel()
-	for _, o := range []outcome{covered, leftToOthers} {
+	for _, o := range []outcome{succeeded, leftToOthers} {
 		p := newPacer()
 		p.add(start, event(1), time.Hour, 1)
 		f, _ := p.start(start)
 		p.add(after(30*time.Millisecond), event(-1), time.Hour, 2)
-		s := p.done(after(40*time.Millisecond), f, refreshed{outcome: o, readAt: after(10 * time.Millisecond), asOf: shownAsOf(20, "a"), wrote: o == covered})
+		s := p.done(after(40*time.Millisecond), f, refreshed{outcome: o, readAt: after(10 * time.Millisecond), asOf: shownAsOf(20, "a"), wrote: o == succeeded})
 		if !slices.Equal(s.done, []int{1}) || p.waiting != 1 {
 			t.Errorf("outcome %d: %v are done, and %d wait; want that the deletion waits", o, s.done, p.waiting)
 		}
@@ -297,7 +297,7 @@ func TestPacerMissesADocumentForWhatHadCome(t *testing.T) {
 	p.add(start, event(0), time.Hour, 1)
 	f, _ := p.start(start)
 	p.add(after(10), event(5, "b"), time.Hour, 2)
-	if s := p.done(after(20), f, refreshed{outcome: covered, readAt: after(8)}); !slices.Equal(s.done, []int{1}) {
+	if s := p.done(after(20), f, refreshed{outcome: succeeded, readAt: after(8)}); !slices.Equal(s.done, []int{1}) {
 		t.Errorf("%v are done, want 1", s.done)
 	}
 }
@@ -370,7 +370,7 @@ func TestPacerLandsAnswers(t *testing.T) {
 		if f, ok = p.start(now); !ok || f.answers["n"].At != got.answers["n"].At || !f.makes {
 			t.Fatalf("%+v", f)
 		}
-		s := p.done(now, f, refreshed{early: []string{early}})
+		s := p.done(now, f, refreshed{askAgain: []string{early}})
 		if early != "" && (len(s.done) > 0 || p.waiting != 1) || early == "" && (!slices.Equal(s.done, []int{1}) || p.waiting != 0) {
 			t.Errorf("early %q: %+v, %d wait", early, s, p.waiting)
 		}
@@ -393,7 +393,7 @@ func TestPacerAsksForAll(t *testing.T) {
 		if f.all {
 			asked++
 		}
-		p.done(now, f, refreshed{outcome: covered, wrote: true, asOf: shownAsOf(i*1000, "a")})
+		p.done(now, f, refreshed{outcome: succeeded, wrote: true, asOf: shownAsOf(i*1000, "a")})
 	}
 	if asked != 2 {
 		t.Errorf("all fields were asked for %d times in 130 s, want 2", asked)
@@ -441,9 +441,9 @@ func TestPacerKeepsItsBooks(t *testing.T) {
 			default:
 				for id, f := range flying {
 					delete(flying, id)
-					o := rapid.SampledFrom([]outcome{covered, leftToOthers, failed, contended, ownFault, permanent}).Draw(t, "outcome")
+					o := rapid.SampledFrom([]outcome{succeeded, leftToOthers, failed, contended, ownFault, permanent}).Draw(t, "outcome")
 					r := refreshed{untilNext: time.Second, readAt: after(5 * time.Millisecond)}
-					if o == covered || o == leftToOthers {
+					if o == succeeded || o == leftToOthers {
 						r.asOf = shownAsOf(rapid.IntRange(0, 9).Draw(t, "as of"), "a", "b")
 					}
 					r.outcome = o

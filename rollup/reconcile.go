@@ -47,7 +47,7 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 		r = reconciling{client: c, opts: opts, report: Report{Counter: counter, Deleted: deleted}, spared: spared}
 		_, err = r.run(ctx)
 	}
-	if err == nil && opts.noted && (r.asked.unanswered || r.unseen) {
+	if err == nil && opts.forNote && (r.asked.unanswered || r.unseen) {
 		err = errUnanswered
 	}
 	return r.report, err
@@ -83,7 +83,7 @@ func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 		if draft, more, err = r.commit(ctx); more {
 			c.db.Budget.Wait(ctx, ceiling.Reads, ceiling.Writes)
 		}
-		if err == nil && len(draft.Early) > 0 { // the document says by now from when on an answer is new, and the next one is newer
+		if err == nil && len(draft.AskAgain) > 0 { // the document says by now from when on an answer is new, and the next one is newer
 			if more, r.queriesAsked = true, false; early {
 				err = fmt.Errorf("%w: what counts documents was asked for before others wrote the counter", ErrContention)
 			}
@@ -160,7 +160,7 @@ func (r *reconciling) commit(ctx context.Context) (draft book.Draft, more bool, 
 // isIdle reports whether a counter of ours may be removed because nothing has written it for long, as far as document
 // and base tell.
 func (r *reconciling) isIdle(b *book.Book) bool {
-	if r.opts.RemoveIdle == nil || r.opts.DryRun || r.opts.noted || !b.Made() {
+	if r.opts.RemoveIdle == nil || r.opts.DryRun || r.opts.forNote || !b.Made() {
 		return false
 	}
 	for _, field := range r.client.db.Layout.Sharded.Named() {
@@ -208,7 +208,7 @@ func (r *reconciling) answers(ctx context.Context, taken extension.Moved) (map[s
 		return nil, err
 	}
 	maps.Copy(answers, r.asked.answers)
-	if r.opts.noted || !b.HasBase() {
+	if r.opts.forNote || !b.HasBase() {
 		return answers, nil
 	}
 	for _, field := range r.client.db.Layout.Sharded {
@@ -335,7 +335,7 @@ func (r *reconciling) unfinished(b *book.Book) error {
 		r.problems = []string{"its deletion was not finished: delete it again"}
 	}
 	r.remade, r.report.Gone = b.Doc != nil, b.Doc == nil
-	if r.opts.noted && !r.removes {
+	if r.opts.forNote && !r.removes {
 		return errUnfinished
 	}
 	return nil
@@ -347,7 +347,7 @@ func (r *reconciling) make(ctx context.Context, b *book.Book) (made *book.Book, 
 		return nil, nil
 	}
 	documents := false
-	if r.opts.noted { // perhaps for events of its collections
+	if r.opts.forNote { // perhaps for events of its collections
 		if err := r.askDueQueries(ctx, b); err != nil {
 			return nil, err
 		}
@@ -446,7 +446,7 @@ type ReconcileOptions struct {
 	budget *atomic.Int64 // reads that are left; the last one to take some may take more
 	each   bool          // look at each shard, whatever the sums say
 	// for a note, which stands for events: commit in any case, so that no earlier answer is shown any more
-	noted bool
+	forNote bool
 }
 
 const (

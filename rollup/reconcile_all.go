@@ -28,12 +28,12 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 		return Report{Counter: counter}, fmt.Errorf("reconcile: %w: %w", ErrInvalidID, err)
 	}
 	opts.each = opts.budget == nil || c.looksAtShards()
-	r, noted := Report{Counter: counter}, false
+	r, hadNote := Report{Counter: counter}, false
 	var err error
 	if opts.budget == nil && !opts.DryRun { // a walk has looked at all notes before
-		r, noted, err = c.reconcileNoted(ctx, counter, false, opts)
+		r, hadNote, err = c.reconcileNoted(ctx, counter, false, opts)
 	}
-	if err == nil && !noted {
+	if err == nil && !hadNote {
 		r, err = c.reconcile(ctx, counter, opts)
 	}
 	if errors.Is(err, errUnfinished) || errors.Is(err, errUnanswered) {
@@ -81,14 +81,14 @@ func (c *Client) note(ctx context.Context, counter string, why error) error {
 
 // reconcileNoted reconciles a counter for its note, and ends the note: see [store.DB.BeginNote]. It reports whether
 // there was one to begin with.
-func (c *Client) reconcileNoted(ctx context.Context, counter string, due bool, opts ReconcileOptions) (r Report, noted bool, err error) {
+func (c *Client) reconcileNoted(ctx context.Context, counter string, due bool, opts ReconcileOptions) (r Report, hadNote bool, err error) {
 	r.Counter = counter
 	n, err := c.db.BeginNote(ctx, counter, due)
 	if err == nil && n == nil {
 		return r, false, nil
 	}
 	if err == nil {
-		opts.noted = true
+		opts.forNote = true
 		r, err = c.reconcile(ctx, counter, opts)
 	}
 	if err == nil && ctx.Err() == nil {

@@ -106,11 +106,11 @@ func TestEventsAreCoveredByALaterRecount(t *testing.T) {
 	first := r.begins()
 	r.event("b", 2, true)
 	r.waits()
-	r.ends(first, covered, 1, "a")
+	r.ends(first, succeeded, 1, "a")
 	r.waits()
 	r.pass(1)
 	second := r.begins()
-	r.ends(second, covered, 1, "b")
+	r.ends(second, succeeded, 1, "b")
 	r.pass(61)
 	r.waits()
 	if len(r.backlogs) != 0 || r.waiting != 0 || r.recounts.running != 0 {
@@ -140,11 +140,11 @@ func TestRecountIsPromisedWhatTheLastOneTook(t *testing.T) {
 		return f
 	}
 	r.event("a", 1, true)
-	r.ends(begins(2), covered, 4000, "a")
+	r.ends(begins(2), succeeded, 4000, "a")
 	r.pass(61)
 	r.event("b", 2, true)
 	r.pass(61)
-	r.ends(begins(8000), covered, 4000, "b")
+	r.ends(begins(8000), succeeded, 4000, "b")
 }
 
 // While reads are scarce, those who make large collections count, or many counters, don't keep a total waiting that
@@ -227,21 +227,21 @@ func TestLargeCollectionsWait(t *testing.T) {
 	t.Parallel()
 	r := newRecounting(t)
 	r.event("a", 1, true)
-	r.ends(r.begins(), covered, 4, "a")
+	r.ends(r.begins(), succeeded, 4, "a")
 	r.pass(10)
 	r.event("b", 2, false)
 	r.event("c", 3, false, "b")
 	r.event("d", 3, false)
 	r.waits()
 	r.event("e", 4, false, "c", "d")
-	r.ends(r.begins(), covered, 4, "e")
+	r.ends(r.begins(), succeeded, 4, "e")
 
 	r.pass(10)
 	r.event("f", 5, false)
 	r.pass(59)
 	r.waits()
 	r.pass(1)
-	r.ends(r.begins(), covered, 4, "f")
+	r.ends(r.begins(), succeeded, 4, "f")
 
 	// An event that must be answered sooner is.
 	r.pass(10)
@@ -252,7 +252,7 @@ func TestLargeCollectionsWait(t *testing.T) {
 		t.Errorf("due at %v", due)
 	}
 	r.pass(15)
-	r.ends(r.begins(), covered, 1, "g")
+	r.ends(r.begins(), succeeded, 1, "g")
 }
 
 // The first event's deadline holds, whatever supersedes it: a change every 35 s keeps no large
@@ -261,7 +261,7 @@ func TestALargeCollectionDoesNotStarve(t *testing.T) {
 	t.Parallel()
 	r := newRecounting(t)
 	r.event("a", 1, true)
-	r.ends(r.begins(), covered, 50, "a")
+	r.ends(r.begins(), succeeded, 50, "a")
 	r.pass(10)
 	r.event("0", 10, false)
 	r.pass(35)
@@ -269,7 +269,7 @@ func TestALargeCollectionDoesNotStarve(t *testing.T) {
 	r.pass(24)
 	r.waits()
 	r.pass(1)
-	r.ends(r.begins(), covered, 50, "1")
+	r.ends(r.begins(), succeeded, 50, "1")
 }
 
 // A strictly later change makes an earlier one done, in flight or not, and one that comes while it waits. One of the
@@ -284,9 +284,9 @@ func TestSupersededChanges(t *testing.T) {
 	r.event("deletion", 3, true)
 	r.event("twin", 5, false, "early")
 	r.event("later", 6, false, "twin", "late")
-	r.ends(first, covered, 1)
+	r.ends(first, succeeded, 1)
 	r.pass(1)
-	r.ends(r.begins(), covered, 1, "deletion", "later")
+	r.ends(r.begins(), succeeded, 1, "deletion", "later")
 }
 
 // What fails goes again with what has come meanwhile, until it has failed too often; what can't
@@ -323,7 +323,7 @@ func TestTooManyEventsForRecounts(t *testing.T) {
 	t.Parallel()
 	r := newRecounting(t)
 	r.event("a", 1, true)
-	r.ends(r.begins(), covered, 9, "a")
+	r.ends(r.begins(), succeeded, 9, "a")
 	for i, name := range []string{"b", "c", "d", "e", "f"} {
 		r.event(name, i, true)
 	}
@@ -336,7 +336,7 @@ func TestTooManyEventsForRecounts(t *testing.T) {
 	r.pass(2)
 	r.waits()
 	r.drain(r.clock)
-	r.ends(r.begins(), covered, 9, "b", "c", "d", "e", "f")
+	r.ends(r.begins(), succeeded, 9, "b", "c", "d", "e", "f")
 	r.event("h", 20, true)
 	if left := r.unbegun(); !slices.Equal(left, []string{"h"}) {
 		t.Errorf("left: %q", left)

@@ -39,7 +39,7 @@ func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
 	return r.refreshed, err
 }
 
-// run carries out the refresh, and notes what it did and saw. With an error of doubt its changes may be shown.
+// run carries out the refresh, and keeps what it did and saw. With an error of doubt its changes may be shown.
 func (r *refreshing) run(ctx context.Context) error {
 	c := r.client
 	if r.known, r.memory.book = r.memory.book, nil; r.flight.all { // now and then, because others may have deleted the base
@@ -186,7 +186,7 @@ func (r *refreshing) planFor(ctx context.Context, b *book.Book, fresh bool) erro
 	}
 	r.next = r.flight.nextStart(b.NextRefresh(), r.began) // not as of now: however long questions take, commits are an interval apart
 	r.draft = show(r.answers, r.next)
-	r.early = r.draft.Early
+	r.askAgain = r.draft.AskAgain
 	r.name(ctx, b)
 	if len(r.draft.Writes) == 0 && !fresh && len(r.answers) == 0 && !r.needsMore() {
 		r.memory.book = b
@@ -278,7 +278,7 @@ func (r *refreshing) forgetTaken() {
 	}
 }
 
-// noteAsOf notes as of when a document shows its fields.
+// noteAsOf remembers as of when a document shows its fields.
 func (r *refreshing) noteAsOf(b *book.Book) {
 	r.asOf = map[string]time.Time{}
 	for _, field := range r.client.db.Layout.Shown() {
@@ -482,7 +482,7 @@ func (b *bound) next(f flight, fields layout.Fields) way {
 	return bounded
 }
 
-// took notes how long a question took, beside a lone query. Without an answer it is asked in another way next.
+// took remembers how long a question took, beside a lone query. Without an answer it is asked in another way next.
 func (b *bound) took(question, lone time.Duration, answers map[string]book.Answer, err error) {
 	b.slow = question > 2*lone+slower
 	switch {
@@ -495,7 +495,7 @@ func (b *bound) took(question, lone time.Duration, answers map[string]book.Answe
 	}
 }
 
-// see notes what all shards hold.
+// see remembers what all shards hold.
 func (b *bound) see(now time.Time, fields layout.Fields, docs book.Shards) {
 	*b = bound{since: now, shards: int64(len(docs)), least: map[string]int64{}}
 	for _, field := range fields {
@@ -550,7 +550,7 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 			return answers, reads, nil
 		}
 	}
-	// All shards are listed, and what they hold is added up. Their least numbers are noted for bounded queries.
+	// All shards are listed, and what they hold is added up. Their least numbers are remembered for bounded queries.
 	var paths []string
 	for _, field := range c.db.Layout.Sharded {
 		paths = append(paths, layout.FieldPath(field.Shard))
@@ -577,7 +577,7 @@ func (c *Client) lone(took time.Duration, err error) time.Duration {
 	return c.query
 }
 
-// measured notes how long a query took that reads no index with deleted entries.
+// measured remembers how long a query took that reads no index with deleted entries.
 func (c *Client) measured(took time.Duration) time.Duration {
 	c.owner.Lock()
 	defer c.owner.Unlock()

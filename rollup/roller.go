@@ -163,9 +163,9 @@ func (r *Roller) poke() {
 	}
 }
 
-// short is how long refreshes wait until the budget has something left for one counter more; not at the end, which must
-// come.
-func (r *Roller) short() time.Duration {
+// shortFor is how long refreshes wait until the budget has something left for one counter more; not at the end, which
+// must come.
+func (r *Roller) shortFor() time.Duration {
 	if r.closed {
 		return 0
 	}
@@ -183,7 +183,7 @@ func (r *Roller) short() time.Duration {
 func (r *Roller) promise(f *flight) {
 	db := r.client.db
 	if f.documents != "" {
-		f.promised[ceiling.Reads] = float64(len(db.Layout.FieldsThatCount(f.documents))) * float64(max(1, f.reads))
+		f.promised[ceiling.Reads] = float64(len(db.Layout.FieldsThatCount(f.documents))) * float64(max(1, f.largest))
 	} else {
 		waited := map[string]bool{}
 		for _, w := range f.needs {
@@ -203,7 +203,7 @@ func (r *Roller) run() {
 	for {
 		var wake <-chan time.Time
 		r.mu.Lock()
-		short := r.short()
+		short := r.shortFor()
 		for r.running.Err() == nil && short == 0 {
 			r.pending.scarce = r.client.db.Budget.Short(ceiling.Reads, ceiling.Writes) > 0
 			f, starts := r.pending.start(time.Now())
@@ -213,7 +213,7 @@ func (r *Roller) run() {
 			// Who is behind would ask for all fields each time, and never catch up.
 			f.all = f.all && r.client.db.Budget.Short(ceiling.Reads) == 0
 			r.promise(&f)
-			short = r.short()
+			short = r.shortFor()
 			carryOut := r.refresh
 			if f.documents != "" {
 				carryOut = r.recount
@@ -285,11 +285,11 @@ func (c *Client) logRefresh(ctx context.Context, f flight, r refreshed, err erro
 		deltas[change.Field.Name] = change.Delta
 	}
 	delta := slog.Any("deltas", deltas)
-	if fields := c.db.Layout.Sharded.Asked(); len(fields) == 1 {
+	if fields := c.db.Layout.Sharded.SettingNames(); len(fields) == 1 {
 		delta = slog.Int64("delta", deltas[fields[0]])
 	}
 	attrs := []slog.Attr{delta, slog.Int("reads", r.reads)}
-	if r.outcome == covered && err == nil && !f.oldest.IsZero() {
+	if r.outcome == succeeded && err == nil && !f.oldest.IsZero() {
 		attrs = append(attrs, slog.Float64("lag_ms", ms(c.db.Now().Sub(f.oldest))))
 	}
 	attrs = f.attrs(err, attrs...)

@@ -66,7 +66,7 @@ func (c Counter) create(ctx context.Context, opts CreateOptions) (err error) {
 		}
 		return c.client.createMissing(ctx, tx, shards)
 	}
-	return c.client.afterEarlier(ctx, func() error { return c.client.exactlyOnce(ctx, creates) })
+	return c.client.afterEarlierLife(ctx, func() error { return c.client.exactlyOnce(ctx, creates) })
 }
 
 // shardsMovedAtOnce is how many shards a resize moves in one transaction, which locks them against increments while it

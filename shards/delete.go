@@ -43,7 +43,7 @@ type DeleteOptions struct {
 // [ErrBusy], [ErrUnknown], or the client library's.
 func (c Counter) Delete(ctx context.Context, opts DeleteOptions) error {
 	return c.call("delete", func() error {
-		_, err := c.end(ctx, nil, opts.Progress)
+		_, err := c.markAndSweep(ctx, nil, opts.Progress)
 		return err
 	})
 }
@@ -52,7 +52,7 @@ func (c Counter) Delete(ctx context.Context, opts DeleteOptions) error {
 // or an earlier deletion or removal was cut short. It reports false if the counter is back, something was counted
 // since, or ctx ended first. Errors are those of [Counter.Delete], and [ErrInvalidID].
 func (c *Client) Remove(ctx context.Context, counter string, since time.Time) (removed bool, err error) {
-	removed, err = c.remove(ctx, "remove what is left of", counter, func(gone Counter) (marked bool, err error) { return gone.end(ctx, &since, nil) })
+	removed, err = c.remove(ctx, "remove what is left of", counter, func(gone Counter) (marked bool, err error) { return gone.markAndSweep(ctx, &since, nil) })
 	if errors.Is(err, ErrNotFound) {
 		return true, nil
 	}
@@ -179,9 +179,9 @@ func (c *Client) atZero(b *book.Book, shards book.Shards) bool {
 	return true
 }
 
-// end marks the counter, and sweeps what is below it. If something was written after since, it does neither; nil
-// removes whatever there is. With an error it also reports whether the counter is marked.
-func (c Counter) end(ctx context.Context, since *time.Time, progress func(removed int)) (marked bool, err error) {
+// markAndSweep marks the counter, and sweeps what is below it. If something was written after since, it does neither;
+// nil removes whatever there is. With an error it also reports whether the counter is marked.
+func (c Counter) markAndSweep(ctx context.Context, since *time.Time, progress func(removed int)) (marked bool, err error) {
 	defer c.client.counters.Remove(c.id)
 	n, err := c.mark(ctx, since)
 	if err != nil {

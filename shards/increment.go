@@ -144,9 +144,9 @@ type amount struct {
 // deltas are those of several counters, one each.
 type deltas []delta
 
-func (s deltas) counters() []string {
-	counters := make([]string, len(s))
-	for i, delta := range s {
+func (deltas deltas) counters() []string {
+	counters := make([]string, len(deltas))
+	for i, delta := range deltas {
 		counters[i] = delta.counter
 	}
 	return counters
@@ -154,9 +154,9 @@ func (s deltas) counters() []string {
 
 // keyParts are the counters and their fields in shards, in pairs, whatever their order: FIELDS may call a field
 // otherwise before a request is repeated.
-func (s deltas) keyParts() []string {
+func (deltas deltas) keyParts() []string {
 	var pairs [][]string
-	for _, delta := range s {
+	for _, delta := range deltas {
 		for _, a := range delta.amounts {
 			pairs = append(pairs, []string{delta.counter, a.field})
 		}
@@ -165,8 +165,7 @@ func (s deltas) keyParts() []string {
 	return slices.Concat(pairs...)
 }
 
-// count adds to a counter's sum, whose place the index tells, and reports whether that fits into an
-// int64.
+// count adds to the delta of a counter, whose position the index tells, and reports whether that fits into an int64.
 func (s *deltas) count(index map[string]int, counter string, what amount) (fits bool) {
 	at, ok := index[counter]
 	if !ok {

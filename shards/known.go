@@ -63,7 +63,7 @@ func (c *Client) resolve(ctx context.Context, counters ...string) (missing []str
 
 // lookedUpAtOnce is how many documents one look-up reads at a time. Where these are the app's own, which may have a
 // megabyte each, it is ownLookedUpAtOnce.
-const lookedUpAtOnce, ownLookedUpAtOnce = 500, 20
+const lookedUpAtOnce, hostedLookedUpAtOnce = 500, 20
 
 // lookUpCounters tells which counters are there. Several calls share it, so that no caller's context ends it.
 func (c *Client) lookUpCounters(counters []string) (there map[string]bool, err error) {
@@ -72,7 +72,7 @@ func (c *Client) lookUpCounters(counters []string) (there map[string]bool, err e
 	there = make(map[string]bool, len(counters))
 	most := lookedUpAtOnce
 	if c.db.Layout.Hosted {
-		most = ownLookedUpAtOnce
+		most = hostedLookedUpAtOnce
 	}
 	for page := range slices.Chunk(counters, most) {
 		snapshots, err := c.read(ctx, page...)
@@ -130,12 +130,12 @@ func (c *Client) checkOurs(counters []string) error {
 	return nil
 }
 
-// countsAny is an [ErrNotCounted] if nothing that this client counts is counted in the counter.
-func (c *Client) countsAny(snapshot Snapshot) error {
-	if len(snapshot.NotCounted) < len(c.db.Layout.Shown().Asked()) || len(snapshot.blocked) > 0 {
+// checkCounted is an [ErrNotCounted] if nothing that this client counts is counted in the counter.
+func (c *Client) checkCounted(snapshot Snapshot) error {
+	if len(snapshot.NotCounted) < len(c.db.Layout.Shown().SettingNames()) || len(snapshot.blocked) > 0 {
 		return nil
 	}
-	return snapshot.Counts(snapshot.NotCounted[0])
+	return snapshot.CheckCounted(snapshot.NotCounted[0])
 }
 
 // readExisting reads the book of a counter whose document must be there, and other documents, all as of one
@@ -425,9 +425,9 @@ func (s *Snapshot) earliest(fields layout.Fields) {
 	}
 }
 
-// Counts says, as [ErrNotCounted], that fields are not counted in this counter, by their
+// CheckCounted says, as [ErrNotCounted], that fields are not counted in this counter, by their
 // names, and what is.
-func (s Snapshot) Counts(fields ...string) error {
+func (s Snapshot) CheckCounted(fields ...string) error {
 	for _, field := range fields {
 		if slices.Contains(s.NotCounted, field) && !slices.Contains(s.blocked, field) {
 			return fmt.Errorf("%w: %s; its document has %s (FIELDS says what is counted; the next roll-up brings what is new)",

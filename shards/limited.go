@@ -292,7 +292,7 @@ func (c Counter) setLimit(ctx context.Context, name string, limit int64) error {
 			}
 			return c.changeShares(ctx, e, docs, field, limit, try%hold.RenewsAfter == 0)
 		}
-		err := c.client.afterEarlier(ctx, func() error { return c.edit(ctx, edit) })
+		err := c.client.afterEarlierLife(ctx, func() error { return c.edit(ctx, edit) })
 		if full, is := errors.AsType[*LimitError](err); !is || full.Members+full.Held == 0 {
 			return err
 		}
@@ -364,11 +364,11 @@ func (c *Client) makeLimitedShards(ctx context.Context, tx *store.Tx, s delta, n
 	return nil
 }
 
-// afterEarlier calls do, which makes shards. If many holds of the counter's earlier life are still open, it ends some
-// and calls do again.
-func (c *Client) afterEarlier(ctx context.Context, do func() error) error {
+// afterEarlierLife calls do, which makes shards. If many holds of the counter's earlier life are still open, it ends
+// some and calls do again.
+func (c *Client) afterEarlierLife(ctx context.Context, do func() error) error {
 	err := do()
-	for hold.In(c.db).EndEarlier(ctx, err) {
+	for hold.In(c.db).EndEarlierLife(ctx, err) {
 		err = do()
 	}
 	return err
@@ -395,7 +395,7 @@ func (c Counter) endEarlierLife(ctx context.Context, tx *store.Tx, total int64) 
 		return store.Add(total, held), err
 	}
 	return total, each(plain, func(_ int, field layout.Field) error { // one after the other a call's many counters take too long
-		earlier, err := holds.Earlier(ctx, tx, c.id, field.Shard, time.Time{})
+		earlier, err := holds.EarlierLife(ctx, tx, c.id, field.Shard, time.Time{})
 		tx.Write(earlier...)
 		return err
 	})

@@ -30,7 +30,7 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 	}
 	var at time.Time
 	var sent bool
-	err = c.afterEarlier(ctx, func() (err error) {
+	err = c.afterEarlierLife(ctx, func() (err error) {
 		at, sent, err = c.db.TryTransact(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 			gone, partly, err = c.writeWithMissing(ctx, tx, b)
 			return err
@@ -234,7 +234,7 @@ func (c Counter) setShards(ctx context.Context, from int, change func(was int) i
 		}
 		return c.client.createMissing(ctx, tx, missing)
 	}
-	return c.client.afterEarlier(ctx, func() error { return c.client.db.Transact(ctx, sets) })
+	return c.client.afterEarlierLife(ctx, func() error { return c.client.db.Transact(ctx, sets) })
 }
 
 // giveShards gives the counter n shards, and what else it takes to be counted, in a transaction that has read its book:

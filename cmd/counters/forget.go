@@ -141,7 +141,7 @@ func (f *forgotten) leave(ctx context.Context, client *shards.Client, found []se
 
 // seatsOf finds a member's memberships in all counters of the deployment, by a query for each field.
 func seatsOf(ctx context.Context, db *store.DB, member string) (found []seat, err error) {
-	for _, field := range db.Layout.Sharded.Asked() {
+	for _, field := range db.Layout.Sharded.SettingNames() {
 		docs, err := db.Documents(ctx, store.Query{Collection: db.Layout.MembersGroup(field), Group: true, Member: member, Names: true})
 		if status.Code(err) == codes.FailedPrecondition {
 			return nil, fmt.Errorf("%w (\"counters deploy\" and terraform make this index unless MEMBERS is off; it takes some minutes)", err)

@@ -301,7 +301,7 @@ func (t *target) sums() error {
 // fieldNames are the names of the fields that shards are summed up in, in the order of --fields.
 func (t *target) fieldNames() []string {
 	names, _ := t.place().Layout() // a wrong list is noticed where the counters are opened
-	return names.Sharded.Asked()
+	return names.Sharded.SettingNames()
 }
 
 // counts reports that a counter hasn't these fields, or without any the first: what is added to
@@ -318,7 +318,7 @@ func (t *target) counts(ctx context.Context, c shards.Counter, fields ...string)
 	if errors.Is(err, shards.ErrNotCounted) {
 		return err
 	}
-	if err = s.Counts(fields...); err != nil {
+	if err = s.CheckCounted(fields...); err != nil {
 		return fmt.Errorf("counter %q: %w", c.ID(), err)
 	}
 	return nil

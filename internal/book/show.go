@@ -81,9 +81,9 @@ type Draft struct {
 	Writes  []*firestorepb.Write
 	Beside  []*firestorepb.Write // of other documents, which the caller adds; none without the document's
 	Changes []FieldDiff
-	// Early are names of fields whose answers are older than the document, which doesn't say as of when it shows
+	// AskAgain are names of fields whose answers are older than the document, which doesn't say as of when it shows
 	// them: they must be asked again.
-	Early    []string
+	AskAgain []string
 	Problems []string // why fields can't be shown
 }
 
@@ -159,7 +159,7 @@ func (b *Book) Show(answers map[string]Answer, next time.Time) Draft {
 		switch {
 		case !answered:
 		case a.At.Before(since):
-			s.Early = append(s.Early, field.Name)
+			s.AskAgain = append(s.AskAgain, field.Name)
 			s.recordsSince = s.recordsSince || entry != nil
 		default:
 			s.addField(field, a)

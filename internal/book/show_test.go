@@ -133,8 +133,8 @@ func TestShow(t *testing.T) {
 		if !proto.Equal(before, b.Doc) {
 			t.Errorf("%s: the book itself has changed", name)
 		}
-		if early := slices.Equal(s.Early, []string{"likes"}); early != tt.early || (tt.problem == "") != (len(s.Problems) == 0) || !strings.Contains(strings.Join(s.Problems, ""), tt.problem) {
-			t.Errorf("%s: early %v, problems %q", name, s.Early, s.Problems)
+		if early := slices.Equal(s.AskAgain, []string{"likes"}); early != tt.early || (tt.problem == "") != (len(s.Problems) == 0) || !strings.Contains(strings.Join(s.Problems, ""), tt.problem) {
+			t.Errorf("%s: early %v, problems %q", name, s.AskAgain, s.Problems)
 		}
 		if tt.want == nil {
 			if len(s.Changes)+len(s.Writes) > 0 {
@@ -274,16 +274,16 @@ func TestSince(t *testing.T) {
 	b := shown(t, books, nil)
 	b.Doc.Fields[layout.Rollup] = nil
 	s := b.Show(early, time.Time{})
-	if len(s.Early) != 1 || len(s.Writes) != 1 {
-		t.Fatalf("early %v, %d writes; want that it is asked again, and since when", s.Early, len(s.Writes))
+	if len(s.AskAgain) != 1 || len(s.Writes) != 1 {
+		t.Fatalf("early %v, %d writes; want that it is asked again, and since when", s.AskAgain, len(s.Writes))
 	}
 	commit := func(s Draft, version int) *Book {
 		b := s.Committed(&firestorepb.CommitResponse{WriteResults: []*firestorepb.WriteResult{{UpdateTime: timestamppb.New(at(version))}}, CommitTime: timestamppb.New(at(version))})
 		return b
 	}
 	b = commit(s, 20)
-	if s := b.Show(early, time.Time{}); len(s.Early) != 1 || len(s.Writes) != 0 {
-		t.Errorf("early %v, %d writes; want that it is asked again", s.Early, len(s.Writes))
+	if s := b.Show(early, time.Time{}); len(s.AskAgain) != 1 || len(s.Writes) != 0 {
+		t.Errorf("early %v, %d writes; want that it is asked again", s.AskAgain, len(s.Writes))
 	}
 	if !b.AsOf(score).IsZero() || b.Doc.GetFields()["score"] != nil {
 		t.Error("something is shown")
@@ -300,7 +300,7 @@ func TestSince(t *testing.T) {
 		"another counter's": ours(commit(s, 20), layout.CounterPath, store.String("counters/b")),
 		"left out":          &left,
 	} {
-		if s := b.Show(late, time.Time{}); len(s.Early) != 1 {
+		if s := b.Show(late, time.Time{}); len(s.AskAgain) != 1 {
 			t.Errorf("%s: %+v, want that it is asked again", name, s)
 		}
 	}

@@ -71,15 +71,15 @@ func SharedRate(counters int, rate float64, commit, interval time.Duration) floa
 // of [SharedRate]. Half a commit's time, or half an interval, is the most that sharing costs a
 // counter alone.
 func Wait(counters int, rate float64, commit, interval time.Duration) time.Duration {
-	own := Rate(rate, commit, interval)
-	if own <= 0 {
+	alone := Rate(rate, commit, interval)
+	if alone <= 0 {
 		return 0
 	}
 	seconds := max(commit, interval).Seconds()
 	// A commit in flight, or an interval, is met in so much of the time, and half of it is still to
 	// come. Of several in flight, it is the next one that begins.
-	wait := min(own*seconds*seconds/2, 1/(2*own))
-	if shared := SharedRate(counters, rate, commit, interval); shared < float64(counters)*own {
+	wait := min(alone*seconds*seconds/2, 1/(2*alone))
+	if shared := SharedRate(counters, rate, commit, interval); shared < float64(counters)*alone {
 		wait += 1 / (2 * shared)
 	}
 	return time.Duration(wait * float64(time.Second))

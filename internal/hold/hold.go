@@ -170,9 +170,9 @@ func (h Holds) atOnce() int {
 	return int(max(fewAtOnce, min(endedAtOnce, h.db.Budget.Left(ceiling.Writes)/2)))
 }
 
-// short reports whether the budget has too little left for more than what has to be ended. What is left then is for
-// refreshes and walks. Otherwise no total would be shown while many holds end.
-func (h Holds) short() bool { return h.db.Budget.Short(ceiling.Writes, ceiling.Reads) > 0 }
+// budgetShort reports whether the budget has too little left for more than what has to be ended. What is left then is
+// for refreshes and walks. Otherwise no total would be shown while many holds end.
+func (h Holds) budgetShort() bool { return h.db.Budget.Short(ceiling.Writes, ceiling.Reads) > 0 }
 
 // AnyOver reports whether holds of a field were over at a time, and nobody had ended them by then.
 func (h Holds) AnyOver(ctx context.Context, counter string, field layout.Field, at time.Time) (bool, error) {
@@ -225,7 +225,7 @@ func (h Holds) End(ctx context.Context, counter string, field layout.Field) (end
 				}
 			}
 			ended.Free, more = ended.Free || p.free, p.more
-			if ended.Remain = more && h.short(); ended.Remain {
+			if ended.Remain = more && h.budgetShort(); ended.Remain {
 				return ended, nil
 			}
 		}
@@ -331,17 +331,17 @@ type heldField struct{ counter, field string }
 // more and the budget isn't short, and returns the errors of fields whose holds it couldn't end.
 func (h Holds) EndAll(ctx context.Context) error {
 	began := h.db.Now()
-	tried := map[heldField]bool{} // fields whose holds were ended; false where some are left
-	busy := map[heldField]bool{}  // fields that others held up: the next look tries them again
-	var mu sync.Mutex             // guards both
-	end := func(held heldField, field layout.Field) (err error) {
+	done := map[heldField]bool{} // fields whose holds were ended; false where some are left
+	busy := map[heldField]bool{} // fields that others held up: the next look tries them again
+	var mu sync.Mutex            // guards both
+	endField := func(held heldField, field layout.Field) (err error) {
 		ended := Ending{Remain: true}
-		if !h.short() {
+		if !h.budgetShort() {
 			ended, err = h.End(ctx, held.counter, field)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		tried[held] = !ended.Remain
+		done[held] = !ended.Remain
 		if err != nil {
 			busy[held] = errors.Is(err, store.ErrContention) || errors.Is(err, store.ErrDoubt)
 			return fmt.Errorf("end holds of counter %q: %w", held.counter, err)
@@ -349,7 +349,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 		return nil
 	}
 	var failed error
-	for !h.short() {
+	for !h.budgetShort() {
 		page := int(max(fewAtOnce, min(entriesAtOnce, h.db.Budget.Left(ceiling.Reads)/2)))
 		entries, err := h.over(ctx, h.db.Layout.Holds(), page)
 		if err != nil {
@@ -358,8 +358,8 @@ func (h Holds) EndAll(ctx context.Context) error {
 		var untried []heldField
 		for _, entry := range entries {
 			held := h.heldFieldOf(entry)
-			if !tried[held] {
-				tried[held] = true
+			if !done[held] {
+				done[held] = true
 				untried = append(untried, held)
 			}
 		}
@@ -374,7 +374,7 @@ func (h Holds) EndAll(ctx context.Context) error {
 		group.SetLimit(8)
 		for _, held := range untried {
 			if field, ok := h.db.Layout.Field(held.field); ok && h.db.Layout.Path.Validate(held.counter) == nil {
-				group.Go(func() error { return end(held, field) })
+				group.Go(func() error { return endField(held, field) })
 			}
 		}
 		failed = errors.Join(failed, group.Wait()) // others are to be ended all the same
@@ -408,7 +408,7 @@ func (h Holds) clear(ctx context.Context, entries []*firestorepb.Document, began
 		}
 	}
 	for _, entry := range entries {
-		if h.short() {
+		if h.budgetShort() {
 			break
 		}
 		w := gone[entry.GetName()]

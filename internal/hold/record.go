@@ -245,11 +245,11 @@ func (h Holds) HeldAt(ctx context.Context, from book.Reader, counter, field stri
 	return sum, nil
 }
 
-// Earlier are the writes that end open holds of a field which has no shards, in the commit that makes them: the holds
-// are of an earlier life of the counter, whose documents somebody has deleted one by one, and nothing of them comes
-// back. All of them end: one that stayed open would come off the new shards. Where these are more than one commit ends,
-// the error is for [Holds.EndEarlier]. For from, at and field see [Holds.OpenAt].
-func (h Holds) Earlier(ctx context.Context, from book.Reader, counter, field string, at time.Time) (writes []*firestorepb.Write, err error) {
+// EarlierLife are the writes that end open holds of a field which has no shards, in the commit that makes them: the
+// holds are of an earlier life of the counter, whose documents somebody has deleted one by one, and nothing of them
+// comes back. All of them end: one that stayed open would come off the new shards. Where these are more than one commit
+// ends, the error is for [Holds.EndEarlierLife]. For from, at and field see [Holds.OpenAt].
+func (h Holds) EarlierLife(ctx context.Context, from book.Reader, counter, field string, at time.Time) (writes []*firestorepb.Write, err error) {
 	most := h.atOnce()
 	docs, err := h.OpenAt(ctx, from, counter, field, at, most)
 	for _, doc := range docs {
@@ -268,21 +268,21 @@ type manyEarlier []*firestorepb.Write
 func (manyEarlier) Error() string { return "many holds of an earlier life of the counter end first" }
 func (manyEarlier) Unwrap() error { return store.ErrContention }
 
-// EndEarlier ends the holds that an error of [Holds.Earlier] names. It reports whether there may be more that the
-// budget allows to end: false for other errors. Nobody makes shards meanwhile: whoever does ends these holds, too.
-func (h Holds) EndEarlier(ctx context.Context, err error) (more bool) {
+// EndEarlierLife ends the holds that an error of [Holds.EarlierLife] names. It reports whether there may be more that
+// the budget allows to end: false for other errors. Nobody makes shards meanwhile: whoever does ends these holds, too.
+func (h Holds) EndEarlierLife(ctx context.Context, err error) (more bool) {
 	many, is := errors.AsType[manyEarlier](err)
 	if !is {
 		return false
 	}
 	_, err = h.db.Commit(ctx, many...)
-	return (err == nil || store.KindOf(err) == store.Conflict) && !h.short()
+	return (err == nil || store.KindOf(err) == store.Conflict) && !h.budgetShort()
 }
 
 // Begin are the writes that make the shards of a field with a limit: n, or [layout.MostApart]. They end what
-// [Holds.Earlier] ends.
+// [Holds.EarlierLife] ends.
 func (h Holds) Begin(ctx context.Context, from book.Reader, counter string, field layout.Field, n int, limit int64, at time.Time) (writes []*firestorepb.Write, err error) {
-	if writes, err = h.Earlier(ctx, from, counter, field.Shard, at); err != nil {
+	if writes, err = h.EarlierLife(ctx, from, counter, field.Shard, at); err != nil {
 		return nil, err
 	}
 	return append(writes, seats.Make(h.db.Layout, counter, field, n, limit)...), nil

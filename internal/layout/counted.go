@@ -188,10 +188,10 @@ func (a *Aggregation) mustHave(path Path) string {
 	return ""
 }
 
-// Asks are the fields of an index that answers the aggregation without reading other documents. Fields that are
+// IndexFields are the fields of an index that answers the aggregation without reading other documents. Fields that are
 // compared for equality come first, then those in a range or summed up. It is empty if the aggregation counts a whole
 // collection.
-func (a *Aggregation) Asks() (fields []string) {
+func (a *Aggregation) IndexFields() (fields []string) {
 	add := func(field string) {
 		if !slices.Contains(fields, field) {
 			fields = append(fields, field)
@@ -213,7 +213,7 @@ func (a *Aggregation) Asks() (fields []string) {
 // Index is that index where Firestore doesn't make it by itself, in a database of the Standard edition: the fields of a
 // composite index, or one field of a collection group. It is empty if no index is missing.
 func (a *Aggregation) Index() (fields []string) {
-	fields = a.Asks()
+	fields = a.IndexFields()
 	merges := a.Sum == "" && !slices.ContainsFunc(a.Where, func(f Filter) bool { return f.Op.Range() }) // indexes of equalities are merged
 	if a.From != Group && (merges || len(fields) < 2) {
 		return nil

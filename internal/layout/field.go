@@ -90,13 +90,13 @@ func (f Fields) CheckShown(name string) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	return fmt.Errorf("%q is not counted; want one of %s%s", name, strings.Join(f.Asked(), ", "), f.toCount(name))
+	return fmt.Errorf("%q is not counted; want one of %s%s", name, strings.Join(f.SettingNames(), ", "), f.toCount(name))
 }
 
 // toCount is the setting that also counts the field; "" if no field can have that name, or one has it.
 func (f Fields) toCount(name string) string {
 	set := f.String() + "," + name
-	if more, err := ParseFields(set); err != nil || len(more) != len(f.Asked())+1 {
+	if more, err := ParseFields(set); err != nil || len(more) != len(f.SettingNames())+1 {
 		return ""
 	}
 	return fmt.Sprintf("; to count it too, set FIELDS=%s (counters dev --fields %[1]s)", set)
@@ -108,8 +108,8 @@ func (f Field) ShowsLimit() bool { return f.LimitOf != "" }
 // Named are the fields that FIELDS names: those that show limits are left out.
 func (f Fields) Named() Fields { return slices.DeleteFunc(slices.Clone(f), Field.ShowsLimit) }
 
-// Asked are the names of [Fields.Named]; in JSON, no fields are a list, too.
-func (f Fields) Asked() []string { return f.Named().Names() }
+// SettingNames are the names of [Fields.Named]; in JSON, no fields are a list, too.
+func (f Fields) SettingNames() []string { return f.Named().Names() }
 
 // Split separates the sums of the shards' fields from the fields that count documents. Behind each sum that has a
 // limit is the field that shows the limit.

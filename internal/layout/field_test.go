@@ -81,7 +81,7 @@ func TestParseFields(t *testing.T) {
 		"a,b=count(c where x==1 andy==2)": `at 24: want ) or and, found "andy"`,
 		"a,b=sum(c.d)x":                   "at 13: want as double, a comma, or the end",
 		"a,b=count(c) as double":          "at 14: want a comma, or the end",
-		"li\x00kes":                        "or a zero byte",
+		"li\x00kes":                       "or a zero byte",
 		"a,b=count(":                      "at 11: cannot be a collection: it is empty",
 		"a,b=count()":                     "at 11: cannot be a collection: it is empty",
 		"a,b=count(c":                     "at 12: want ) or where, found the end",

@@ -181,7 +181,7 @@ func (l Layout) CheckField(name string) error {
 			what = fmt.Sprintf("counts documents (%s), and nothing else is added to it", field)
 		}
 	}
-	return fmt.Errorf("%q %s; want one of %s%s", name, what, strings.Join(l.Sharded.Asked(), ", "), l.Shown().toCount(name))
+	return fmt.Errorf("%q %s; want one of %s%s", name, what, strings.Join(l.Sharded.SettingNames(), ", "), l.Shown().toCount(name))
 }
 
 // OwnPath is the path of one of our own fields in a counter's document, such as [NumShards], for update

@@ -146,7 +146,7 @@ func (d Deployment) IndexesIn(enterprise bool) []string {
 func IndexOf(a *layout.Aggregation, enterprise bool) string {
 	fields := a.Index()
 	if enterprise {
-		fields = a.Asks()
+		fields = a.IndexFields()
 	}
 	if len(fields) == 0 {
 		return ""

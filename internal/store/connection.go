@@ -111,7 +111,7 @@ func (c *connection) unreached() *Unreachable {
 	return c.unreachable
 }
 
-// noteRefused notes that a connection was refused, and reports whether an emulator has refused all for
+// noteRefused remembers that a connection was refused, and reports whether an emulator has refused all for
 // [starting].
 func (c *connection) noteRefused() bool {
 	c.mu.Lock()

@@ -267,16 +267,16 @@ func (db *DB) ReadCursor(ctx context.Context) (Cursor, time.Time, error) {
 	if err != nil {
 		return Cursor{}, now, err
 	}
-	at := docs[0].GetFields()[cursorWalks].GetMapValue().GetFields()[db.Layout.Path.String()].GetMapValue().GetFields()
-	when := func(field string) time.Time {
-		if t := at[field].GetTimestampValue(); t != nil {
+	walk := docs[0].GetFields()[cursorWalks].GetMapValue().GetFields()[db.Layout.Path.String()].GetMapValue().GetFields()
+	timeIn := func(field string) time.Time {
+		if t := walk[field].GetTimestampValue(); t != nil {
 			return t.AsTime()
 		}
 		return time.Time{}
 	}
 	return Cursor{
-		Page: at[cursorPage].GetStringValue(), Done: at[cursorDone].GetStringValue(),
-		Changes: at[cursorChanges].GetStringValue(), ChangesBegan: when(cursorBegan), ChangedSince: when(cursorSince),
+		Page: walk[cursorPage].GetStringValue(), Done: walk[cursorDone].GetStringValue(),
+		Changes: walk[cursorChanges].GetStringValue(), ChangesBegan: timeIn(cursorBegan), ChangedSince: timeIn(cursorSince),
 	}, now, nil
 }
 

@@ -203,7 +203,7 @@ func (p *Page) html(view string) []byte {
 	config := map[string]any{
 		"project": p.config.Project, "database": p.config.Database,
 		"counters": p.layout.Path.String(), "only": only, "shards": p.layout.Shards, "numShards": p.config.NumShards, "countField": first.Shard, "first": first.Name,
-		"fields": p.layout.Sharded.Asked(), "counted": p.layout.Counted.Names(), "queries": p.layout.Counted.String(), "hosted": p.config.Hosted, "members": p.config.Members, "faults": p.config.System != nil, "byHand": p.config.System != nil && p.config.System.Embedded,
+		"fields": p.layout.Sharded.SettingNames(), "counted": p.layout.Counted.Names(), "queries": p.layout.Counted.String(), "hosted": p.config.Hosted, "members": p.config.Members, "faults": p.config.System != nil, "byHand": p.config.System != nil && p.config.System.Embedded,
 	}
 	var html bytes.Buffer
 	more := "" // or what starts the other views
