@@ -242,9 +242,9 @@ func (r *request) each() []*request {
 	return all
 }
 
-// nobodyWaits reports whether its caller, and those that share its outcome, have gone away.
+// nobodyWaits reports whether its caller, and those who ask for the same with its key, have gone away.
 func (r *request) nobodyWaits() bool {
-	return r.left.Load() && !slices.ContainsFunc(r.same, func(same *request) bool { return !same.left.Load() })
+	return r.left.Load() && !slices.ContainsFunc(r.same, func(other *request) bool { return other.fingerprint == r.fingerprint && !other.left.Load() })
 }
 
 // answerBy gives a request, and those of its key, their outcome by [request.outcomeBy], and reports whether there is

@@ -237,6 +237,53 @@ func TestWhoIsRefusedIsNotCountedByAnEarlierCall(t *testing.T) {
 	}
 }
 
+// Who sends another amount with the same key meanwhile waits for nothing that a caller who has gone away still takes.
+func TestWhoIsRefusedIsNotCountedForAnotherAmount(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		cfg := shards.Config{Place: shards.Place{Fields: "total=limit(1)"}}
+		other, first, again := w.counter(t, w.open(t, cfg), "a", 1), handle(t, w.open(t, cfg), "a"), handle(t, w.open(t, cfg), "a")
+		if err := first.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		ctx, goAway := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		w.Before(func() { // two calls wait for the next commit
+			calls.Go(func() {
+				if err := lastOf(first.AddOnce(ctx, 1, named("k"))); !errors.Is(err, shards.ErrUnknown) {
+					t.Errorf("%v, want ErrUnknown", err)
+				}
+			})
+			synctest.Wait()
+			calls.Go(func() {
+				if err := lastOf(first.AddOnce(t.Context(), 2, named("k"))); !errors.Is(err, shards.ErrBusy) {
+					t.Errorf("another amount: %v, want ErrBusy", err)
+				}
+			})
+			synctest.Wait()
+			w.Before(func() {
+				if err := other.Add(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
+				goAway()
+				synctest.Wait()
+				if err := lastOf(again.AddOnce(t.Context(), 1, named("k"))); !errors.Is(err, shards.ErrLimit) {
+					t.Errorf("asked again: %v, want ErrLimit", err)
+				}
+				if err := other.Add(t.Context(), -1); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+		if err := first.Add(t.Context(), -1); err != nil {
+			t.Fatal(err)
+		}
+		calls.Wait()
+		time.Sleep(time.Minute)
+		w.wantSum(t, "a", 0)
+	})
+}
+
 // lastOf is a call's error.
 func lastOf(_ bool, err error) error { return err }
 
