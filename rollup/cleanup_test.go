@@ -274,6 +274,28 @@ func TestCleanupAfterTheLastTime(t *testing.T) {
 	})
 }
 
+// The app makes its document again while a reconcile notes that it is missing, and another one was faster: it is shown,
+// and nobody is told that there is no such counter.
+func TestCleanupOfADocumentThatComesBackMeanwhile(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t).hosted()
+		w.post(map[string]any{"title": "Hello"})
+		w.like(0, 2, 3)
+		w.apply(w.arrived()...)
+		w.must(w.counter().Delete(w.ctx))
+		w.server.Before(func() {
+			if r, err := w.openWith(likesAndViews).Reconcile(w.ctx, w.id, rollup.ReconcileOptions{}); err != nil || !r.Gone {
+				t.Errorf("reconcile = %+v, %v, want that it is gone", r, err)
+			}
+			w.post(map[string]any{"title": "Again"})
+		})
+		if r := w.reconcile(); r.Gone || r.After != 2 {
+			t.Errorf("reconcile = %+v of a document that is back", r)
+		}
+		w.has(map[string]any{"title": "Again", "likes": int64(2), "views": int64(3)})
+	})
+}
+
 // Something was counted below a document that is gone, by a client that writes by itself, and no
 // event has told of it: a reconcile counts it, and what is left has its whole time from then on.
 func TestCleanupOfADocumentThatIsStillCounted(t *testing.T) {

@@ -175,7 +175,7 @@ func (r *reconciling) isIdle(b *book.Book) bool {
 // find reads the counter. If it was never rolled up, find makes its document. It returns no book if there is nothing to
 // show, and then what is to be noted of that, if anything.
 func (r *reconciling) find(ctx context.Context) (b *book.Book, draft book.Draft, err error) {
-	r.removes = false
+	r.removes, r.report.Gone = false, false // whatever an earlier attempt has found
 	b, err = r.client.books.Read(ctx, r.report.Counter)
 	if err == nil && b.Doc == nil && b.Unusable == nil && !b.Deleting() {
 		r.report.Gone = true
