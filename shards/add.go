@@ -146,6 +146,7 @@ func (c *Client) send(ctx context.Context, b *batch) step {
 			return next
 		}
 		if slices.ContainsFunc(b.requests, (*request).nobodyWaits) { // since they were planned
+			c.places.putBack(b.plan)
 			return sendCommit
 		}
 	}

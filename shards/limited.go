@@ -60,9 +60,10 @@ func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bo
 // learn remembers what the last commit of a batch, which may have failed, says of shards.
 func (c *Client) learn(b *batch, err error) {
 	for where := range b.plan.Plan {
-		if c.places.remember(where, seats.After(c.db.Layout, where.counter, where.field, b.sent, b.reply)); status.Code(err) == codes.AlreadyExists {
-			c.places.remember(where, b.plan.changed(where)) // it met a marker, which says nothing of shards
-		}
+		c.places.remember(where, seats.After(c.db.Layout, where.counter, where.field, b.sent, b.reply))
+	}
+	if status.Code(err) == codes.AlreadyExists { // it met a marker, which says nothing of shards
+		c.places.putBack(b.plan)
 	}
 }
 

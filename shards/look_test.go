@@ -1,10 +1,12 @@
 package shards_test
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
@@ -181,6 +183,52 @@ func TestSumsOfARefusalAreOfOneTime(t *testing.T) {
 		}
 		if w.wantSum(t, "a", 11); asked < 2 {
 			t.Errorf("%d sums were asked for", asked)
+		}
+	})
+}
+
+// Callers go away, one during each question of a look, while others of their batch wait for it. What was seen serves the
+// others: if each had them look again, a crowd would be counted only once nobody goes away any more.
+func TestWhoGoesAwayDuringALook(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if err := w.of(t, "a", 1, 100).Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		const leave, stay = 20, 5
+		var c shards.Counter
+		var calls sync.WaitGroup
+		var goAway []context.CancelFunc
+		add := func(stays bool) {
+			ctx, cancel := context.WithCancel(t.Context())
+			goAway = append(goAway, cancel)
+			calls.Go(func() {
+				if err := c.Add(ctx, 1); err != nil && stays {
+					t.Error(err)
+				}
+			})
+		}
+		questions := 0
+		c = handle(t, w.asking(t, withLimit, "RunAggregationQuery", func() {
+			if questions == 0 { // these wait for the first one
+				for i := range leave + stay {
+					add(i >= leave)
+					synctest.Wait()
+				}
+			}
+			if questions <= leave {
+				goAway[questions]()
+				synctest.Wait()
+			}
+			questions++
+		}), "a")
+		add(false)
+		calls.Wait()
+		if questions > 4 {
+			t.Errorf("%d questions, of 2 for each look", questions)
+		}
+		for _, cancel := range goAway {
+			cancel()
 		}
 	})
 }

@@ -80,6 +80,13 @@ func (k *knownShards) takeOut(p limitedPlan) {
 	}
 }
 
+// putBack is for a plan whose commit has changed nothing: others may use its shards again.
+func (k *knownShards) putBack(p limitedPlan) {
+	for where := range p.Plan {
+		k.remember(where, p.changed(where))
+	}
+}
+
 // rememberLook remembers the shards that were read for a plan, but for those that it changes. Where sums refused, none
 // were.
 func (k *knownShards) rememberLook(p limitedPlan) {
