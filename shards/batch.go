@@ -56,6 +56,7 @@ type batch struct {
 
 	plan      limitedPlan
 	misses    int        // commits that found a limited field's shard otherwise than it was known
+	plannedAt int        // how many these were at the last plan: one more at as many goes by what is known
 	unplanned []*request // requests for which a plan had no room beside the others: they leave, and come after these
 }
 

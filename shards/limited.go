@@ -34,8 +34,11 @@ var errNoLimitedShards = errors.New("the field has no shards yet")
 // With planned the caller sends the commit, whatever next is.
 func (c *Client) planBatch(ctx context.Context, b *batch) (next step, planned bool) {
 	places := slices.Collect(maps.Keys(b.limited()))
-	fromMemory := b.misses == 0 || b.misses%looksAfter > 0 // or it looks: what is known is old, most likely
+	fromMemory := b.misses == b.plannedAt || b.misses%looksAfter > 0 // or it looks: what is known is old, most likely
 	p, ended, err := c.planLimited(ctx, hold.In(c.db), places, b.requests, fromMemory)
+	if err == nil {
+		b.plannedAt = b.misses
+	}
 	if err == nil && !ended && len(p.Refused) > 0 {
 		err = c.refuse(ctx, byIndex(b.requests, p.Refused), p)
 	}

@@ -232,3 +232,58 @@ func TestWhoGoesAwayDuringALook(t *testing.T) {
 		}
 	})
 }
+
+// So it is where commits have failed so often that all shards are looked at, whatever is known.
+func TestWhoGoesAwayDuringALookOfABusyField(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		other := w.of(t, "a", 1, 1000)
+		if err := other.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		const leave, stay = 20, 5
+		var c shards.Counter
+		var calls sync.WaitGroup
+		var goAway []context.CancelFunc
+		fails, questions := 0, 0
+		var fail func()
+		fail = func() { // others are faster
+			if err := other.Add(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+			if fails++; fails < 4 {
+				w.Before(fail)
+			}
+		}
+		c = handle(t, w.asking(t, withLimit, "RunAggregationQuery", func() {
+			if fails == 4 && questions < leave {
+				goAway[questions]()
+				synctest.Wait()
+				questions++
+			}
+		}), "a")
+		w.Before(func() { // these wait for the first one
+			for i := range leave + stay {
+				ctx, cancel := context.WithCancel(t.Context())
+				goAway = append(goAway, cancel)
+				calls.Go(func() {
+					if err := c.Add(ctx, 1); err != nil && i >= leave {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+			}
+			w.Before(fail)
+		})
+		if err := c.Add(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		calls.Wait()
+		if questions > 4 {
+			t.Errorf("%d questions, of 2 for each look", questions)
+		}
+		for _, cancel := range goAway {
+			cancel()
+		}
+	})
+}
