@@ -312,7 +312,7 @@ func (b *Book) takeOver(field layout.Field) (replaced int64) {
 	}
 	replaced = b.Replaced(field)
 	put(&b.Base.Replaced, field.Name, replaced)
-	put(&b.Base.Counts, field.Shard, b.Base.Counts[field.Shard]) // 0 where there is none
+	put(&b.Base.Counts, field.Shard, b.Base.Counts[field.Shard]) // 0 where there is none: who removes the counter reads its fields here
 	return replaced
 }
 

@@ -201,6 +201,9 @@ func TestReplaced(t *testing.T) {
 			if base != tt.replaced || s.After.Base.Replaced["likes"] != tt.replaced || s.Writes[1].GetUpdateMask() == nil != (tt.noted == nil) {
 				t.Errorf("%s: %v", name, s.Writes[1])
 			}
+			if _, named := s.After.Base.Counts["count"]; !named { // a deletion by a revision that doesn't show it looks for its members
+				t.Errorf("%s: the base doesn't name the field of the shards: %v", name, s.After.Base)
+			}
 		}
 		resp := &firestorepb.CommitResponse{WriteResults: []*firestorepb.WriteResult{{UpdateTime: timestamppb.New(at(20))}, {UpdateTime: timestamppb.New(at(20))}}}
 		next := s.Committed(resp)
