@@ -120,6 +120,32 @@ func storiesOfAnswers() []story {
 			s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Data: map[string]any{"comments": int64(1), "public": int64(1)}}})
 			s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Data: map[string]any{"comments": int64(2), "public": int64(2)}}})
 		}},
+		{"the app takes an older map back with the same value, and a slow answer follows once all is acknowledged", "", func(s counting) {
+			s.add(Hosted{})
+			s.begin()
+			one := s.comment("a", true)
+			s.recount(1, 1)
+			s.ack("a", one)
+			second := s.comment("b", true)
+			third := s.app(map[string]map[string]any{"b": nil})
+			s.add(AppWrites{Counter: named, Title: 1, Whole: true})
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Data: map[string]any{"comments": int64(1), "public": int64(1)}}})
+			s.ack("b", third)
+			s.commit(map[Doc]*Document{counterDoc(): {Title: 1, Data: map[string]any{"comments": int64(2), "public": int64(2)}}})
+			s.ack("b", second)
+		}},
+		{"a slow answer follows once all is acknowledged", "are acknowledged, the last one of a change", func(s counting) {
+			s.add(Hosted{})
+			s.begin()
+			one := s.comment("a", true)
+			s.recount(1, 1)
+			s.ack("a", one)
+			second := s.comment("b", true)
+			third := s.app(map[string]map[string]any{"b": nil})
+			s.ack("b", third)
+			s.commit(map[Doc]*Document{counterDoc(): {Data: map[string]any{"comments": int64(2), "public": int64(2)}}})
+			s.ack("b", second)
+		}},
 		{"a value that never was", "a commit changes comments", func(s counting) {
 			s.begin()
 			s.comment("a", true)

@@ -56,6 +56,7 @@ type countedValue struct {
 	drift   bool  // that was ever so
 	lost    int64 // of changes up to then, events are not to be expected
 	written int64 // when one of them wrote it last
+	back    int64 // when the app last took our map back, with the same value: what had been asked before may be shown again
 	from    int64 // it shows what the documents came to then, or later
 }
 
@@ -290,12 +291,15 @@ func (c *answersChecker) viewed(id string, k *countedCounter, name string, at in
 	switch {
 	case is == was && before != nil:
 		if back {
-			f.from = max(0, f.from-backBy)
+			f.from, f.back = max(0, f.from-backBy), at
 		}
 		return
 	case is != nil && !back && k.shows(c.newest[name], 0):
 		f.stale = false
 		of := k.collection(c.newest[name].Collection)
+		if _, since := of.when(c.newest[name], f.back, is); !since { // an answer that is older than what the app took back
+			f.written = at
+		}
 		if now, _ := of.asOf(c.newest[name], of.changed); is != now && slices.Contains(c.older, name) {
 			f.written = at // perhaps by who means something else by it
 		}
