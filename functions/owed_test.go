@@ -340,7 +340,7 @@ func TestManyRepeatWhatWasDone(t *testing.T) {
 // so again once another had ended some, so that nobody was answered, and some not within an hour.
 func TestACrowdWhoseHoldsAreOver(t *testing.T) {
 	t.Parallel()
-	const n, atOnce = 250, 200 // in one of ten runs some two dozen meet reads that are promised to others, and come again
+	const n, atOnce = 250, 240
 	for _, field := range []string{"f0", "seats"} {
 		for path, want := range map[string]int{"PUT /c/%s/m%d": 200, "PUT /c/%s/m%d?hold=10s": 200, "POST /c/%s/m%d/confirm": 409} {
 			t.Run(fmt.Sprintf(path, field, 0), func(t *testing.T) {
