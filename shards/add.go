@@ -203,12 +203,12 @@ func (c *Client) fence(ctx context.Context, b *batch) step {
 // readMarkers reads the batch's markers and memberships at one time, or those for which the budget has reads: the other
 // requests are refused. While a commit is in doubt the batch's own marker says it all, and has to be read.
 func (c *Client) readMarkers(ctx context.Context, b *batch) step {
+	var promised ceiling.Amounts
 	if b.doubt == nil {
-		readable, short, promised := c.readable(b.requests)
-		if len(readable) == 0 {
+		var readable, short []*request
+		if readable, short, promised = c.readable(b.requests); len(readable) == 0 {
 			return b.tryAgain(errShort)
 		}
-		defer c.cfg.Budget.Release(promised)
 		for _, r := range short {
 			r.answer(outcome{err: errShort})
 		}
@@ -222,7 +222,8 @@ func (c *Client) readMarkers(ctx context.Context, b *batch) step {
 			requests = nil
 		}
 	}
-	found, err := c.markersThere(ctx, requests, own...)
+	found, err := c.markersThere(ctx, &promised, requests, own...)
+	c.cfg.Budget.Release(promised)
 	if err != nil {
 		return b.afterMarkersUnread(err)
 	}

@@ -310,15 +310,18 @@ func limitsOf(fields layout.Fields, shown func(field string) (n int64, is bool),
 }
 
 // markersThere reads, at one time, the requests' markers and memberships, and other markers, and then the entries of
-// holds that have no membership. It returns those that exist, by the names that [request.writtenOnce] gives them.
-func (c *Client) markersThere(ctx context.Context, requests []*request, others ...string) (map[string]marker, error) {
+// holds that have no membership. It returns those that exist, by the names that [request.writtenOnce] gives them. It
+// takes from promised what it reads, so that others don't see it spent twice meanwhile.
+func (c *Client) markersThere(ctx context.Context, promised *ceiling.Amounts, requests []*request, others ...string) (map[string]marker, error) {
 	found := map[string]marker{}
-	read := func(ids []string) error {
+	read := func(ids []string, n int) error {
+		paid := min(float64(n), promised[ceiling.Reads])
+		promised[ceiling.Reads] -= paid
 		names := make([]string, len(ids))
 		for i, id := range ids {
 			names[i] = markerName(c.db.Layout, id)
 		}
-		docs, at, err := c.db.Get(ctx, names...)
+		docs, at, err := c.db.Promised(paid).Get(ctx, names...)
 		for i, doc := range docs {
 			if doc != nil {
 				found[ids[i]] = decodeMarker(doc, at)
@@ -332,7 +335,7 @@ func (c *Client) markersThere(ctx context.Context, requests []*request, others .
 			ids = append(ids, once[0])
 		}
 	}
-	if err := read(ids); err != nil {
+	if err := read(ids, len(ids)-len(others)); err != nil {
 		return nil, err
 	}
 	var entries []string
@@ -343,7 +346,7 @@ func (c *Client) markersThere(ctx context.Context, requests []*request, others .
 			}
 		}
 	}
-	return found, read(entries)
+	return found, read(entries, len(entries))
 }
 
 // sideBySide is how many reads, or makings of counters, of a call are under way at once.

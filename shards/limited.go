@@ -227,8 +227,8 @@ func (c *Client) endShared(ctx context.Context, holds hold.Holds, counter string
 // reads their markers and memberships first, where the budget has reads for that.
 func (c *Client) refuse(ctx context.Context, refused []*request, p limitedPlan) error {
 	refused, short, promised := c.readable(refused)
-	defer c.cfg.Budget.Release(promised)
-	found, err := c.markersThere(ctx, refused)
+	found, err := c.markersThere(ctx, &promised, refused)
+	c.cfg.Budget.Release(promised)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (r reader) GetPaths(ctx context.Context, paths []string, names ...string) (
 	if r.transaction != nil {
 		req.ConsistencySelector = &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: r.transaction}
 	}
-	r.db.Budget.Spend(ceiling.Reads, float64(len(names))) // before others count on them
+	r.db.Budget.Spend(ceiling.Reads, float64(len(names))-r.promised) // before others count on them
 	found, times := make(map[string]*firestorepb.Document, len(names)), 0.0
 	err := r.db.api.read(ctx, billed(&times, func(ctx context.Context, api *apiv1.Client) error {
 		clear(found)

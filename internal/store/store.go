@@ -64,10 +64,14 @@ type reader struct {
 	db          *DB
 	transaction []byte
 	slim        func(*firestorepb.Document) // takes away what nobody needs of a document, as it comes; may be nil
+	promised    float64                     // reads of named documents that the budget keeps for the caller: they aren't spent again
 }
 
 // Slim is a reader of documents of which many may be large: slim takes away of each, as it comes, what nobody needs.
 func (db *DB) Slim(slim func(*firestorepb.Document)) reader { return reader{db: db, slim: slim} }
+
+// Promised is a reader of named documents for which the caller was promised so many reads, and gives up that promise.
+func (db *DB) Promised(reads float64) reader { return reader{db: db, promised: reads} }
 
 // came has a document have only what is needed of it.
 func (r reader) came(doc *firestorepb.Document) *firestorepb.Document {
