@@ -200,7 +200,7 @@ func recognize(w http.ResponseWriter) {
 }
 
 // beyond is a request that the ceiling refuses: for how long, and what can't be done meanwhile.
-func beyond(after time.Duration, what string) error {
+func beyond(after time.Duration, what string) *problem {
 	return rateLimited(after, "the deployment's ceiling holds up "+what+"; nothing was counted")
 }
 
@@ -227,7 +227,7 @@ func (h *incrementHandler) within(r *request) error {
 			}
 		}
 	}
-	// what it takes besides what mayLook promises, about
+	// what it takes besides a look for its counters, about
 	of := ceiling.Amounts{ceiling.Bytes: float64(answerBytes + repeats*len(r.RequestURI))}
 	switch {
 	case !h.budget.Has(ceiling.Bytes, h.leaves(r)):
@@ -314,26 +314,9 @@ func (h *incrementHandler) leaves(r *request) time.Duration {
 	return time.Duration(min(1, r.lately/ceiling.LeavesFrom) * float64(leavesReads/2))
 }
 
-// mayLook promises a request the reads for counters that this instance has to look for first. Errors: a problem with
-// 429, while there are none.
-func (h *incrementHandler) mayLook(r *request, counters ...string) error {
-	if !h.budget.Bounds(ceiling.Reads) {
-		return nil
-	}
-	reads := book.Reads * h.client.Unknown(counters...)
-	return h.promise(r, ceiling.Amounts{ceiling.Reads: float64(reads)}, "counters that were not used lately")
-}
-
 // promise has a request count on units until it is over. Errors: a problem with 429, and then it is promised nothing.
 func (h *incrementHandler) promise(r *request, of ceiling.Amounts, what string) error {
-	wait := time.Duration(0)
-	if of[ceiling.Reads] > 0 {
-		wait = h.untilReads(r, of[ceiling.Reads])
-	}
-	if wait == 0 {
-		wait = h.budget.Promise(of)
-	}
-	if wait > 0 {
+	if wait := h.budget.PromiseTo(r.Context(), of); wait > 0 {
 		h.budget.Held()
 		return beyond(wait, what)
 	}
@@ -342,8 +325,8 @@ func (h *incrementHandler) promise(r *request, of ceiling.Amounts, what string) 
 }
 
 // back gives back what a request was promised: what it really took has been spent. Where ctx has ended, its caller has
-// gone away. Looks and sums go on then, which others wait for as well, so their reads stay promised until they must be
-// over. Otherwise a thousand who go away at once would all count on what one of them can have.
+// gone away. Sums go on then, which others wait for as well, so their reads stay promised until they must be over.
+// Otherwise a thousand who go away at once would all count on what one of them can have.
 func (h *incrementHandler) back(ctx context.Context, r *request) {
 	if ctx.Err() != nil && r.promised[ceiling.Reads] > 0 {
 		reads := r.promised[ceiling.Reads]

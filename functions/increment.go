@@ -215,6 +215,9 @@ func (h *incrementHandler) admit(r *request) (err error) {
 // fail answers with err. The failures of one caller share a line of the log a minute.
 func (h *incrementHandler) fail(w http.ResponseWriter, r *http.Request, caller string, err error) {
 	log, attrs := h.log, []any(nil)
+	if _, short := errors.AsType[*ceiling.ShortError](err); short {
+		h.budget.Held()
+	}
 	if problemOf(err).Status >= http.StatusInternalServerError {
 		more, ok := h.failures.tell(cmp.Or(caller, addressOf(r, h.TrustedProxies)), time.Now())
 		if more > 0 {
@@ -236,9 +239,6 @@ func (h *incrementHandler) public(r *request) bool {
 // mayMake counts the missing ones of these counters against the caller who would make them. Errors: a problem with 429,
 // or 400 where these are more than the caller may ever make at once, and then nothing is made; and those of a read.
 func (h *incrementHandler) mayMake(r *request, counters ...string) error {
-	if err := h.mayLook(r, counters...); err != nil {
-		return err
-	}
 	if !h.AutoCreate.On || h.creations == nil && h.limit == nil && h.budget == nil {
 		return nil
 	}

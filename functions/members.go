@@ -70,12 +70,10 @@ func (h *incrementHandler) toggle(w http.ResponseWriter, r *request) (any, error
 	if err != nil {
 		return nil, err
 	}
-	look := h.mayLook
 	if r.kind == join {
-		look = h.mayMake
-	}
-	if err := look(r, r.counter); err != nil {
-		return nil, err
+		if err := h.mayMake(r, r.counter); err != nil {
+			return nil, err
+		}
 	}
 	changed, until, committedAt, err := counter.Toggle(r.Context(), at.Field, at.Member, r.kind == join, r.hold)
 	return struct {

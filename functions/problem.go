@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/store"
 	"github.com/firestore-counters/counters/shards"
 )
@@ -108,7 +109,7 @@ func unauthorized(challenge, detail string) error {
 func forbidden(detail string) error { return &problem{Status: http.StatusForbidden, Detail: detail} }
 
 // rateLimited refuses a request for some time. The detail says of what there was too much; "" stands for requests.
-func rateLimited(after time.Duration, detail string) error {
+func rateLimited(after time.Duration, detail string) *problem {
 	detail = cmp.Or(detail, "too many requests of one caller, or of new counters in them; nothing was counted")
 	return &problem{Status: http.StatusTooManyRequests, Detail: detail, retryAfter: after}
 }
@@ -229,6 +230,9 @@ func problemOf(err error) problem {
 	}
 	if p, is := errors.AsType[*problem](err); is {
 		return *p
+	}
+	if short, is := errors.AsType[*ceiling.ShortError](err); is {
+		return *beyond(short.Wait, "counters that were not used lately")
 	}
 	if others, is := errors.AsType[*book.SettingError](err); is {
 		return problem{Status: http.StatusConflict, Detail: others.Error() + "; nothing was changed"}

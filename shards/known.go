@@ -3,6 +3,7 @@ package shards
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -34,22 +35,18 @@ func (c *Client) unread(counters []string) (unread []string) {
 	return unread
 }
 
-// resolve looks up counters that the client doesn't know, and returns those that don't exist, or are
-// being deleted. What it knows is trusted for longer than Config.CacheTTL while the budget has no reads for it.
+// resolve looks up counters that the client doesn't know, and returns those that don't exist, or are being deleted.
+// While the budget has no reads for it, what is known is trusted for longer than Config.CacheTTL, and for others the
+// error is an [ErrBusy] and a [ceiling.ShortError].
 func (c *Client) resolve(ctx context.Context, counters ...string) (missing []string, err error) {
-	unknown := c.unread(counters)
-	if never := slices.DeleteFunc(slices.Clone(unknown), c.counters.Contains); len(never) < len(unknown) {
-		look := ceiling.Amounts{ceiling.Reads: float64(book.Reads * (len(unknown) - len(never)))}
-		if c.cfg.Budget.Promise(look) == 0 {
-			defer c.cfg.Budget.Release(look)
-		} else {
-			unknown = never
+	unknown, ended := c.unread(counters), c.waitTimer.forCall(ctx)
+	there, err := c.lookups.wait(ctx, ended, unknown)
+	if _, short := errors.AsType[*ceiling.ShortError](err); short {
+		all := len(unknown)
+		if unknown = slices.DeleteFunc(unknown, c.counters.Contains); len(unknown) < all {
+			there, err = c.lookups.wait(ctx, ended, unknown)
 		}
 	}
-	if len(unknown) == 0 {
-		return nil, nil
-	}
-	there, err := c.lookups.wait(ctx, c.waitTimer.forCall(ctx), unknown)
 	if err != nil {
 		return nil, err
 	}
@@ -473,9 +470,11 @@ func (c cache) within(ttl time.Duration, counter string) (known cached, ok bool)
 const readsAtOnce = 4
 
 // lookups find out which counters exist, many in one read. A call that comes after a read has begun waits for the next
-// read, because somebody may have made the counter meanwhile.
+// read, because somebody may have made the counter meanwhile. The first of those that wait for a counter is promised
+// what the read takes of the budget.
 type lookups struct {
-	read func(counters []string) (there map[string]bool, err error)
+	read   func(counters []string) (there map[string]bool, err error)
+	budget *ceiling.Budget
 
 	mu      sync.Mutex
 	next    *lookup // has not begun; may be nil
@@ -484,29 +483,22 @@ type lookups struct {
 
 // lookup is a read of some counters.
 type lookup struct {
-	done  chan struct{}   // closed once the rest is known
-	there map[string]bool // :: counter → whether it is there
-	err   error
+	done     chan struct{}   // closed once the rest is known
+	there    map[string]bool // :: counter → whether it is there
+	promised ceiling.Amounts // until it has been read
+	err      error
 }
 
-// wait waits until it is known which of the counters are there, or until ctx ends or ended is closed.
+// wait waits until it is known which of the counters are there, or until ctx ends or ended is closed. Other errors: a
+// [ceiling.ShortError], and those of a read.
 func (l *lookups) wait(ctx context.Context, ended <-chan struct{}, counters []string) (there map[string]bool, err error) {
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil || len(counters) == 0 {
 		return nil, err
 	}
-	l.mu.Lock()
-	if l.next == nil {
-		l.next = &lookup{done: make(chan struct{}), there: map[string]bool{}}
+	next, err := l.join(ctx, counters)
+	if err != nil {
+		return nil, err
 	}
-	next := l.next
-	for _, id := range counters {
-		next.there[id] = false
-	}
-	if l.reading < readsAtOnce {
-		l.reading++
-		go l.run()
-	}
-	l.mu.Unlock()
 	select {
 	case <-next.done:
 		return next.there, next.err
@@ -517,15 +509,32 @@ func (l *lookups) wait(ctx context.Context, ended <-chan struct{}, counters []st
 	}
 }
 
-// waits reports whether a counter is looked up by the next read.
-func (l *lookups) waits(counter string) bool {
+// join has the next read look up counters.
+func (l *lookups) join(ctx context.Context, counters []string) (*lookup, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.next == nil {
-		return false
+	next := l.next
+	if next == nil {
+		next = &lookup{done: make(chan struct{}), there: map[string]bool{}}
 	}
-	_, waits := l.next.there[counter]
-	return waits
+	var reads ceiling.Amounts
+	for _, id := range counters {
+		if _, joined := next.there[id]; !joined {
+			reads[ceiling.Reads] += book.Reads
+		}
+	}
+	if wait := l.budget.PromiseTo(ctx, reads); wait > 0 {
+		return nil, fmt.Errorf("%w: %w", ErrBusy, &ceiling.ShortError{Wait: wait})
+	}
+	next.promised = next.promised.Plus(reads)
+	for _, id := range counters {
+		next.there[id] = false
+	}
+	if l.next = next; l.reading < readsAtOnce {
+		l.reading++
+		go l.run()
+	}
+	return next, nil
 }
 
 // run reads as long as there is something to read.
@@ -537,6 +546,7 @@ func (l *lookups) run() {
 		l.next = nil
 		l.mu.Unlock()
 		begun.there, begun.err = l.read(slices.Collect(maps.Keys(begun.there)))
+		l.budget.Release(begun.promised)
 		close(begun.done)
 		l.mu.Lock()
 	}

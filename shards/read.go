@@ -68,16 +68,6 @@ func (c Counter) Remembered() (s Snapshot, age time.Duration, ok bool) {
 	return known.Snapshot, time.Since(known.read), true
 }
 
-// Unknown is of how many of the counters this client has no memory, however old, and which it is not about to look up.
-func (c *Client) Unknown(counters ...string) (n int) {
-	for _, id := range counters {
-		if !c.counters.Contains(id) && !c.lookups.waits(id) {
-			n++
-		}
-	}
-	return n
-}
-
 // Missing returns those of the counters that don't exist, or are being deleted, each once. It costs a
 // read of each that this client has not read lately. Errors: [ErrInvalidID], or the client library's.
 func (c *Client) Missing(ctx context.Context, counters ...string) ([]string, error) {

@@ -9,6 +9,7 @@ package ceiling
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -254,6 +255,13 @@ func (b *Budget) Leaves(u Unit, lately float64) float64 {
 	return b.Second(u) * (scarce / 2).Seconds() * min(1, lately/LeavesFrom)
 }
 
+// ShortError says that a unit is short, and how long it takes until there is enough for what was asked. Nothing was done.
+type ShortError struct{ Wait time.Duration }
+
+func (e *ShortError) Error() string {
+	return fmt.Sprintf("the budget has nothing left for it for %v", e.Wait)
+}
+
 // Amounts are how much of each unit.
 type Amounts [units]float64
 
@@ -291,6 +299,17 @@ func (b *Budget) Promise(of Amounts) (wait time.Duration) {
 		if wait == 0 && b.buckets[u].second > 0 {
 			b.spend(Unit(u), n)
 		}
+	}
+	return wait
+}
+
+// PromiseTo is [Budget.Promise] to the caller of a context, who leaves reads to those who have asked for less lately.
+func (b *Budget) PromiseTo(ctx context.Context, of Amounts) (wait time.Duration) {
+	if n := of[Reads]; n > 0 {
+		wait = b.Until(Reads, n+b.Leaves(Reads, Asked(ctx)))
+	}
+	if wait == 0 {
+		wait = b.Promise(of)
 	}
 	return wait
 }
