@@ -307,7 +307,7 @@ func (q *queue) gather() *flight {
 func (q *queue) moveFrom(f *flight, l *line) bool {
 	was, before := len(f.requests), len(l.requests)
 	some, paid := q.promiseWrites(f, l)
-	l.requests = append(f.fill(l.requests[:some:some]), l.requests[some:]...)
+	l.take(some, f.fill(some))
 	if paid > 0 { // also by those that didn't fit
 		fit := q.billOf(f.requests[was:], was == 0, math.Inf(1))
 		q.bounds.budget.Spend(ceiling.Writes, float64(fit.paid-paid))
@@ -323,16 +323,32 @@ func (q *queue) moveFrom(f *flight, l *line) bool {
 	return moved > 0
 }
 
-// promiseWrites takes from the budget what the first requests of a line cost, and returns how many these are, and what
-// they have paid. If the budget has too little, it returns 0, and all lines wait, even those that cost less: resume
-// then begins with the lines that count most for each write. So a crowd of one counter, which shares commits, goes
-// before requests of many counters.
-func (q *queue) promiseWrites(f *flight, l *line) (some, paid int) {
+// take takes requests out of a line, which are in its order, but for those that are left.
+func (l *line) take(some, left []*request) {
+	if len(some) == len(l.requests) {
+		l.requests = left
+		return
+	}
+	next := func(list *[]*request, r *request) bool {
+		is := len(*list) > 0 && (*list)[0] == r
+		if is {
+			*list = (*list)[1:]
+		}
+		return is
+	}
+	l.requests = slices.DeleteFunc(l.requests, func(r *request) bool { return next(&some, r) && !next(&left, r) })
+}
+
+// promiseWrites takes from the budget what requests of a line cost, and returns these, and what they have paid. If the
+// budget has too little, it returns none, and all lines wait, even those that cost less: resume then begins with the
+// lines that count most for each write. So a crowd of one counter, which shares commits, goes before requests of many
+// counters.
+func (q *queue) promiseWrites(f *flight, l *line) (some []*request, paid int) {
 	if !q.bounds.budget.Bounds(ceiling.Writes) || q.open.Err() != nil {
-		return len(l.requests), 0
+		return l.requests, 0
 	}
 	if q.noWrites != nil {
-		return 0, 0
+		return nil, 0
 	}
 	// A line asks for at least what is earned while it rests afterwards. Otherwise a crowd with keys, each of which
 	// costs a write, would have one request counted at a time.
@@ -341,25 +357,20 @@ func (q *queue) promiseWrites(f *flight, l *line) (some, paid int) {
 	if wait := q.bounds.budget.Take(ceiling.Writes, float64(all.paid)); wait > 0 {
 		q.bounds.budget.Held()
 		q.noWrites = time.AfterFunc(min(max(wait, looksAgainMin), looksAgainMax), q.resume)
-		return 0, 0
+		return nil, 0
 	}
 	return all.requests, all.paid
 }
 
-// billOf is the bill of the first of some requests: of as many as that many writes pay for, and of one at least.
+// billOf is the bill of the first of some requests, and of those after it that so many writes pay for together. Whoever
+// costs nothing more goes along: otherwise a crowd would wait behind others of its counter who have a key each.
 func (q *queue) billOf(requests []*request, first bool, left float64) bill {
 	all := bill{paidFor: map[place]bool{}, documents: map[string]bool{}}
 	if first {
 		all.kept = -1 // the batch's marker
 	}
-	for n, r := range requests {
-		paid, kept := all.paid, all.kept
-		all.add(r, q.units)
-		if n > 0 && float64(all.paid) > left {
-			all.paid, all.kept = paid, kept
-			break
-		}
-		all.requests++
+	for _, r := range requests {
+		all.add(r, q.units, left)
 	}
 	return all
 }
@@ -367,33 +378,50 @@ func (q *queue) billOf(requests []*request, first bool, left float64) bill {
 // bill adds up the writes that requests of one batch pay. What is kept of them pays for the roll-up, and is never given
 // back.
 type bill struct {
-	requests   int
+	requests   []*request
 	paid, kept int
 	paidFor    map[place]bool  // counters (without a field), and fields, that have been paid
 	documents  map[string]bool // markers, memberships and entries that have been paid: calls of one key share one
 }
 
-// add has a request pay. Each counter pays for a marker, even if it shares one, and for one write more for each further
-// field, about which the roll-up asks one question more. So Rollup may write as much as if each increment had its own
-// commit. A long write of Rollup's counts several times, and twice as many are paid here.
-func (b *bill) add(r *request, units func(counter string) (shard, shown int)) {
-	for _, name := range r.writtenOnce() {
+// add has a request pay, unless more than most would be paid then; the first one pays in any case. Each counter pays for
+// a marker, even if it shares one, and for one write more for each further field, about which the roll-up asks one
+// question more. So Rollup may write as much as if each increment had its own commit. A long write of Rollup's counts
+// several times, and twice as many are paid here.
+func (b *bill) add(r *request, units func(counter string) (shard, shown int), most float64) {
+	once := r.writtenOnce()
+	paid, kept := 0, 0
+	for _, name := range once {
 		if !b.documents[name] {
-			b.documents[name] = true
-			b.paid++
+			paid++
 		}
 	}
 	for _, delta := range r.deltas {
-		if counter := (place{counter: delta.counter}); !b.paidFor[counter] {
-			b.paidFor[counter], b.paidFor[place{delta.counter, delta.amounts[0].field}] = true, true
+		further := delta.amounts
+		if !b.paidFor[place{counter: delta.counter}] {
 			shard, shown := units(delta.counter)
-			b.paid, b.kept = b.paid+2*shown, b.kept+2*shown-shard
+			paid, kept, further = paid+2*shown, kept+2*shown-shard, further[1:]
 		}
-		for _, a := range delta.amounts {
-			if field := (place{delta.counter, a.field}); !b.paidFor[field] {
-				b.paidFor[field] = true
-				b.paid, b.kept = b.paid+1, b.kept+1
+		for _, a := range further {
+			if !b.paidFor[place{delta.counter, a.field}] {
+				paid, kept = paid+1, kept+1
 			}
+		}
+	}
+	if paid > 0 && len(b.requests) > 0 && float64(b.paid+paid) > most {
+		return
+	}
+	b.requests, b.paid, b.kept = append(b.requests, r), b.paid+paid, b.kept+kept
+	if paid == 0 {
+		return
+	}
+	for _, name := range once {
+		b.documents[name] = true
+	}
+	for _, delta := range r.deltas {
+		b.paidFor[place{counter: delta.counter}] = true
+		for _, a := range delta.amounts {
+			b.paidFor[place{delta.counter, a.field}] = true
 		}
 	}
 }
@@ -452,18 +480,24 @@ func (q *queue) refuse(lines []*line, before time.Time) {
 	}
 }
 
-// worth is about how many requests of a line each written document counts, with those that the roll-up writes. A
-// request counts less the more its caller has asked for lately.
+// worth is about how many requests of a line each written document counts, with those that the roll-up writes: of all of
+// them, or of the first one and those that cost nothing more. A request counts less the more its caller has asked for
+// lately.
 func (l *line) worth() float64 {
 	if len(l.requests) == 0 {
 		return 0
 	}
 	documents, counts := 1+2*len(l.requests[0].deltas), 0.0
-	for _, r := range l.requests {
-		documents += len(r.writtenOnce())
-		counts += 1 / (1 + r.asked)
+	least, along := documents+len(l.requests[0].writtenOnce()), 0.0
+	for n, r := range l.requests {
+		once, one := len(r.writtenOnce()), 1/(1+r.asked)
+		documents += once
+		counts += one
+		if n == 0 || once == 0 {
+			along += one
+		}
 	}
-	return counts / float64(documents)
+	return max(counts/float64(documents), along/float64(least))
 }
 
 // begin starts a batch, on an idle goroutine if there is one, or on a new one.

@@ -311,6 +311,42 @@ func TestBudgetOfWhatDoesNotFit(t *testing.T) {
 	})
 }
 
+// Those of a counter who have a key each cost a write each, and a crowd of the counter passes those for whom there is
+// none. They also make the crowd count no less than others who wait.
+func TestBudgetLetsACrowdPassKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const crowd, keys = 20, 300
+		budget := ceiling.New(ceiling.Rates{Writes: 3})
+		budget.Spend(ceiling.Writes, budget.Left(ceiling.Writes)-1)
+		var first []*request
+		q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget}, func(f *flight) {
+			if first == nil {
+				first = f.requests
+			}
+			f.answer(outcome{})
+		})
+		var all sync.WaitGroup
+		send := func(counter, key string, asked float64) {
+			all.Go(func() {
+				q.await(ceiling.WithAsked(t.Context(), asked), &request{deltas: deltas{{counter, []amount{{"count", 1}}}}, key: key, done: make(chan outcome, 1)})
+			})
+			synctest.Wait()
+		}
+		send("other", "", 0)
+		for n := range keys {
+			send("hot", fmt.Sprint(n), float64(30*min(n/2, 1)))
+		}
+		for range crowd {
+			send("hot", "", 0)
+		}
+		all.Wait()
+		if q.close(); len(first) != 1+crowd || first[0].deltas[0].counter != "hot" {
+			t.Errorf("the first batch has %d requests, want one with a key, and a crowd of %d", len(first), crowd)
+		}
+	})
+}
+
 // While there are few writes, who has asked for least lately goes first: in the line of a counter, and where others wait
 // that go alone.
 func TestBudgetGoesToWhoHasAskedForLeast(t *testing.T) {

@@ -376,7 +376,7 @@ var mutants = []mutant{
 	},
 	{
 		"a batch begins though there are no writes", "shards",
-		"\tl.requests = append(f.fill", "\tsome = before\n\tl.requests = append(f.fill", test("TestBudgetLetsACrowdThrough"),
+		"\tl.take(some, f.fill(some))", "\tsome = l.requests\n\tl.take(some, f.fill(some))", test("TestBudgetLetsACrowdThrough"),
 	},
 	{
 		"who waits for writes waits for ever", "shards",
@@ -388,7 +388,15 @@ var mutants = []mutant{
 	},
 	{
 		"who has asked for much counts as much as others", "shards",
-		"counts += 1 / (1 + r.asked)", "counts++", test("TestBudgetGoesToWhoHasAskedForLeast"),
+		"1/(1+r.asked)", "1.0", test("TestBudgetGoesToWhoHasAskedForLeast"),
+	},
+	{
+		"a crowd waits behind those of its counter who have a key each", "shards",
+		"all.add(r, q.units, left)", "if n := len(all.requests); n == 0 || all.paid <= int(left) {\n\t\t\tall.add(r, q.units, left)\n\t\t\tif len(all.requests) == n {\n\t\t\t\tbreak\n\t\t\t}\n\t\t}", test("TestBudgetLetsACrowdPassKeys"),
+	},
+	{
+		"who has a key makes a crowd of its counter worth less", "shards",
+		"if n == 0 || once == 0 {", "if n == 0 {", test("TestBudgetLetsACrowdPassKeys"),
 	},
 	{
 		"who goes alone goes before lines that count more", "shards",
