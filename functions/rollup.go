@@ -119,9 +119,10 @@ func readEvent(w http.ResponseWriter, r *http.Request) (documentEvent, error) {
 	e := documentEvent{id: r.Header.Get("Ce-Id"), subject: r.Header.Get("Ce-Subject")}
 	body, err := readBody(w, r, maxEvent)
 	switch {
+	case err == nil:
 	case hasStatus(err, http.StatusRequestEntityTooLarge):
 		body, e.unread = nil, err
-	case err != nil:
+	default:
 		return e, err // only a part arrived
 	}
 	header := r.Header.Clone()

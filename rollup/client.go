@@ -81,33 +81,6 @@ func (c *Client) Budget() *ceiling.Budget { return c.db.Budget }
 // Close closes the connection. Calls under way fail.
 func (c *Client) Close() error { return c.db.Close() }
 
-// memory is what a client remembers of a counter. A refresh takes it out of the cache while it uses it.
-type memory struct {
-	book    *book.Book // as this client wrote it last; nil if somebody has written since, as far as is known
-	bound   bound
-	problem string // that was logged last
-	used    bool   // a refresh has had it
-}
-
-// take is for one refresh: until [Client.keep] no other gets the same memory.
-func (c *Client) take(counter string) *memory {
-	c.owner.Lock()
-	defer c.owner.Unlock()
-	m, ok := c.memories.Get(counter)
-	if !ok {
-		return &memory{}
-	}
-	c.memories.Remove(counter)
-	return m
-}
-
-// keep puts a memory back for the counter's next refresh: see [Client.take].
-func (c *Client) keep(counter string, m *memory) {
-	c.owner.Lock()
-	defer c.owner.Unlock()
-	c.memories.Add(counter, m)
-}
-
 // Errors of this package; those of the client library are passed on.
 var (
 	// ErrPoison says that an event can never be counted. Log and acknowledge it: a reconcile covers

@@ -71,6 +71,33 @@ func (r *refreshing) run(ctx context.Context) error {
 	return nil
 }
 
+// memory is what a client remembers of a counter. A refresh takes it out of the cache while it uses it.
+type memory struct {
+	book    *book.Book // as this client wrote it last; nil if somebody has written since, as far as is known
+	bound   bound
+	problem string // that was logged last
+	used    bool   // a refresh has had it
+}
+
+// take is for one refresh: until [Client.keep] no other gets the same memory.
+func (c *Client) take(counter string) *memory {
+	c.owner.Lock()
+	defer c.owner.Unlock()
+	m, ok := c.memories.Get(counter)
+	if !ok {
+		return &memory{}
+	}
+	c.memories.Remove(counter)
+	return m
+}
+
+// keep puts a memory back for the counter's next refresh: see [Client.take].
+func (c *Client) keep(counter string, m *memory) {
+	c.owner.Lock()
+	defer c.owner.Unlock()
+	c.memories.Add(counter, m)
+}
+
 // noteGoneEvery is how often it is noted that something was counted below a missing document.
 const noteGoneEvery = time.Minute
 
