@@ -247,7 +247,7 @@ func TestFloodsStayBelowTheCeiling(t *testing.T) {
 func startFlooded(t *testing.T, auth string, rates settings.Ceiling, environ ...string) *flooded {
 	f := &flooded{t: t, server: emulator.New(emulator.Options{}), rates: rates, statuses: map[int]int{}}
 	t.Cleanup(f.server.Close)
-	s, err := settings.Parse(append(environ, "GOOGLE_CLOUD_PROJECT=p", "AUTO_CREATE=true", "AUTH="+auth, "CEILING="+f.rates.String(), "ALLOWED_ORIGINS=https://app.example"))
+	s, err := settings.Parse(append([]string{"AUTO_CREATE=true"}, append(environ, "GOOGLE_CLOUD_PROJECT=p", "AUTH="+auth, "CEILING="+f.rates.String(), "ALLOWED_ORIGINS=https://app.example")...))
 	if err != nil {
 		t.Fatal(err)
 	}

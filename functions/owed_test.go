@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/settings"
 	"github.com/firestore-counters/counters/shards"
@@ -94,6 +95,16 @@ func TestRequestsAtTheSameTime(t *testing.T) {
 func TestRequestsBesideManyDocuments(t *testing.T) {
 	t.Parallel()
 	const n = 60
+	to := func(method, path, body string) func(f *flooded, n int) *http.Request {
+		return func(f *flooded, n int) *http.Request { return f.request(method, fmt.Sprintf(path, n), body, "") }
+	}
+	wide := func(ctx context.Context, counter shards.Counter) error { // each of the shards has room for 40
+		err := counter.Create(ctx, shards.CreateOptions{})
+		if err == nil {
+			err = counter.SetLimit(ctx, "seats", 1000)
+		}
+		return err
+	}
 	for name, c := range map[string]struct {
 		make   func(ctx context.Context, counter shards.Counter) error // of each counter
 		send   func(f *flooded, n int) *http.Request
@@ -116,6 +127,25 @@ func TestRequestsBesideManyDocuments(t *testing.T) {
 			_, _, err := counter.Hold(ctx, "f0", "m", time.Second)
 			return err
 		}, func(f *flooded, n int) *http.Request { return f.request("PUT", fmt.Sprintf("/c-%d/f0/m", n), "", "") }, 200, 0},
+		"takes from 25 shards": {wide, to("POST", "/c-%d", `{"by":{"seats":999}}`), 200, 120},
+		"holds from 25 shards": {wide, to("POST", "/c-%d/seats/holds", `{"by":999,"for":"1h"}`), 200, 120},
+		"what is given back to 25 shards": {func(ctx context.Context, counter shards.Counter) error {
+			err := wide(ctx, counter)
+			if err == nil {
+				_, _, err = counter.Reserve(ctx, "seats", 999, time.Hour, shards.Key{Value: "x"})
+			}
+			return err
+		}, to("DELETE", "/c-%d/seats/holds/x", ""), 200, 120},
+		"holds that are over, of 25 shards": {func(ctx context.Context, counter shards.Counter) error {
+			err := wide(ctx, counter)
+			if err == nil {
+				_, _, err = counter.Reserve(ctx, "seats", 999, time.Second, shards.Key{Value: "x"})
+			}
+			return err
+		}, to("POST", "/c-%d", `{"by":{"seats":2}}`), 200, 120},
+		"a field that has no shards yet": {func(ctx context.Context, counter shards.Counter) error {
+			return counter.Create(ctx, shards.CreateOptions{})
+		}, to("POST", "/c-%d", `{"by":{"seats":1}}`), 200, 120},
 		"limits, each of 25 shards": {func(ctx context.Context, counter shards.Counter) error {
 			_, _, err := counter.Hold(ctx, "seats", "m", time.Hour)
 			return err
@@ -148,6 +178,7 @@ func TestRequestsBesideManyDocuments(t *testing.T) {
 					f.client.Budget().Spend(ceiling.Writes, f.client.Budget().Left(ceiling.Writes)-c.writes)
 				}
 				f.latency = 20 * time.Millisecond
+				f.server.SetFaults(emulator.Faults{CommitLatency: 10 * time.Millisecond})
 				var all sync.WaitGroup
 				var answered atomic.Int64
 				for i := range n {

@@ -149,6 +149,12 @@ func (c *Client) send(ctx context.Context, b *batch) step {
 			c.places.putBack(b.plan)
 			return sendCommit
 		}
+		promised, err := c.affordShards(b.plan.further())
+		if err != nil {
+			c.places.putBack(b.plan)
+			return b.tryAgain(err)
+		}
+		defer c.cfg.Budget.Release(promised)
 	}
 	deltas := b.deltas()
 	plain := b.plain(deltas)

@@ -3,6 +3,7 @@ package shards
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
@@ -60,5 +61,25 @@ func (c *Client) costOfShards() ceiling.Amounts {
 	return ceiling.Amounts{ceiling.Writes: float64(c.cfg.NumShards), ceiling.Reads: float64(c.cfg.NumShards + book.Reads)}
 }
 
-// costOfHoldEnd is about what it takes to end a hold that is over, with what follows.
-var costOfHoldEnd = ceiling.Amounts{ceiling.Reads: 4, ceiling.Writes: 3}
+// costOfApart is what it takes to make the shards of a field with a limit.
+func (c *Client) costOfApart() ceiling.Amounts {
+	shards := float64(min(c.cfg.NumShards, layout.MostApart))
+	return ceiling.Amounts{ceiling.Writes: shards, ceiling.Reads: book.Reads + 2}
+}
+
+// affordShards promises the writes of further shards of a field with a limit, which nobody knew of when others were
+// promised. What a few seconds earn may be owed.
+func (c *Client) affordShards(n int) (promised ceiling.Amounts, err error) {
+	if n <= 0 {
+		return promised, nil
+	}
+	promised[ceiling.Writes] = float64(n)
+	owed := ceiling.Amounts{ceiling.Writes: c.cfg.Budget.Second(ceiling.Writes) * owedForShards.Seconds()}
+	if !c.cfg.Budget.Owe(promised, owed) {
+		return ceiling.Amounts{}, fmt.Errorf("%w for %d shards", errShort, n)
+	}
+	return promised, nil
+}
+
+// owedForShards is the time in which is earned what may be owed for further shards.
+const owedForShards = 2 * time.Second

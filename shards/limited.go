@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-counters/counters/internal/book"
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/escrow"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -196,6 +197,16 @@ func (c *Client) endHoldsIn(ctx context.Context, holds hold.Holds, where place, 
 	return done.Free, err
 }
 
+// costOfHoldEnd is about what it takes to end a hold of a field that is over, with what follows. One of an amount may
+// have taken it from all shards.
+func (c *Client) costOfHoldEnd(field layout.Field) ceiling.Amounts {
+	shards := 1
+	if field.Limit != nil {
+		shards = min(c.cfg.NumShards, layout.MostApart)
+	}
+	return ceiling.Amounts{ceiling.Reads: 4, ceiling.Writes: float64(2 + shards)}
+}
+
 // endShared is [hold.Holds.End]. Those who come meanwhile share it: each would read all holds that are over, and be in
 // the others' way. If it fails, such as when its first caller goes away, another one goes on. A caller that spares a
 // hold may share it with callers that don't: whoever finds no room then looks again.
@@ -204,7 +215,7 @@ func (c *Client) endShared(ctx context.Context, holds hold.Holds, counter string
 		mine := false
 		result := c.ends.DoChan(counter+"/"+field.Name, func() (any, error) {
 			mine = true
-			promised, err := c.afford(costOfHoldEnd, 1, 0, "the end of a hold")
+			promised, err := c.afford(c.costOfHoldEnd(field), 1, 0, "the end of a hold")
 			if err != nil {
 				return hold.Ending{}, err
 			}

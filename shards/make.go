@@ -76,21 +76,34 @@ func (c *Client) makeMissing(ctx context.Context, b *batch) step {
 }
 
 // promise keeps of the budget what it takes to make those of a batch's counters that have no shards, as far as is
-// known. Errors: [ErrBusy], and those of [Client.CheckNew].
+// known, and for a batch that is planned the shards of its fields with limits. One of them may be owed. Errors:
+// [ErrBusy], and those of [Client.CheckNew].
 func (c *Client) promise(b *batch) (all ceiling.Amounts, err error) {
-	n := 0
+	one, counters, places := c.costOfApart(), 0, 0
+	unknown := func(counter string) bool {
+		known, ok := c.counters.Peek(counter)
+		return !ok || known.bare
+	}
 	for _, counter := range b.deltas().counters() {
-		if known, ok := c.counters.Peek(counter); !ok || known.bare {
-			n++
+		if unknown(counter) {
+			counters, one = counters+1, c.CostOfCounter()
 		}
 	}
-	if n == 0 {
-		return all, nil
+	for where := range b.limited() {
+		if !unknown(where.counter) {
+			places++
+		}
 	}
-	if err := c.CheckNew(n); err != nil {
-		return ceiling.Amounts{}, err
+	if counters > 0 {
+		if err := c.CheckNew(counters); err != nil {
+			return all, err
+		}
 	}
-	return c.afford(c.CostOfCounter(), n, 0, "new counters")
+	all = c.CostOfCounter().Times(counters).Plus(c.costOfApart().Times(places))
+	if !c.cfg.Budget.Owe(all, one) {
+		return ceiling.Amounts{}, fmt.Errorf("%w for %d new counters, and %d fields with limits", errShort, counters, places)
+	}
+	return all, nil
 }
 
 // writeWithMissing has a transaction write a batch, and what is missing for it. If counters don't exist, and aren't to

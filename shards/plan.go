@@ -170,6 +170,14 @@ func (p limitedPlan) changed(where place) []seats.Shard {
 	return shards
 }
 
+// further is how many shards the plan changes beyond one of each place, which the queue was promised.
+func (p limitedPlan) further() (n int) {
+	for _, changes := range p.Plan {
+		n += len(changes) - 1
+	}
+	return n
+}
+
 // decide decides about requests by what is known of places, or by what all of their shards hold, if that was looked
 // for.
 func decide(places map[place]seen, looked bool, requests []*request) limitedPlan {

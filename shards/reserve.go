@@ -186,6 +186,8 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 	var writes []*firestorepb.Write
 	var full error // why there is no room for more
 	try := 0
+	var promised ceiling.Amounts
+	defer func() { c.client.cfg.Budget.Release(promised) }()
 	resp, err := db.CommitIf(ctx, finishPatience, func(ctx context.Context) (_ []*firestorepb.Write, err error) {
 		try++
 		fromMemory := try%looksAfter > 0 // or else a shard is gone, or what is known is old
@@ -206,6 +208,11 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 		}
 		back, err := hold.In(c.client.db).GiveBack(ctx, c.id, field.Shard, freed, !fromMemory)
 		writes = append(writes, back...)
+		if err == nil {
+			var more ceiling.Amounts
+			more, err = c.client.affordShards(len(writes) - 2 - int(promised[ceiling.Writes]))
+			promised = promised.Plus(more)
+		}
 		return writes, err
 	})
 	if err != nil {
