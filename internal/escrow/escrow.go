@@ -218,8 +218,7 @@ func ShareChanges(shards []Balance, limit int64) (shares []int64, ok bool) {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(shards[a].Room(), shards[b].Room()) })
 	less := sum.Share - limit
 	for i, at := range order {
-		others := int64(len(order) - i)
-		part := min(shards[at].Room(), (less+others-1)/others)
+		part := min(shards[at].Room(), Even(less, len(order)-i)[0])
 		shares[at] -= part
 		less -= part
 	}

@@ -263,6 +263,28 @@ func TestLimitProperties(t *testing.T) {
 	})
 }
 
+// The largest limit that there is may become any other.
+func TestTheLargestLimitIsLowered(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int64{0, 1, 8, math.MaxInt64 - 1} {
+		var shards []Balance
+		for _, share := range Even(math.MaxInt64, 10) {
+			shards = append(shards, Balance{Share: share})
+		}
+		less, _ := ShareChanges(shards, limit)
+		var shares int64
+		for i := range shards {
+			if shards[i].Share += less[i]; less[i] > 0 || !shards[i].Valid() {
+				t.Errorf("limit %d: a shard holds %+v", limit, shards[i])
+			}
+			shares += shards[i].Share
+		}
+		if shares != limit {
+			t.Errorf("the shares are %d together, want %d", shares, limit)
+		}
+	}
+}
+
 // Parts differ by 1, add up, and grow with what is split: so shards that are made for what is taken and
 // for a limit have room for it.
 func TestEvenProperties(t *testing.T) {
