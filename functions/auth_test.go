@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -13,6 +14,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -214,13 +216,27 @@ func startVirtually(t *testing.T, tokens *tokens, change func(*settings.Settings
 	}
 }
 
-// inProcess sends requests to a handler without a connection.
+// inProcess sends requests to a handler without a connection. Where the handler closes that, the error is [io.EOF].
 type inProcess struct{ http.Handler }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer := httptest.NewRecorder()
-	p.ServeHTTP(answer, r)
+	answer := &hijacked{ResponseRecorder: httptest.NewRecorder()}
+	if p.ServeHTTP(answer, r); answer.closed {
+		return nil, io.EOF
+	}
 	return answer.Result(), nil
+}
+
+// hijacked is an answer whose connection the handler may close.
+type hijacked struct {
+	*httptest.ResponseRecorder
+	closed bool
+}
+
+func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	h.closed = true
+	conn, other := net.Pipe()
+	return conn, nil, other.Close()
 }
 
 func (g *guarded) do(t *testing.T, method, path string, header ...string) *http.Response {

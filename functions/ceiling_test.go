@@ -49,7 +49,11 @@ func (g *guarded) leave(u ceiling.Unit, left float64) {
 // What gives way at the ceiling, in this order, and what doesn't.
 func TestAtTheCeiling(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, nil, func(s *settings.Settings) {
+	synctest.Test(t, atTheCeiling)
+}
+
+func atTheCeiling(t *testing.T) {
+	g := startVirtually(t, nil, func(s *settings.Settings) {
 		s.Members, s.Reset, s.ReadCache, s.NumShards = settingAny, settingAny, time.Nanosecond, 2
 		s.Ceiling = settings.Ceiling{Writes: 1, Reads: 1, Creates: 0.001} // next to nothing is earned in a test's time
 	})
@@ -59,6 +63,7 @@ func TestAtTheCeiling(t *testing.T) {
 		sent{"POST", "/b", "", 429, "holds up new counters"}, // one in 1,000 s
 		sent{"GET", "/a?exact=true", "", 200, `"total":1`}, sent{"PUT", "/a/total/alice?hold=1m", "", 200, "until"})
 
+	time.Sleep(time.Microsecond) // what was read is older than READ_CACHE
 	reads := g.firestore.Server.Stats().Reads
 	g.leave(ceiling.Reads, 4) // short
 	g.sends(t, sent{"GET", "/a", "", 200, `"held_up":true`}, sent{"GET", "/nothing", "", 429, "holds up reads"},
@@ -72,6 +77,7 @@ func TestAtTheCeiling(t *testing.T) {
 	g.sends(t, sent{"POST", "/a", "", 200, "committed_at"}, sent{"POST", "/a", "key", 429, "has to be looked for"},
 		sent{"PUT", "/a/total/carol", "", 429, "has to be looked for"}, sent{"POST", "/unknown", "", 429, "not used lately"})
 
+	time.Sleep(time.Microsecond)
 	g.leave(ceiling.Reads, 300)
 	g.leave(ceiling.Writes, 4)
 	g.sends(t, sent{"POST", "/a", "", 200, "committed_at"}, sent{"PUT", "/a/total/bob?hold=1m", "", 429, "holds up holds"},
@@ -87,13 +93,16 @@ func TestAtTheCeiling(t *testing.T) {
 // A user has a tenth of what is written a second while that is short, so that others have some.
 func TestUsersShareACeiling(t *testing.T) {
 	t.Parallel()
-	i := newIssuer(t)
-	g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) {
+	synctest.Test(t, usersShareACeiling)
+}
+
+func usersShareACeiling(t *testing.T) {
+	g := startVirtually(t, emulatorTokens("p"), func(s *settings.Settings) {
 		s.Auth, s.Ceiling, s.NumShards = "firebase", settings.Ceiling{Writes: 1, Reads: 1000}, 1
 	})
 	g.leave(ceiling.Writes, 300)
 	post := func(user string) int {
-		return g.do(t, "POST", "/a", "Authorization", "Bearer "+i.sign(t, valid("https://securetoken.google.com/p", "p", user))).StatusCode
+		return g.do(t, "POST", "/a", "Authorization", "Bearer "+unsigned(emulated("p", user))).StatusCode
 	}
 	for n := range 20 {
 		if status := post("mallory"); status != 200 {
@@ -109,8 +118,11 @@ func TestUsersShareACeiling(t *testing.T) {
 // A request of many counters takes as much of a user's share as one for each of them.
 func TestAShareIsOfCounters(t *testing.T) {
 	t.Parallel()
-	i := newIssuer(t)
-	g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) {
+	synctest.Test(t, aShareIsOfCounters)
+}
+
+func aShareIsOfCounters(t *testing.T) {
+	g := startVirtually(t, emulatorTokens("p"), func(s *settings.Settings) {
 		s.Auth, s.Ceiling, s.NumShards = "firebase", settings.Ceiling{Writes: 1, Reads: 1000}, 1
 	})
 	g.leave(ceiling.Writes, 300)
@@ -119,8 +131,8 @@ func TestAShareIsOfCounters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Authorization", "Bearer "+i.sign(t, valid("https://securetoken.google.com/p", "p", user)))
-		resp, err := http.DefaultTransport.RoundTrip(req)
+		req.Header.Set("Authorization", "Bearer "+unsigned(emulated("p", user)))
+		resp, err := g.asks.Transport.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,11 +154,14 @@ func TestAShareIsOfCounters(t *testing.T) {
 // What has no token is answered with least, and last; who has one is answered as long as it can be.
 func TestBytesAreForThoseWithTokens(t *testing.T) {
 	t.Parallel()
-	i := newIssuer(t)
-	g := startGuarded(t, firebaseTokens("p", i.keys()), func(s *settings.Settings) {
+	synctest.Test(t, bytesAreForThoseWithTokens)
+}
+
+func bytesAreForThoseWithTokens(t *testing.T) {
+	g := startVirtually(t, emulatorTokens("p"), func(s *settings.Settings) {
 		s.Auth, s.Ceiling, s.NumShards = "firebase", settings.Ceiling{Bytes: 100}, 1
 	})
-	bearer := []string{"Authorization", "Bearer " + i.sign(t, valid("https://securetoken.google.com/p", "p", "alice"))}
+	bearer := []string{"Authorization", "Bearer " + unsigned(emulated("p", "alice"))}
 	if status, body := g.read(t, "POST", "/a", bearer...); status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -172,7 +187,7 @@ func TestBytesAreForThoseWithTokens(t *testing.T) {
 				req.Header.Set(who[0], who[1])
 			}
 			status, text := 0, []byte(nil)
-			resp, err := http.DefaultTransport.RoundTrip(req)
+			resp, err := g.asks.Transport.RoundTrip(req)
 			if err == nil {
 				status = resp.StatusCode
 				text, err = io.ReadAll(resp.Body)
@@ -192,7 +207,11 @@ func TestBytesAreForThoseWithTokens(t *testing.T) {
 // gets, a page learns that it may.
 func TestPreflightsBesideAFlood(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, firebaseTokens("p", newIssuer(t).keys()), func(s *settings.Settings) {
+	synctest.Test(t, preflightsBesideAFlood)
+}
+
+func preflightsBesideAFlood(t *testing.T) {
+	g := startVirtually(t, emulatorTokens("p"), func(s *settings.Settings) {
 		s.Auth, s.Ceiling, s.AllowedOrigins = "firebase", settings.Ceiling{Bytes: 1000}, []string{"https://app.example"}
 	})
 	for left, want := range map[float64]int{50_000: 204, 4000: 204, 2600: 204, 900: 0} { // below 7500 no other request without a token is answered
@@ -204,7 +223,7 @@ func TestPreflightsBesideAFlood(t *testing.T) {
 		req.Header.Set("Origin", "https://app.example")
 		req.Header.Set("Access-Control-Request-Method", "POST")
 		status, methods := 0, ""
-		if resp, err := http.DefaultTransport.RoundTrip(req); err == nil {
+		if resp, err := g.asks.Transport.RoundTrip(req); err == nil {
 			status, methods = resp.StatusCode, resp.Header.Get("Access-Control-Allow-Methods")
 			resp.Body.Close()
 		}

@@ -170,7 +170,11 @@ func TestWhoOwesIsNotLetThrough(t *testing.T) {
 // to owe.
 func TestRateLimitChargesBefore(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, nil, func(s *settings.Settings) { s.RateLimit, s.NumShards, s.RequestTimeout = 10, 1, 10*time.Minute })
+	synctest.Test(t, rateLimitChargesBefore)
+}
+
+func rateLimitChargesBefore(t *testing.T) {
+	g := startVirtually(t, nil, func(s *settings.Settings) { s.RateLimit, s.NumShards, s.RequestTimeout = 10, 1, 10*time.Minute })
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	statuses := map[int]int{}

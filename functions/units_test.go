@@ -35,29 +35,31 @@ func TestRateLimitCountsUnits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := startGuarded(t, nil, func(s *settings.Settings) {
-				s.Fields, s.RateLimit, s.Members, s.Reset = fieldsOf(t, "x,y,z"), 1, settingAny, settingAny
-			})
-			for _, id := range []string{"a", "b"} {
-				if status, body := g.post(t, "/"+id, "", "9.9.9."+id); status != 200 {
-					t.Fatalf("%d %s", status, body)
+			synctest.Test(t, func(t *testing.T) {
+				g := startVirtually(t, nil, func(s *settings.Settings) {
+					s.Fields, s.RateLimit, s.Members, s.Reset = fieldsOf(t, "x,y,z"), 1, settingAny, settingAny
+				})
+				for _, id := range []string{"a", "b"} {
+					if status, body := g.post(t, "/"+id, "", "9.9.9."+id); status != 200 {
+						t.Fatalf("%d %s", status, body)
+					}
 				}
-			}
-			req, err := http.NewRequestWithContext(t.Context(), c.method, g.URL+c.path, strings.NewReader(c.body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("X-Forwarded-For", "1.1.1.1")
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp.Body.Close()
-			after := g.do(t, "GET", "/a", "X-Forwarded-For", "1.1.1.1")
-			pause, _ := strconv.Atoi(after.Header.Get("Retry-After"))
-			if resp.StatusCode == 429 || after.StatusCode != 429 || pause < max(1, c.units-5) || pause > c.units {
-				t.Errorf("%s %s: %s, then %s with Retry-After %d; want about %d", c.method, c.path, resp.Status, after.Status, pause, c.units)
-			}
+				req, err := http.NewRequestWithContext(t.Context(), c.method, g.URL+c.path, strings.NewReader(c.body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("X-Forwarded-For", "1.1.1.1")
+				resp, err := g.asks.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				after := g.do(t, "GET", "/a", "X-Forwarded-For", "1.1.1.1")
+				pause, _ := strconv.Atoi(after.Header.Get("Retry-After"))
+				if resp.StatusCode == 429 || after.StatusCode != 429 || pause < max(1, c.units-5) || pause > c.units {
+					t.Errorf("%s %s: %s, then %s with Retry-After %d; want about %d", c.method, c.path, resp.Status, after.Status, pause, c.units)
+				}
+			})
 		})
 	}
 }
