@@ -59,7 +59,7 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 
 const (
 	// notedLimit is how long a counter may take, its queries included.
-	notedLimit = aggregationTimeout + 10*time.Second
+	notedLimit = aggregationTimeout + showTime
 	// noteTimeout bounds what noting takes: it is beside what an event has waited for already.
 	noteTimeout = 5 * time.Second
 )

@@ -403,30 +403,52 @@ func (r *refreshing) afterCommit(ctx context.Context, done book.Committed) {
 	}
 }
 
-// aggregationTimeout bounds a counter's aggregation queries, together. Firestore ends one after 60 s,
-// and events wait for 55 s at most.
-const aggregationTimeout = 50 * time.Second
+const (
+	// aggregationTimeout bounds a counter's aggregation queries, together. Firestore ends one after 60 s, and events wait
+	// for 55 s at most.
+	aggregationTimeout = 50 * time.Second
+	// showTime is what its caller has at least, after them, to show the answers and whatever else it has asked for; a
+	// quarter of its time, if that is less.
+	showTime = 10 * time.Second
+	// besideSlow is how long the other queries have, together, once one has got no answer in all of that time: it keeps no
+	// other field from being counted.
+	besideSlow = 2 * time.Second
+)
+
+// queryTime is how long a counter's aggregation queries may take.
+func queryTime(ctx context.Context) time.Duration {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return aggregationTimeout
+	}
+	left := time.Until(end)
+	return min(aggregationTimeout, max(left-showTime, left*3/4))
+}
 
 // askQueries asks for fields that count documents, all as of one time. A field keeps its last value if its query can't
 // succeed. The answers cover whatever came before the call.
-func (c *Client) askQueries(ctx context.Context, counter string, fields layout.Fields) (queried, error) {
-	ctx, cancel := context.WithTimeout(ctx, aggregationTimeout)
-	defer cancel()
+func (c *Client) askQueries(whole context.Context, counter string, fields layout.Fields) (queried, error) {
+	bound := queryTime(whole)
+	ctx, cancel := context.WithTimeout(whole, bound)
+	defer func() { cancel() }()
 	got := queried{
 		answers:   make(map[string]book.Answer, len(fields)),
 		elsewhere: len(fields) > 0 && len(fields[0].Counted.References()) > 0,
 	}
 	problem := func(field layout.Field, what string) {
 		got.problems, got.outcome = append(got.problems, what), unchanged
-		c.log.ErrorContext(ctx, logRecountFailed, "counter", counter, "field", field.String(), "problem", what)
+		c.log.ErrorContext(whole, logRecountFailed, "counter", counter, "field", field.String(), "problem", what)
 	}
 	for _, field := range fields {
 		a, err := c.db.Aggregate(ctx, counter, field.Counted, got.at)
 		switch {
 		case err != nil && timeIsOver(ctx, err):
 			// No answer came over two connections: the query may take too long.
-			got.unanswered = true
-			problem(field, fmt.Sprintf("%s can't be counted: no answer within %v: %v", field, aggregationTimeout, err))
+			if problem(field, fmt.Sprintf("%s can't be counted: no answer within %v: %v", field, bound.Round(100*time.Millisecond), err)); !got.unanswered {
+				cancel()
+				got.unanswered, bound = true, besideSlow
+				ctx, cancel = context.WithTimeout(whole, bound)
+			}
 			continue
 		case err != nil && store.InvalidQuery(err):
 			problem(field, fmt.Sprintf("%s can't be counted: %v", field, err))
