@@ -430,7 +430,9 @@ func queryTime(ctx context.Context) time.Duration {
 func (c *Client) askQueries(whole context.Context, counter string, fields layout.Fields) (queried, error) {
 	bound := queryTime(whole)
 	ctx, cancel := context.WithTimeout(whole, bound)
-	defer func() { cancel() }()
+	defer cancel()
+	beside, cancel := context.WithTimeout(whole, bound+besideSlow)
+	defer cancel()
 	got := queried{
 		answers:   make(map[string]book.Answer, len(fields)),
 		elsewhere: len(fields) > 0 && len(fields[0].Counted.References()) > 0,
@@ -444,11 +446,8 @@ func (c *Client) askQueries(whole context.Context, counter string, fields layout
 		switch {
 		case err != nil && timeIsOver(ctx, err):
 			// No answer came over two connections: the query may take too long.
-			if problem(field, fmt.Sprintf("%s can't be counted: no answer within %v: %v", field, bound.Round(100*time.Millisecond), err)); !got.unanswered {
-				cancel()
-				got.unanswered, bound = true, besideSlow
-				ctx, cancel = context.WithTimeout(whole, bound)
-			}
+			problem(field, fmt.Sprintf("%s can't be counted: no answer within %v: %v", field, bound.Round(100*time.Millisecond), err))
+			got.unanswered, ctx, bound = true, beside, besideSlow
 			continue
 		case err != nil && store.InvalidQuery(err):
 			problem(field, fmt.Sprintf("%s can't be counted: %v", field, err))
