@@ -199,6 +199,47 @@ func TestRequestsBesideManyDocuments(t *testing.T) {
 	}
 }
 
+// Members who leave a counter that isn't there, or join where they hold a seat, take reads that are promised to each: at
+// the same time they owed two each, or one, as soon as one was there.
+func TestMembersAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	const n = 400
+	for method, id := range map[string]string{"DELETE": "nothing", "PUT": "c"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := startFlooded(t, "none", settings.Ceiling{Writes: 3, Reads: 1.5, Creates: 0.1, Bytes: 1e7, Logs: 500}, "MEMBERS=any", "AUTO_CREATE=false") // $5 a day
+				counter, err := f.other("total").Counter("c")
+				for i := 0; i < n && err == nil; i++ {
+					_, _, err = counter.Hold(t.Context(), "total", fmt.Sprint("m", i), time.Hour)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(ceiling.Holds)
+				budget := f.client.Budget()
+				budget.Spend(ceiling.Reads, budget.Left(ceiling.Reads)-(n+10))
+				f.latency = 20 * time.Millisecond
+				f.server.SetFaults(emulator.Faults{CommitLatency: 20 * time.Millisecond})
+				var all sync.WaitGroup
+				var answered atomic.Int64
+				for i := range n {
+					all.Go(func() {
+						if status, _ := f.do(f.request(method, fmt.Sprintf("/%s/total/m%d", id, i), "", "")); status == 200 {
+							answered.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				synctest.Wait()
+				if left := budget.Left(ceiling.Reads); left < -20 || answered.Load() < n/4 {
+					t.Errorf("%.0f reads are left, and %d of %d are answered", left, answered.Load(), n)
+				}
+			})
+		})
+	}
+}
+
 // Exact reads of large collections go as the reads are there that they took before: they would owe those of minutes
 // each time, and whoever adds with a key, or where something has to be looked for, would be refused meanwhile.
 func TestExactReadsOfLargeCollections(t *testing.T) {

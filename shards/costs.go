@@ -61,6 +61,13 @@ func (c *Client) costOfShards() ceiling.Amounts {
 	return ceiling.Amounts{ceiling.Writes: float64(c.cfg.NumShards), ceiling.Reads: float64(c.cfg.NumShards + book.Reads)}
 }
 
+// costOfBelow is what it takes to look for a member of a counter whose document is missing, and costOfConfirm to confirm
+// a seat that somebody joins.
+var (
+	costOfBelow   = ceiling.Amounts{ceiling.Reads: 2}
+	costOfConfirm = ceiling.Amounts{ceiling.Reads: 1, ceiling.Writes: 2}
+)
+
 // costOfApart is what it takes to make the shards of a field with a limit.
 func (c *Client) costOfApart() ceiling.Amounts {
 	shards := float64(min(c.cfg.NumShards, layout.MostApart))

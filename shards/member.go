@@ -8,6 +8,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/hold"
 	"github.com/firestore-counters/counters/internal/layout"
 	"github.com/firestore-counters/counters/internal/store"
@@ -94,6 +95,11 @@ func (c Counter) leave(ctx context.Context, field, member, from string) (done jo
 		if errors.Is(out.err, ErrNotFound) && !errors.Is(out.err, ErrUnknown) {
 			// A page may take a like back before it was ever sent. But a member below a document that
 			// the app has deleted, and makes again, has not left.
+			promised, err := c.client.afford(costOfBelow, 1, ceiling.Asked(ctx), "a look for a member")
+			if err != nil {
+				return c.client.forCaller(err)
+			}
+			defer c.client.cfg.Budget.Release(promised)
 			switch m, back, err := c.below(ctx, m.name); {
 			case err != nil:
 				return c.client.forCaller(fmt.Errorf("%w: %w", ErrBusy, err))
@@ -214,6 +220,11 @@ func (c Counter) join(ctx context.Context, verb, field, member, from string, d t
 			case hold.Nothing:
 				return nil
 			case hold.Confirm:
+				promised, err := c.client.afford(costOfConfirm, 1, ceiling.Asked(ctx), "a confirm")
+				if err != nil {
+					return c.client.forCaller(err)
+				}
+				defer c.client.cfg.Budget.Release(promised)
 				done.until = time.Time{}
 				if state, err = c.confirm(ctx, seat); err != nil || state == hold.Kept {
 					return err
