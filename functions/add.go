@@ -179,7 +179,11 @@ func (h *incrementHandler) apply(r *request, began time.Time, key shards.Key, in
 	for n, i := range increments {
 		ids[n] = i.Counter
 	}
-	if err := h.mayMake(r, ids...); err != nil {
+	err := h.mayLook(r, increments)
+	if err == nil {
+		err = h.mayMake(r, ids...)
+	}
+	if err != nil {
 		return counted{}, err
 	}
 	ctx := r.Context()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/firestore-counters/counters/internal/book"
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/layout"
+	"github.com/firestore-counters/counters/shards"
 )
 
 // LogCeiling is the message of the line that says how much of the ceiling was used. A metric and an alert look for it.
@@ -248,8 +250,8 @@ func (h *incrementHandler) within(r *request) error {
 			of[ceiling.Writes] += float64(min(h.NumShards, layout.MostApart))
 		}
 	case r.kind == read:
-	case !adds, h.limits, keyed:
-		// What was done before, or finds no room, costs no write, but reads.
+	case !adds, keyed: // what finds no room, too, once it is read: see mayLook
+		// What was done before costs no write, but reads.
 		if wait, what = h.untilReads(r, 1), "what has to be looked for"; r.kind == settle || r.kind == giveBack || r.kind == confirm {
 			if of[ceiling.Reads], of[ceiling.Writes] = 1, finishUnits; wait == 0 && h.budget.Short(ceiling.Writes) > 0 {
 				wait = takeOne(h.finishes)
@@ -267,6 +269,23 @@ func (h *incrementHandler) within(r *request) error {
 func (h *incrementHandler) owe(r *request, n int) {
 	h.share.owe(r.payer, n)
 	h.lately.count(r.payer, max(0, n))
+}
+
+// mayLook refuses increments of fields with limits while there are no reads: what finds no room costs no write, but
+// looks. Others, of which nothing has to be looked for, go on. Errors: a problem with 429.
+func (h *incrementHandler) mayLook(r *request, increments []increment) error {
+	if !h.limits || h.budget == nil {
+		return nil
+	}
+	limited := (layout.Layout{Sharded: h.Fields}).Limited()
+	looks := slices.ContainsFunc(each(increments), func(i shards.Increment) bool {
+		return slices.ContainsFunc(limited, func(f layout.Field) bool { return f.Name == cmp.Or(i.Field, h.first) })
+	})
+	if wait := h.untilReads(r, 1); looks && wait > 0 {
+		h.budget.Held()
+		return beyond(wait, "what has to be looked for")
+	}
+	return nil
 }
 
 // untilReads is how long it takes until n reads are there for a request, and what it has to leave to those whose users

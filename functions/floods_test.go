@@ -5,9 +5,14 @@ package functions
 import (
 	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/firestore-counters/counters/internal/settings"
+	"github.com/firestore-counters/counters/shards"
 )
 
 // The same of each flood alone, for a shorter time.
@@ -48,6 +53,57 @@ func TestCrowdBesideKeysOfItsCounter(t *testing.T) {
 				underFloodOf(t, "firebase", fiveDollars, crowd{second, false}, flood{100, send}, 1, 30)
 			})
 		}
+	}
+}
+
+// A crowd of a field without a limit takes no reads, and isn't refused for want of these where another field has a limit
+// and others look for room there: at $5 a day most waited for longer than 5 s.
+func TestCrowdBesideLooksForRoom(t *testing.T) {
+	t.Parallel()
+	for _, by := range []int{1, -20} {
+		t.Run(fmt.Sprint(by), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const counters, fields = 20, "likes,seats=limit(10)"
+				f := startFlooded(t, "firebase", settings.Ceiling{Writes: 3.09, Reads: 1.54, Creates: 0.1, Bytes: 37_200, Logs: 500}, "FIELDS="+fields)
+				other := f.other(fields)
+				for i := range counters {
+					full := []shards.Increment{{Counter: fmt.Sprint("full-", i), Field: "seats", By: 10}, {Counter: "hot", By: 1}}
+					if _, err := other.AddAll(t.Context(), full, shards.Key{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if status, m := f.do(f.request("POST", "/hot", "", "alice")); status != 200 {
+					t.Fatal(status, m.body)
+				}
+				f.latency = 20 * time.Millisecond
+				var all sync.WaitGroup
+				var late atomic.Int64
+				for n := range 3000 {
+					time.Sleep(10 * time.Millisecond)
+					all.Go(func() {
+						f.do(f.request("POST", fmt.Sprint("/full-", n%counters), fmt.Sprintf(`{"by":{"seats":%d}}`, by), fmt.Sprint("mallory-", n%1000)))
+					})
+					if n%5 > 0 {
+						continue
+					}
+					all.Go(func() {
+						for began := time.Now(); ; time.Sleep(time.Second) {
+							if status, _ := f.do(f.request("POST", "/hot", "", fmt.Sprint("alice-", n))); status == 200 {
+								return
+							}
+							if time.Since(began) > 5*time.Second {
+								late.Add(1)
+								return
+							}
+						}
+					})
+				}
+				if all.Wait(); late.Load() > 6 {
+					t.Errorf("%d of a crowd of 600 were not counted within 5 s", late.Load())
+				}
+			})
+		})
 	}
 }
 
