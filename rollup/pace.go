@@ -305,6 +305,10 @@ func (p *pacer[W]) done(now time.Time, f flight, got refreshed) (out dismissed[W
 		})
 	}
 	for _, field := range got.unknown {
+		_, answered := f.answers[field.Name]
+		if answered && o == succeeded && !slices.Contains(got.askAgain, field.Name) { // the answer can't be shown, nor could the next
+			p.backlog(now, source{f.counter, field.Counted.Documents()}).hopeless = true
+		}
 		p.want(now, f.counter, field)
 	}
 	p.ended(now, b, out)

@@ -3,6 +3,7 @@ package rollup_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -177,4 +178,29 @@ func (a asking) SendMsg(msg any) error {
 		}
 	}
 	return a.ClientStream.SendMsg(msg)
+}
+
+// An answer that can't be shown is asked for again with the next event, and not for as long as the process lives.
+func TestAnAnswerThatCannotBeShownIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(w *world) {
+		var asked atomic.Int64
+		conn := w.querying(func(context.Context) error { asked.Add(1); return nil })
+		cfg := rollup.Config{Place: rollup.Place{Project: "p", Counters: "posts/{post}", Fields: "stars=sum(ratings.stars),comments=count(comments)", Hosted: true}}
+		client, err := rollup.Open(w.ctx, cfg, option.WithGRPCConn(conn))
+		w.must(nil, err)
+		c := w.counting(cfg)
+		r := c.rollerOf(client, rollup.RollerOptions{})
+		c.set("posts/p", map[string]any{})
+		c.set("posts/p/ratings/1", map[string]any{"stars": math.Inf(1)})
+		c.deliver(r, c.happened()...)
+		time.Sleep(time.Hour)
+		if n := asked.Load(); n > 5 {
+			w.t.Errorf("%d queries for one event", n)
+		}
+		c.holds("posts/p", map[string]any{"comments": int64(0), "stars": nil})
+		c.set("posts/p/ratings/1", map[string]any{"stars": 3})
+		c.deliver(r, c.happened()...)
+		c.holds("posts/p", map[string]any{"comments": int64(0), "stars": int64(3)})
+	})
 }
