@@ -1,6 +1,7 @@
 package rollup_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -496,4 +497,38 @@ func TestAFieldIsRenamed(t *testing.T) {
 		w.apply(w.arrived()...)
 		w.field("likes", int64(106))
 	})
+}
+
+// The time of the last refresh, as the document says it, is one that an app has written there: no event waits for it to
+// pass.
+func TestNoEventWaitsForATimeThatAnAppHasWritten(t *testing.T) {
+	t.Parallel()
+	for _, field := range []string{"updated_at", "next_at"} {
+		for _, hosted := range []bool{true, false} {
+			t.Run(fmt.Sprint(field, " hosted ", hosted), func(t *testing.T) {
+				t.Parallel()
+				inVirtualTime(t, func(w *world) {
+					place := rollup.Place{Project: "p", Hosted: hosted}
+					w.rollup = w.openWith(rollup.Config{Place: place})
+					w.must(w.counter().Set(w.ctx, map[string]any{"num_shards": 1}))
+					w.must(w.shard(0).Set(w.ctx, map[string]any{"count": 1}))
+					w.apply(w.arrived()...)
+					path := field
+					if hosted || field == "next_at" {
+						path = "counter_rollup." + field
+					}
+					w.must(w.counter().Update(w.ctx, []firestore.Update{{Path: path, Value: time.Now().Add(365 * 24 * time.Hour)}}))
+					r := rollup.NewRoller(w.openWith(rollup.Config{Place: place}), rollup.RollerOptions{})
+					defer r.Close(w.ctx)
+					for n := range int64(3) {
+						w.inc(0, 1)
+						ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+						w.must(nil, r.Add(ctx, w.arrived()...))
+						cancel()
+						w.total(2 + n)
+					}
+				})
+			})
+		}
+	}
 }

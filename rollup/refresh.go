@@ -333,7 +333,11 @@ func (r *refreshing) leavesToOthers(b *book.Book) bool {
 				return false
 			}
 		}
-		if later := b.Refreshed().Add(r.flight.interval); later.After(due) {
+		refreshed := b.Refreshed()
+		if refreshed.After(b.Version()) { // an app has written that there: nobody waits for it to pass
+			refreshed = b.Version()
+		}
+		if later := refreshed.Add(r.flight.interval); later.After(due) {
 			due = later
 		}
 	}
