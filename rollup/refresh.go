@@ -42,8 +42,9 @@ func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
 // run carries out the refresh, and keeps what it did and saw. With an error of doubt its changes may be shown.
 func (r *refreshing) run(ctx context.Context) error {
 	c := r.client
-	if r.known, r.memory.book = r.memory.book, nil; r.flight.all { // now and then, because others may have deleted the base
-		r.known = nil
+	r.known, r.memory.book = r.memory.book, nil
+	if r.flight.all && r.known != nil { // now and then it is read, because others may have deleted the base
+		r.own, r.known = r.known.Version(), nil
 	}
 	if c.db.Layout.Extension {
 		if err := c.extension.Check(ctx, c.db); err != nil {
@@ -107,6 +108,7 @@ type refreshing struct {
 	flight  flight
 	memory  *memory
 	known   *book.Book             // as this instance wrote it last; nil once a plan has used it
+	own     time.Time              // the version that this instance wrote last, where that is read all the same
 	answers map[string]book.Answer // by the names of their fields
 	moved   extension.Moved        // from the extension's shards, beside the answers
 	draft   book.Draft             // the last planned commit
@@ -133,7 +135,7 @@ func (r *refreshing) plan(ctx context.Context) (book.Draft, error) {
 		}
 	}
 	b, err := r.planAnew(ctx, nil)
-	if err != nil || len(r.draft.Writes) == 0 || r.client.db.Budget.Short(ceiling.Reads) > 0 {
+	if err != nil || len(r.draft.Writes) == 0 || b.Version().Equal(r.own) || r.client.db.Budget.Short(ceiling.Reads) > 0 {
 		return r.draft, err
 	}
 	switch shared := r.asking > 0 && (r.flight.crowd() || r.others()); {
@@ -184,7 +186,7 @@ func (r *refreshing) planAnew(ctx context.Context, before *book.Book) (*book.Boo
 	case b.Unusable != nil:
 		err = b.Unusable
 	default:
-		err = r.planFor(ctx, b, true)
+		err = r.planFor(ctx, b, !b.Version().Equal(r.own))
 	}
 	return b, err
 }
