@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -92,7 +92,7 @@ func (r *reconciling) run(ctx context.Context) (again bool, err error) {
 	}
 	r.report.Problem = strings.Join(append(r.problems, r.asked.problems...), "; ")
 	if r.opts.budget != nil {
-		r.opts.budget.Add(-r.report.Reads)
+		r.opts.budget.spend(r.report.Reads)
 	}
 	if err == nil && r.idle && r.report.Right() && ctx.Err() == nil {
 		if r.report.Idle, err = r.opts.RemoveIdle(ctx, counter, r.since); err != nil {
@@ -305,7 +305,7 @@ func (r *reconciling) askDueQueries(ctx context.Context, b *book.Book) error {
 	for _, field := range r.client.db.Layout.Counted {
 		at := b.AsOf(field)
 		old := at.IsZero() || b.At.Sub(at) >= cmp.Or(r.opts.RecountAge, defaultRecountAge)
-		if r.opts.budget == nil || old && r.opts.budget.Load() > 0 {
+		if r.opts.budget == nil || old && r.opts.budget.allows(b.Counter) {
 			due = append(due, field)
 		}
 	}
@@ -443,7 +443,7 @@ type ReconcileOptions struct {
 	Report func(Report, error)
 
 	limit  time.Duration // for one counter
-	budget *atomic.Int64 // reads that are left; the last one to take some may take more
+	budget *recounts     // of a walk; nil where all queries are asked
 	each   bool          // look at each shard, whatever the sums say
 	// for a note, which stands for events: commit in any case, so that no earlier answer is shown any more
 	forNote bool
@@ -454,6 +454,50 @@ const (
 	defaultRecountAge   = 24 * time.Hour
 	defaultRecountReads = 10_000
 )
+
+// recounts are the reads that a walk may spend on queries that nothing has asked for long. Where they run out, the next
+// walk goes on: otherwise those of the first counters, which are due again by then, would take them each time.
+type recounts struct {
+	mu      sync.Mutex
+	left    int64  // the last one to take some may take more
+	from    string // the first counter whose queries this walk asks; empty for all
+	unasked string // the first one from there on for which nothing was left; empty if there was none
+}
+
+func (r *recounts) spend(reads int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left -= reads
+}
+
+// allows reports whether queries of a counter are asked.
+func (r *recounts) allows(counter string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if inOrder(counter, r.from) < 0 {
+		return false
+	}
+	if r.left > 0 {
+		return true
+	}
+	if r.unasked == "" || inOrder(counter, r.unasked) < 0 {
+		r.unasked = counter
+	}
+	return false
+}
+
+// first is the first counter for which no reads were left, in this call or in an earlier one of the same walk.
+func (r *recounts) first(earlier string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unasked != "" && (earlier == "" || inOrder(r.unasked, earlier) < 0) {
+		return r.unasked
+	}
+	return earlier
+}
+
+// inOrder compares ids as walks meet them.
+func inOrder(a, b string) int { return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/")) }
 
 // Report is what a reconcile found of one counter, and did about it.
 type Report struct {

@@ -256,8 +256,7 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 		c.endHolds(half)
 		cancel()
 	}
-	opts.budget = &atomic.Int64{}
-	opts.budget.Store(cmp.Or(opts.RecountReads, defaultRecountReads))
+	opts.budget = &recounts{left: cmp.Or(opts.RecountReads, defaultRecountReads)}
 	resume := opts.Resume && !opts.DryRun
 	var sum Summary
 	if err := c.reconcileNotes(ctx, opts, &sum); err != nil && ctx.Err() == nil {
@@ -270,6 +269,7 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 			return sum, fmt.Errorf("reconcile: read where the last walk stopped: %w", err)
 		}
 	}
+	opts.budget.from = w.at.AsksFrom
 	whole := w.at.Page == "" && w.at.Done == ""
 	half, cancel := halfOf(ctx)
 	defer cancel()
@@ -285,8 +285,11 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 		if err != nil {
 			return sum, fmt.Errorf("reconcile: list counters: %w", err)
 		}
-		if sum.Done = !stopped && w.at.Page == ""; sum.Done && whole {
-			w.at = store.Cursor{ChangedSince: w.began}
+		w.at.Unasked = opts.budget.first(w.at.Unasked)
+		if sum.Done = !stopped && w.at.Page == ""; sum.Done {
+			if w.at.AsksFrom, w.at.Unasked = w.at.Unasked, ""; whole {
+				w.at = store.Cursor{ChangedSince: w.began, AsksFrom: w.at.AsksFrom}
+			}
 		}
 		if resume {
 			if err := c.db.SaveCursor(ctx, w.at); err != nil {

@@ -681,6 +681,59 @@ func (w *world) withoutAnswers(silent, asked *atomic.Int64) *grpc.ClientConn {
 	})
 }
 
+// There are more posts than a walk has reads for, and than are due again by the time that the last one's turn comes. The
+// reads go to each of them in turn, also where a walk takes several calls.
+func TestWalksAskForAllPostsInTurn(t *testing.T) {
+	t.Parallel()
+	for _, counters := range []string{"posts/{post}", "teams/{team}/posts/{post}"} {
+		for _, cut := range []bool{false, true} {
+			t.Run(fmt.Sprint(counters, " cut ", cut), func(t *testing.T) {
+				t.Parallel()
+				inVirtualTime(t, func(w *world) {
+					c := w.counting(rollup.Config{Place: rollup.Place{Project: "p", Counters: counters, Fields: "comments=count(comments)", Hosted: true}})
+					var posts []string
+					for n := range 10 {
+						post := strings.NewReplacer("{team}", fmt.Sprint("t", n%3), "{post}", fmt.Sprint(n)).Replace(counters)
+						posts = append(posts, post)
+						c.set(post, map[string]any{})
+						c.set(post+"/comments/1", map[string]any{})
+					}
+					c.settle(rollup.RollerOptions{}, c.happened()...)
+					for _, post := range posts {
+						c.set(post+"/comments/2", map[string]any{}) // and its event is lost
+					}
+					for range 12 {
+						time.Sleep(time.Hour)
+						reads, done := int64(0), false
+						for calls := 0; !done; calls++ {
+							ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+							n := 0
+							sum, err := c.client.ReconcileAll(ctx, rollup.ReconcileOptions{Resume: true, RecountAge: 3 * time.Hour, RecountReads: 2 - reads, Parallel: 1, Report: func(rollup.Report, error) {
+								if n++; cut && calls == 0 && n == 4 {
+									cancel()
+								}
+							}})
+							cancel()
+							if err != nil || sum.Failed > 0 || calls > 3 {
+								w.t.Fatal(sum, err)
+							}
+							if reads, done = reads+sum.Reads, sum.Done; reads >= 2 {
+								reads = 3 // none, and not the default
+							}
+						}
+						if reads > 3 {
+							w.t.Errorf("a walk took %d reads", reads)
+						}
+					}
+					for _, post := range posts {
+						c.holds(post, map[string]any{"comments": int64(2)})
+					}
+				})
+			})
+		}
+	}
+}
+
 // A query gets no answer. The connection may have been silent, so it is asked again over another.
 // Where that gets none either until its time is over, it may take too long: the event is acknowledged
 // for a note, so that it is in an answer once there is one.

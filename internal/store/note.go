@@ -248,6 +248,10 @@ type Cursor struct {
 	// ChangesBegan is when that look began; zero if none is under way. ChangedSince is when the last one began that came
 	// to its end; zero if none has.
 	ChangesBegan, ChangedSince time.Time
+
+	// AsksFrom is the counter from which on a walk asks queries: for an earlier one's too few reads were left. Unasked is
+	// the first for which this walk had none. Both are ids, empty if there is none.
+	AsksFrom, Unasked string
 }
 
 // Fields of the document that says where the last walk stopped.
@@ -258,6 +262,8 @@ const (
 	cursorChanges = "changes"
 	cursorBegan   = "began"
 	cursorSince   = "since"
+	cursorAsks    = "asks_from"
+	cursorUnasked = "unasked"
 	cursorAt      = "updated_at"
 )
 
@@ -277,6 +283,7 @@ func (db *DB) ReadCursor(ctx context.Context) (Cursor, time.Time, error) {
 	return Cursor{
 		Page: walk[cursorPage].GetStringValue(), Done: walk[cursorDone].GetStringValue(),
 		Changes: walk[cursorChanges].GetStringValue(), ChangesBegan: timeIn(cursorBegan), ChangedSince: timeIn(cursorSince),
+		AsksFrom: walk[cursorAsks].GetStringValue(), Unasked: walk[cursorUnasked].GetStringValue(),
 	}, now, nil
 }
 
@@ -285,7 +292,10 @@ func (db *DB) ReadCursor(ctx context.Context) (Cursor, time.Time, error) {
 func (db *DB) SaveCursor(ctx context.Context, at Cursor) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	fields := map[string]*firestorepb.Value{cursorPage: String(at.Page), cursorDone: String(at.Done), cursorChanges: String(at.Changes)}
+	fields := map[string]*firestorepb.Value{}
+	for field, text := range map[string]string{cursorPage: at.Page, cursorDone: at.Done, cursorChanges: at.Changes, cursorAsks: at.AsksFrom, cursorUnasked: at.Unasked} {
+		fields[field] = String(text)
+	}
 	for field, t := range map[string]time.Time{cursorBegan: at.ChangesBegan, cursorSince: at.ChangedSince} {
 		if !t.IsZero() {
 			fields[field] = Time(t)
