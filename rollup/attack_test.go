@@ -96,6 +96,29 @@ func TestReconcileReportsWhatIsNotAnInteger(t *testing.T) {
 	}
 }
 
+// While a shard holds what is no number, a reconcile shows what the others hold, as the next event does.
+func TestReconcileCountsBesideWhatIsNoNumber(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]any{"string": "five", "not a number": math.NaN(), "null": nil} {
+		virtual.Run(t, name, func(t *testing.T) {
+			w := newWorld(t)
+			w.snippet(2)
+			w.inc(0, 7)
+			w.must(w.shard(1).Set(w.ctx, map[string]any{"count": value}))
+			w.apply(w.arrived()...)
+			w.total(7)
+			for n := range int64(2) {
+				w.inc(0, 1)
+				w.arrived() // and its event is lost
+				if r := []func() rollup.Report{w.reconcile, w.walk}[n](); r.Late != 1 || !strings.Contains(r.Problem, `"1"`) {
+					t.Errorf("reconcile = %+v, want that it was one behind, and a problem with shard 1", r)
+				}
+				w.total(8 + n)
+			}
+		})
+	}
+}
+
 // A counter without a document appears whatever its shards hold, and shows a sum once there is one. It was an error of its
 // events, which slows down those of all others.
 func TestACounterAppearsWhateverItsShardsHold(t *testing.T) {

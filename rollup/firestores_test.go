@@ -143,6 +143,20 @@ func rollsUp(t *testing.T, conn *grpc.ClientConn, run func(name string, walk fun
 			g.count(3, 1, 1)
 			g.has(all(6, 3))
 		}},
+		{"what is no number in a slow counter", func(g *ground) {
+			g.count(0, 5, 1)
+			g.has(all(5, 1))
+			for n := range int64(3) {
+				m, ok := g.client.memories.Get(g.counter)
+				if !ok {
+					g.t.Fatal("the counter is forgotten")
+				}
+				m.bound = bound{since: time.Now(), slow: true, events: quiet} // its shards are listed
+				g.count(1, math.NaN(), 1)
+				g.count(0, 5+n, 1)
+				g.has(all(5+n, 2))
+			}
+		}},
 		{"a slow counter's sums are bounded", func(g *ground) {
 			for n := range 3 {
 				g.count(n, 100, 100)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -612,6 +613,13 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 	docs, at, err := c.db.DocumentsAsOf(ctx, store.Query{Collection: c.db.Layout.ShardsOf(f.counter), Fields: paths})
 	if err != nil {
 		return nil, reads, fmt.Errorf("list shards: %w", err)
+	}
+	for _, doc := range docs {
+		for name, value := range doc.GetFields() {
+			if n, _ := store.Float(value); math.IsNaN(n) { // queries of numbers leave it out
+				delete(doc.GetFields(), name)
+			}
+		}
 	}
 	b.see(f.started, c.db.Layout.Sharded, docs)
 	answers = map[string]book.Answer{}
