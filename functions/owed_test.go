@@ -481,3 +481,48 @@ func TestACrowdSharesItsFirstLook(t *testing.T) {
 		}
 	})
 }
+
+// A crowd of a counter that is known doesn't wait for looks for thousands of others. With HOSTED, where few documents are
+// read at a time, it waited 18 s.
+func TestCrowdBesideLooksForMany(t *testing.T) {
+	t.Parallel()
+	for path, environ := range map[string][]string{"counters/hot": nil, "posts/hot": {"HOSTED=true", "AUTO_CREATE=false", "COUNTERS=posts/{post}"}} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := startFlooded(t, "firebase", settings.Ceiling{Writes: 100, Reads: 50, Creates: 3, Bytes: 1_200_000, Logs: 3000}, environ...) // $50 a day
+				if _, err := f.fs.Doc(path).Set(t.Context(), map[string]any{"num_shards": 1}); err != nil {
+					t.Fatal(err)
+				}
+				if status, m := f.do(f.request("POST", "/hot", "", "alice")); status != 200 {
+					t.Fatal(status, m.body)
+				}
+				time.Sleep(ceiling.Holds)
+				f.latency = 30 * time.Millisecond
+				var all sync.WaitGroup
+				var refused, longest atomic.Int64
+				for n := range 600 {
+					all.Go(func() {
+						f.do(f.request("POST", "/", newIDs(fmt.Sprint("nothing-", n), maxNamed), fmt.Sprint("mallory-", n)))
+					})
+				}
+				for n := range 100 {
+					time.Sleep(10 * time.Millisecond)
+					all.Go(func() {
+						began := time.Now()
+						if status, _ := f.do(f.request("POST", "/hot", "", fmt.Sprint("alice-", n))); status != 200 {
+							refused.Add(1)
+						}
+						for took := int64(time.Since(began)); took > longest.Load(); {
+							longest.CompareAndSwap(longest.Load(), took)
+						}
+					})
+				}
+				all.Wait()
+				if took := time.Duration(longest.Load()); took > time.Second || refused.Load() > 0 {
+					t.Errorf("one of the crowd waits for %v, and %d of 100 are refused", took, refused.Load())
+				}
+			})
+		})
+	}
+}

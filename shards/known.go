@@ -25,23 +25,24 @@ import (
 	"github.com/firestore-counters/counters/internal/store"
 )
 
-// unread are those of the counters that the client hasn't read within Config.CacheTTL.
+// unread are those of the counters that the client hasn't read within Config.CacheTTL, each once.
 func (c *Client) unread(counters []string) (unread []string) {
 	for _, id := range counters {
 		if _, known := c.counters.within(c.cfg.CacheTTL, id); !known {
 			unread = append(unread, id)
 		}
 	}
-	return unread
+	slices.Sort(unread)
+	return slices.Compact(unread)
 }
 
 // resolve looks up counters that the client doesn't know, and returns those that don't exist, or are being deleted.
-// While the budget has no reads for it, what is known is trusted for longer than Config.CacheTTL, and for others the
-// error is an [ErrBusy] and a [ceiling.ShortError].
+// While the budget has no reads for it, or many others are looked up, what is known is trusted for longer than
+// Config.CacheTTL, and for others the error is an [ErrBusy]: a [ceiling.ShortError], or errManyLookedUp.
 func (c *Client) resolve(ctx context.Context, counters ...string) (missing []string, err error) {
 	unknown, ended := c.unread(counters), c.waitTimer.forCall(ctx)
 	there, err := c.lookups.wait(ctx, ended, unknown)
-	if _, short := errors.AsType[*ceiling.ShortError](err); short {
+	if _, short := errors.AsType[*ceiling.ShortError](err); short || errors.Is(err, errManyLookedUp) {
 		all := len(unknown)
 		if unknown = slices.DeleteFunc(unknown, c.counters.Contains); len(unknown) < all {
 			there, err = c.lookups.wait(ctx, ended, unknown)
@@ -51,27 +52,30 @@ func (c *Client) resolve(ctx context.Context, counters ...string) (missing []str
 		return nil, err
 	}
 	for _, id := range unknown {
-		if !there[id] && !slices.Contains(missing, id) {
+		if !there[id] {
 			missing = append(missing, id)
 		}
 	}
 	return missing, nil
 }
 
-// lookedUpAtOnce is how many documents one look-up reads at a time. Where these are the app's own, which may have a
-// megabyte each, it is ownLookedUpAtOnce.
-const lookedUpAtOnce, hostedLookedUpAtOnce = 500, 20
+// lookUpPages is how many pages of counters share a look, which takes some 300 ms then.
+const lookUpPages = 10
+
+// lookUpPage is how many documents a look reads at a time. The app's own may have a megabyte each.
+func (c *Client) lookUpPage() int {
+	if c.db.Layout.Hosted {
+		return 20
+	}
+	return 500
+}
 
 // lookUpCounters tells which counters are there. Several calls share it, so that no caller's context ends it.
 func (c *Client) lookUpCounters(counters []string) (there map[string]bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
 	defer cancel()
 	there = make(map[string]bool, len(counters))
-	most := lookedUpAtOnce
-	if c.db.Layout.Hosted {
-		most = hostedLookedUpAtOnce
-	}
-	for page := range slices.Chunk(counters, most) {
+	for page := range slices.Chunk(counters, c.lookUpPage()) {
 		snapshots, err := c.read(ctx, page...)
 		pauses := store.Pauses() // reads repeat what fails, but not this: a quota may have room again
 		for try := 1; status.Code(err) == codes.ResourceExhausted && try < maxFailures && gax.Sleep(ctx, pauses.Pause()) == nil; try++ {
@@ -466,6 +470,9 @@ func (c cache) within(ttl time.Duration, counter string) (known cached, ok bool)
 	return known, ok && time.Since(known.read) <= ttl
 }
 
+// errManyLookedUp says that the next look is for as many counters as it may be for.
+var errManyLookedUp = fmt.Errorf("%w: many other counters are looked up", ErrBusy)
+
 // readsAtOnce is how many reads of unknown counters are under way at once.
 const readsAtOnce = 4
 
@@ -475,6 +482,7 @@ const readsAtOnce = 4
 type lookups struct {
 	read   func(counters []string) (there map[string]bool, err error)
 	budget *ceiling.Budget
+	most   int // counters in one read, but for those of a single call: others wait for all of them
 
 	mu      sync.Mutex
 	next    *lookup // has not begun; may be nil
@@ -522,6 +530,9 @@ func (l *lookups) join(ctx context.Context, counters []string) (*lookup, error) 
 		if _, joined := next.there[id]; !joined {
 			reads[ceiling.Reads] += book.Reads
 		}
+	}
+	if all := len(next.there) + int(reads[ceiling.Reads]/book.Reads); all > l.most && all > len(next.there) && len(next.there) > 0 {
+		return nil, errManyLookedUp
 	}
 	if wait := l.budget.PromiseTo(ctx, reads); wait > 0 {
 		return nil, fmt.Errorf("%w: %w", ErrBusy, &ceiling.ShortError{Wait: wait})

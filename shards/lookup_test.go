@@ -17,7 +17,7 @@ func TestLookupsShareReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := map[string]bool{}
 		var reads [][]string
-		l := &lookups{read: func(counters []string) (map[string]bool, error) {
+		l := &lookups{most: 100, read: func(counters []string) (map[string]bool, error) {
 			slices.Sort(counters)
 			reads = append(reads, counters)
 			there := map[string]bool{}
@@ -59,7 +59,7 @@ func TestLookupsOfWhoHasGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
-		l := &lookups{read: func([]string) (map[string]bool, error) {
+		l := &lookups{most: 100, read: func([]string) (map[string]bool, error) {
 			reads++
 			return nil, nil
 		}}

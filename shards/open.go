@@ -39,7 +39,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 		}
 	}
 	c.waitTimer.after = cfg.Wait
-	c.lookups = &lookups{read: c.lookUpCounters, budget: c.cfg.Budget}
+	c.lookups = &lookups{read: c.lookUpCounters, budget: c.cfg.Budget, most: lookUpPages * c.lookUpPage()}
 	c.queue = newQueue(bounds{batch: cfg.MaxBatch, waiting: cfg.MaxQueue, interval: cfg.CommitInterval, budget: cfg.Budget, fields: len(db.Layout.Shown())}, c.run)
 	return c, nil
 }
