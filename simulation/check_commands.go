@@ -99,19 +99,28 @@ func (c *checker) based(id string, k *counter, d *deed, before *Document) {
 		if d.hadBase || d.marked {
 			k.beyond, k.aside = holding(guess{}), 0
 		}
+		if d.doc && k.doc != nil && k.byHand > 0 { // which somebody has deleted since the command read it
+			c.leavesBase(k)
+		}
 		return
 	case d.made && k.doc != nil && k.doc.Bare: // it shows nothing of the field
 	case d.base && d.doc && k.doc != nil:
 		c.edited(id, k, d, before, taken, takes)
-	case d.doc && k.doc != nil: // a command that leaves the base as it is doesn't show in it
-		for _, cmd := range k.commands.pending {
-			if cmd.Kind != Import && cmd.To == k.doc.Total {
-				k.commands.applied = append(k.commands.applied, &applied{entry: c.at, value: cmd.To})
-			}
-		}
+	case d.doc && k.doc != nil:
+		c.leavesBase(k)
 	}
 	if takes && (!d.base || !d.doc || k.doc == nil) {
 		c.fail("a commit takes %d off the extension's shards of %q, and imports nothing", taken, id)
+	}
+}
+
+// leavesBase finds out which commands a commit to the document alone may be of: one that leaves the base as it is doesn't
+// show in it.
+func (c *checker) leavesBase(k *counter) {
+	for _, cmd := range k.commands.pending {
+		if cmd.Kind != Import && cmd.To == k.doc.Total {
+			k.commands.applied = append(k.commands.applied, &applied{entry: c.at, value: cmd.To})
+		}
 	}
 }
 

@@ -480,6 +480,15 @@ func storiesOfCommits() []story {
 			s.add(Begin{Call: 2, Kind: DeleteByHand, Counter: named})
 			s.ack("0", s.commit(map[Doc]*Document{shardDoc("0"): nil}))
 		}},
+		{"an event is acknowledged while one waits that puts null for a text", "", func(s *script) {
+			s.make()
+			s.add(Odd{Counter: named})
+			s.commit(map[Doc]*Document{shardDoc("1"): {Has: true, Odd: true, What: "a text"}})
+			s.begin(1, 1, 1)
+			first := s.shard("0", 1)
+			s.commit(map[Doc]*Document{shardDoc("1"): {Has: true, Odd: true, What: "null"}})
+			s.ack("0", first)
+		}},
 		{"an event is acknowledged while one waits that never comes", "is acknowledged, and the total", func(s *script) {
 			s.make()
 			s.begin(1, 1, 1)
@@ -642,6 +651,19 @@ func storiesOfCommits() []story {
 			s.add(Begin{Call: 1, Kind: Rebase, Counter: named, To: 7})
 			s.rebase(7)
 			s.end(1, Refused)
+		}},
+		{"a reset leaves the base as it is, which somebody deletes meanwhile", "", func(s *script) {
+			s.make()
+			s.begin(1, 1, 1)
+			s.shardShown("0", 1, 1)
+			s.add(Begin{Call: 3, Kind: DeleteByHand, Counter: named})
+			s.commit(map[Doc]*Document{shardDoc("0"): nil})
+			s.add(Begin{Call: 2, Kind: Reset, Counter: named})
+			s.commit(map[Doc]*Document{baseDoc(): nil})
+			s.show(0)
+			s.commit(map[Doc]*Document{counterDoc(): nil})
+			s.end(2, OK)
+			s.end(3, OK)
 		}},
 		{"a command is acknowledged, and not applied", "rebase of \"named-1\" was acknowledged, and is in no commit", func(s *script) {
 			s.make()

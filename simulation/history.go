@@ -226,7 +226,7 @@ type Change struct {
 // shown: a shard that comes or goes without the field is no change of it, and leaves the sum as it was.
 func (c Change) counts() bool {
 	before, after := documentOr(c.Before), documentOr(c.After)
-	return before.Count != after.Count || before.Has != after.Has || before.Double != after.Double || before.Odd != after.Odd || before.Rest != after.Rest ||
+	return before.Count != after.Count || before.Has != after.Has || before.Double != after.Double || before.What != after.What || before.Rest != after.Rest ||
 		before.Endless != after.Endless
 }
 
@@ -259,6 +259,7 @@ type Document struct {
 	Has       bool    // of a shard: it has the field; an event tells 0 from none
 	Double    bool    // of a shard: the field holds one
 	Odd       bool    // of a shard: the field holds something that is no integer, nor a double that stands for one
+	What      string  // which says what that is: a text after null is a change, too
 	Rest      float64 // which is that double
 	Endless   bool    // which is too large, or no number
 	CountedOn string  // of a membership: the shard that it names

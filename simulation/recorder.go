@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -169,14 +170,14 @@ func documentOf(doc *firestorepb.Document, field string) *Document {
 	if n := f[counted]; n != nil {
 		d.Has = true
 		if d.Double, d.Odd = isDouble(n), !whole(n); d.Odd {
-			d.Count, d.Rest = 0, n.GetDoubleValue()
+			d.Count, d.Rest, d.What = 0, n.GetDoubleValue(), fmt.Sprintf("%T %v", n.GetValueType(), n.GetDoubleValue())
 		}
 		if math.Abs(d.Rest) >= 1<<53 || math.IsNaN(d.Rest) { // JSON has no infinities
 			d.Rest, d.Endless = 0, true
 		}
 	}
 	if kind.Kind == "source" || kind.Kind == "source shard" {
-		d.Count, d.Odd, d.Double, d.Rest = oldAmount(doc, field), false, false, 0
+		d.Count, d.Odd, d.Double, d.Rest, d.What = oldAmount(doc, field), false, false, 0, ""
 	}
 	limit := f[shown+"_limit"]
 	d.Limited, d.Limit = limit != nil, integer(limit)
