@@ -56,6 +56,16 @@ func TestCrowdBesideKeysOfItsCounter(t *testing.T) {
 	}
 }
 
+// One with a key a second, beside a crowd without keys of the same counter: each batch went once there were two writes, and
+// she needs a third, so that at $5 a day she was counted after 35 s.
+func TestKeyedBesideACrowdOfItsCounter(t *testing.T) {
+	t.Parallel()
+	fiveDollars := settings.Ceiling{Writes: 3.09, Reads: 1.54, Creates: 0.1, Bytes: 37_200, Logs: 500}
+	underFloodOf(t, "firebase", fiveDollars, crowd{1, true}, flood{80, func(f *flooded, n int) *http.Request {
+		return f.request("POST", "/hot", "", fmt.Sprint("mallory-", n%1000))
+	}}, 20, 30)
+}
+
 // A crowd of a field without a limit takes no reads, and isn't refused for want of these where another field has a limit
 // and others look for room there: at $5 a day most waited for longer than 5 s.
 func TestCrowdBesideLooksForRoom(t *testing.T) {

@@ -353,7 +353,16 @@ func (q *queue) promiseWrites(f *flight, l *line) (some []*request, paid int) {
 	// A line asks for at least what is earned while it rests afterwards. Otherwise a crowd with keys, each of which
 	// costs a write, would have one request counted at a time.
 	left := max(q.bounds.budget.Left(ceiling.Writes), q.bounds.budget.Second(ceiling.Writes)*restsForWrites.Seconds())
-	all := q.billOf(l.requests, len(f.requests) == 0, left)
+	first := len(f.requests) == 0
+	all := q.billOf(l.requests, first, left)
+	if least := q.billOf(l.requests[:1], first, 0).paid; all.paid == least && len(all.requests) < len(l.requests) {
+		// Somebody costs a write more, and would be refused before there are as many again. So one of them goes along, as
+		// long as nobody is refused for that.
+		wait := q.bounds.budget.Until(ceiling.Writes, float64(least+1))
+		if time.Since(l.requests[0].came)+wait < waitsForWrites-2*looksAgainMin {
+			all = q.billOf(l.requests, first, float64(least+1))
+		}
+	}
 	if wait := q.bounds.budget.Take(ceiling.Writes, float64(all.paid)); wait > 0 {
 		q.bounds.budget.Held()
 		q.noWrites = time.AfterFunc(min(max(wait, looksAgainMin), looksAgainMax), q.resume)

@@ -347,6 +347,55 @@ func TestBudgetLetsACrowdPassKeys(t *testing.T) {
 	})
 }
 
+// Who costs a write more than a crowd of the counter goes along once there is one, and isn't refused because each batch
+// goes when there are just enough for the crowd. The crowd doesn't wait until it is refused for that.
+func TestBudgetHasRoomForOneBesideACrowd(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]func(n int) *request{
+		"with a key": func(n int) *request {
+			return &request{deltas: deltas{{"hot", []amount{{"count", 1}}}}, key: fmt.Sprint(n), done: make(chan outcome, 1)}
+		},
+		"of another field": func(int) *request {
+			return &request{deltas: deltas{{"hot", []amount{{"views", 1}}}}, done: make(chan outcome, 1)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				budget := ceiling.New(ceiling.Rates{Writes: 3.09}) // $5 a day
+				budget.Spend(ceiling.Writes, budget.Left(ceiling.Writes))
+				q := newQueue(bounds{batch: 500, waiting: 10_000, budget: budget, fields: 2}, func(f *flight) {
+					time.Sleep(10 * time.Millisecond)
+					budget.Spend(ceiling.Writes, float64(len(f.deltas())+len(f.markers())))
+					f.answer(outcome{})
+				})
+				var all sync.WaitGroup
+				var refused, ones atomic.Int64
+				for n := range 40 * 80 {
+					time.Sleep(time.Second / 80)
+					all.Go(func() {
+						r := &request{deltas: deltas{{"hot", []amount{{"count", 1}}}}, done: make(chan outcome, 1)}
+						if out := q.await(t.Context(), r); out.err != nil {
+							refused.Add(1)
+						}
+					})
+					if n%83 == 40 {
+						all.Go(func() {
+							if out := q.await(t.Context(), one(n)); out.err != nil {
+								ones.Add(1)
+							}
+						})
+					}
+				}
+				all.Wait()
+				if q.close(); ones.Load() > 0 || refused.Load() > 0 {
+					t.Errorf("%d of 38 were refused, and %d of the crowd", ones.Load(), refused.Load())
+				}
+			})
+		})
+	}
+}
+
 // While there are few writes, who has asked for least lately goes first: in the line of a counter, and where others wait
 // that go alone.
 func TestBudgetGoesToWhoHasAskedForLeast(t *testing.T) {

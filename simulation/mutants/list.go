@@ -395,6 +395,10 @@ var mutants = []mutant{
 		"all.add(r, q.units, left)", "if n := len(all.requests); n == 0 || all.paid <= int(left) {\n\t\t\tall.add(r, q.units, left)\n\t\t\tif len(all.requests) == n {\n\t\t\t\tbreak\n\t\t\t}\n\t\t}", test("TestBudgetLetsACrowdPassKeys"),
 	},
 	{
+		"who costs a write more than a crowd of the counter is never counted", "shards",
+		"all.paid == least && len(all.requests)", "false && len(all.requests)", test("TestBudgetHasRoomForOneBesideACrowd"),
+	},
+	{
 		"who has a key makes a crowd of its counter worth less", "shards",
 		"if n == 0 || once == 0 {", "if n == 0 {", test("TestBudgetLetsACrowdPassKeys"),
 	},
