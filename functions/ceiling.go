@@ -216,7 +216,7 @@ func (h *incrementHandler) within(r *request) error {
 	if r.kind == read && !r.exact { // a page polls
 		asks = 0
 	}
-	r.lately = h.lately.count(r.payer, asks)
+	r.lately = h.lately.count(r.caller, asks)
 	adds, keyed := r.kind == addOne || r.kind == addMany, len(r.Header.Values("Idempotency-Key")) > 0
 	r.Request = r.WithContext(ceiling.WithAsked(r.Context(), r.lately))
 	wait, what := time.Duration(0), ""
@@ -268,7 +268,7 @@ func (h *incrementHandler) within(r *request) error {
 // owe counts n units more against a request's caller: while there are few, others go first.
 func (h *incrementHandler) owe(r *request, n int) {
 	h.share.owe(r.payer, n)
-	h.lately.count(r.payer, max(0, n))
+	h.lately.count(r.caller, max(0, n))
 }
 
 // mayLook refuses increments of fields with limits while there are no reads: what finds no room costs no write, but

@@ -391,3 +391,29 @@ func TestRequestsBeginSoManyASecond(t *testing.T) {
 		}
 	})
 }
+
+// Reads without a token have no user forgotten who has asked for much, however many addresses they come from.
+func TestAnonymousReadsHaveNobodyForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := startVirtually(t, emulatorTokens("p"), func(s *settings.Settings) {
+			s.Auth, s.Ceiling, s.NumShards, s.PublicReads = "firebase", settings.Ceiling{Writes: 1000, Reads: 10}, 1, true
+		})
+		g.leave(ceiling.Reads, 300)
+		post := func(user string) int {
+			return g.do(t, "POST", "/a", "Authorization", "Bearer "+unsigned(emulated("p", user)), "Idempotency-Key", "key").StatusCode
+		}
+		for range 30 {
+			post("mallory")
+		}
+		for n := range knownCallers + 1 {
+			if resp := g.do(t, "GET", "/a", "X-Forwarded-For", fmt.Sprintf("10.%d.%d.1", n/256, n%256)); resp.StatusCode != 200 {
+				t.Fatal(n, resp.Status)
+			}
+		}
+		g.leave(ceiling.Reads, 4)
+		if mallory, alice := post("mallory"), post("alice"); mallory != 429 || alice != 200 {
+			t.Errorf("mallory is answered %d, and alice %d; want 429 and 200", mallory, alice)
+		}
+	})
+}

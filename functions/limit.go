@@ -11,6 +11,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
+	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/settings"
 )
 
@@ -86,10 +87,14 @@ type asked struct {
 // freeUnits are how many units in a minute put nobody behind others: who was refused tries again.
 const freeUnits = 5
 
-// count counts n against a caller, and returns how many there were before, without those that are free.
+// count counts n against a caller, and returns how many there were before, without those that are free. Whoever has no
+// token leaves all to users: anybody has as many addresses as are remembered, and nobody would be known any more.
 func (l *lately) count(caller string, n int) (before float64) {
-	if l == nil {
+	switch {
+	case l == nil:
 		return 0
+	case caller == "":
+		return ceiling.LeavesFrom
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
