@@ -95,7 +95,7 @@ type pending[W any] struct {
 	event     W
 	delta     map[string]int64 // by how much it says that fields have changed
 	moves     bool             // it changes a number
-	timed     bool             // it has the time of its own write
+	timed     bool             // it has the time of its own write: without one it stands for no other event
 	gone      bool             // no counter is made for it
 	stoodFor  bool             // it is done, because a later one stands for it
 	recounted string           // the collection that was counted since it came; empty while that is to come
@@ -218,7 +218,7 @@ func (w *pending[W]) covers(other *pending[W]) bool {
 func (p *pacer[W]) start(now time.Time) (flight, bool) {
 	var b *backlog[W]
 	if p.scarce {
-		b = p.urgent(now)
+		b = p.worthMost(now)
 	} else if b = p.next(now, &p.refreshes); b == nil {
 		b = p.next(now, &p.recounts)
 	}
@@ -490,10 +490,10 @@ func (p *pacer[W]) queue(src source) *dueHeap[W] {
 	return &p.recounts
 }
 
-// urgent takes the backlog for which most has waited for longest, for each read that it costs: what is cheap or hot
+// worthMost takes the backlog for which most has waited for longest, for each read that it costs: what is cheap or hot
 // goes before what is dear or forged, and whatever waits long enough comes to its turn. Answers are paid, and go before
 // all.
-func (p *pacer[W]) urgent(now time.Time) (first *backlog[W]) {
+func (p *pacer[W]) worthMost(now time.Time) (first *backlog[W]) {
 	mostWorth, taken := 0.0, []*backlog[W](nil)
 	for _, q := range []*dueHeap[W]{&p.refreshes, &p.recounts} {
 		for _, b := range q.list {

@@ -568,7 +568,7 @@ func (c *Client) problemOf(shards book.Shards) string {
 	var problems []string
 	counted := false // a shard has one of the fields
 	for _, field := range c.db.Layout.Sharded {
-		var odd, blank []string // ids of shards in which it is not an integer, or not a number
+		var fractions, noNumber []string // ids of shards in which it is not an integer, or not a number
 		for _, doc := range shards.Counting(field) {
 			value, has := doc.GetFields()[field.Shard]
 			counted = counted || has
@@ -576,16 +576,16 @@ func (c *Client) problemOf(shards book.Shards) string {
 			switch _, number := store.Float(value); {
 			case whole:
 			case number:
-				odd = append(odd, store.IDOf(doc.GetName()))
+				fractions = append(fractions, store.IDOf(doc.GetName()))
 			default:
-				blank = append(blank, store.IDOf(doc.GetName()))
+				noNumber = append(noNumber, store.IDOf(doc.GetName()))
 			}
 		}
-		if len(odd) > 0 {
-			problems = append(problems, fmt.Sprintf("%q is no whole number in %s, so the total is the whole part of the sum: set it to an integer", field.Shard, list(odd)))
+		if len(fractions) > 0 {
+			problems = append(problems, fmt.Sprintf("%q is no whole number in %s, so the total is the whole part of the sum: set it to an integer", field.Shard, list(fractions)))
 		}
-		if len(blank) > 0 {
-			problems = append(problems, fmt.Sprintf("%q is no number in %s, and counts 0 there: set it to one", field.Shard, list(blank)))
+		if len(noNumber) > 0 {
+			problems = append(problems, fmt.Sprintf("%q is no number in %s, and counts 0 there: set it to one", field.Shard, list(noNumber)))
 		}
 	}
 	for _, field := range c.db.Layout.Limited() {

@@ -51,8 +51,8 @@ func (c Counter) Delete(ctx context.Context, opts DeleteOptions) error {
 // Remove removes what is left of a counter. Its document is missing, and no shard was written since the given time,
 // or an earlier deletion or removal was cut short. It reports false if the counter is back, something was counted
 // since, or ctx ended first. Errors are those of [Counter.Delete], and [ErrInvalidID].
-func (c *Client) Remove(ctx context.Context, counter string, since time.Time) (removed bool, err error) {
-	removed, err = c.remove(ctx, "remove what is left of", counter, func(gone Counter) (marked bool, err error) { return gone.markAndSweep(ctx, &since, nil) })
+func (c *Client) Remove(ctx context.Context, counter string, unwrittenSince time.Time) (removed bool, err error) {
+	removed, err = c.remove(ctx, "remove what is left of", counter, func(gone Counter) (marked bool, err error) { return gone.markAndSweep(ctx, &unwrittenSince, nil) })
 	if errors.Is(err, ErrNotFound) {
 		return true, nil
 	}

@@ -131,8 +131,8 @@ func (c *Client) checkOurs(counters []string) error {
 	return nil
 }
 
-// checkCounted is an [ErrNotCounted] if nothing that this client counts is counted in the counter.
-func (c *Client) checkCounted(snapshot Snapshot) error {
+// checkAnyCounted is an [ErrNotCounted] if nothing that this client counts is counted in the counter.
+func (c *Client) checkAnyCounted(snapshot Snapshot) error {
 	if len(snapshot.NotCounted) < len(c.db.Layout.Shown().SettingNames()) || len(snapshot.blocked) > 0 {
 		return nil
 	}

@@ -27,8 +27,8 @@ func (c Counter) Join(ctx context.Context, field, member string) (counted bool, 
 
 // JoinFrom is [Counter.Join] of a member whom something else knew before, such as a list that is imported. From is kept
 // with the member until it leaves, and says nothing of one that was there already.
-func (c Counter) JoinFrom(ctx context.Context, field, member, from string) (counted bool, err error) {
-	done, err := c.join(ctx, "join", field, member, from, 0)
+func (c Counter) JoinFrom(ctx context.Context, field, member, knownFrom string) (counted bool, err error) {
+	done, err := c.join(ctx, "join", field, member, knownFrom, 0)
 	return done.counted, err
 }
 
@@ -40,8 +40,8 @@ func (c Counter) Leave(ctx context.Context, field, member string) (counted bool,
 
 // LeaveFrom is [Counter.Leave] of a member of whom [Counter.JoinFrom] was told the same, unless it has left and joined
 // by itself since: then it stays, and LeaveFrom reports false.
-func (c Counter) LeaveFrom(ctx context.Context, field, member, from string) (counted bool, err error) {
-	done, err := c.leave(ctx, field, member, from)
+func (c Counter) LeaveFrom(ctx context.Context, field, member, knownFrom string) (counted bool, err error) {
+	done, err := c.leave(ctx, field, member, knownFrom)
 	return done.counted, err
 }
 
@@ -68,19 +68,19 @@ type joining struct {
 }
 
 // leave takes a member off; with from only one that was known there.
-func (c Counter) leave(ctx context.Context, field, member, from string) (done joining, err error) {
+func (c Counter) leave(ctx context.Context, field, member, knownFrom string) (done joining, err error) {
 	err = c.call("leave "+field+" of", func() error {
 		seat, err := c.seat(field, member)
 		if err != nil {
 			return err
 		}
 		m := membership{seat: seat, name: seat.Membership(c.client.db.Layout)}
-		if from != "" {
+		if knownFrom != "" {
 			docs, _, err := c.client.db.Get(ctx, m.name)
 			if err != nil {
 				return c.client.readError(err)
 			}
-			if docs[0] == nil || memberOf(docs[0]).From != from {
+			if docs[0] == nil || memberOf(docs[0]).From != knownFrom {
 				return nil
 			}
 			m.onlyVersion = docs[0].GetUpdateTime().AsTime()
@@ -155,8 +155,8 @@ func (c Counter) Confirm(ctx context.Context, field, member string) error {
 	})
 }
 
-// confirm is [hold.Holds.Confirm] that ends a hold whose time is over, and returns what the seat is then. An error is an
-// [ErrUnknown] where a commit on its way could still keep the seat.
+// confirm is [hold.Holds.Confirm] that ends a hold whose time is over, and returns what the seat is then. An error is
+// an [ErrUnknown] where a commit on its way could still keep the seat.
 func (c Counter) confirm(ctx context.Context, seat hold.Seat) (state hold.State, err error) {
 	var doubt error
 	for range maxFailures {
@@ -178,7 +178,7 @@ func (c Counter) confirm(ctx context.Context, seat hold.Seat) (state hold.State,
 
 // join has a member join, for a time unless d is 0. It confirms a seat that is held, unless it only wants to hold that.
 // It ends holds that are over, and begins again.
-func (c Counter) join(ctx context.Context, verb, field, member, from string, d time.Duration) (done joining, err error) {
+func (c Counter) join(ctx context.Context, verb, field, member, knownFrom string, d time.Duration) (done joining, err error) {
 	err = c.call(verb+" "+field+" of", func() error {
 		seat, err := c.seat(field, member)
 		if err != nil {
@@ -186,7 +186,7 @@ func (c Counter) join(ctx context.Context, verb, field, member, from string, d t
 		}
 		var entry time.Time // version of what an earlier hold has left
 		for range maxFailures {
-			m := membership{seat: seat, name: seat.Membership(c.client.db.Layout), join: true, from: from}
+			m := membership{seat: seat, name: seat.Membership(c.client.db.Layout), join: true, from: knownFrom}
 			if d > 0 {
 				m.entry, m.entryVersion = c.client.db.Layout.Hold(m.name), entry
 			}
@@ -249,9 +249,9 @@ func (c Counter) endHolds(ctx context.Context, seat hold.Seat) (hold.Ending, err
 	return ended, c.client.readError(err)
 }
 
-// toggle lets a member join, for a time unless d is 0, or leave. The increment takes any shard: they add up to the same.
-// (Clients that write by themselves must take the shard that the membership names, because rules see one shard, and no
-// sum.)
+// toggle lets a member join, for a time unless d is 0, or leave. The increment takes any shard: they add up to the
+// same. (Clients that write by themselves must take the shard that the membership names, because rules see one shard,
+// and no sum.)
 func (c Counter) toggle(ctx context.Context, m *membership, d time.Duration) (outcome, error) {
 	by := int64(-1)
 	if m.join {

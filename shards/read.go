@@ -27,7 +27,7 @@ func (c Counter) get(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	return *snapshots[0], c.client.checkCounted(*snapshots[0])
+	return *snapshots[0], c.client.checkAnyCounted(*snapshots[0])
 }
 
 // Cached is [Counter.Get] from memory if this client has read the counter within Config.ReadCache; age
@@ -41,7 +41,7 @@ func (c Counter) cached(ctx context.Context) (Snapshot, time.Duration, error) {
 	callBegan := time.Now()
 	for ctx.Err() == nil {
 		if known, ok := c.client.counters.within(c.client.cfg.ReadCache, c.id); ok {
-			return known.Snapshot, time.Since(known.read), c.client.checkCounted(known.Snapshot)
+			return known.Snapshot, time.Since(known.read), c.client.checkAnyCounted(known.Snapshot)
 		}
 		r, err := readTogether(ctx, &c.client.reads, c.id, func(ctx context.Context) (cached, error) {
 			began := time.Now()
@@ -62,7 +62,7 @@ func (c Counter) Remembered() (s Snapshot, age time.Duration, ok bool) {
 		return Snapshot{}, 0, false
 	}
 	known, ok := c.client.counters.Get(c.id)
-	if !ok || c.client.checkCounted(known.Snapshot) != nil {
+	if !ok || c.client.checkAnyCounted(known.Snapshot) != nil {
 		return Snapshot{}, 0, false
 	}
 	return known.Snapshot, time.Since(known.read), true
@@ -128,7 +128,7 @@ func (c Counter) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 					s, err = c.client.snapshotOf(c.id, doc)
 				}
 				if err == nil {
-					err = c.client.checkCounted(s)
+					err = c.client.checkAnyCounted(s)
 				}
 				if err != nil || !yield(s, nil) {
 					return err
@@ -210,7 +210,7 @@ func (c Counter) sum(ctx context.Context) (Snapshot, error) {
 		_, sum := db.Layout.Field(name)
 		return !sum || snapshot.total(name) != 0 || slices.Contains(snapshot.blocked, name)
 	})
-	return snapshot, c.client.checkCounted(snapshot)
+	return snapshot, c.client.checkAnyCounted(snapshot)
 }
 
 // fieldTotal are what a field's total is made of.

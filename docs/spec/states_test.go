@@ -386,7 +386,7 @@ func finishes(s record, kind string, n int64, name string) (action string, commi
 			}
 		}
 		freed := hold.GivenBack{}
-		freed.Add(names, h)
+		freed.AddUnused(names, h)
 		for i, shard := range shards {
 			off := freed[names.Shard("c", layout.LimitedShard("seats", i))]
 			count[shard] = count[shard].(int64) + off.Count

@@ -166,8 +166,8 @@ func (books Books) Appear(ctx context.Context, counter string, documents bool) (
 	names := books.db.Layout
 	// Late events of a deleted counter come here. They look without a transaction, which would wait for the locks of
 	// a killed process, for up to a minute.
-	one := store.Query{Collection: names.ShardsOf(counter), Limit: 1, Names: true}
-	shards, err := books.db.Documents(ctx, one)
+	anyShard := store.Query{Collection: names.ShardsOf(counter), Limit: 1, Names: true}
+	shards, err := books.db.Documents(ctx, anyShard)
 	if err != nil || len(shards) == 0 && !documents {
 		return false, err
 	}
@@ -180,7 +180,7 @@ func (books Books) Appear(ctx context.Context, counter string, documents bool) (
 		if exists = b.Doc != nil; exists || b.HasBase() { // somebody was faster, or this was, and its answer is lost
 			return nil
 		}
-		shards, err := tx.Documents(ctx, one)
+		shards, err := tx.Documents(ctx, anyShard)
 		switch {
 		case err != nil:
 			return err

@@ -133,7 +133,7 @@ func (r *Record) Finish(names layout.Layout, used *int64, now time.Time, freed G
 		}
 		more[recordState] = store.String(string(r.Progress))
 		writes = append(writes, store.Update(r.Name, store.IfVersion(r.Version), more, []string{layout.Until, recordDue}))
-		freed.Add(names, *r)
+		freed.AddUnused(names, *r)
 	}
 	return writes
 }
@@ -175,9 +175,9 @@ func (r Record) Refuse(now time.Time) *firestorepb.Write {
 // GivenBack is what comes off shards, by their resource names: what is added to each.
 type GivenBack map[string]escrow.Balance
 
-// Add adds what a hold gives back: its amount without what was used. If more was used than held, a shard of a field
-// without a limit counts the rest. If just that was used, such a shard only gets a new version.
-func (f GivenBack) Add(names layout.Layout, r Record) {
+// AddUnused adds what a hold gives back: its amount without what was used. If more was used than held, a shard of a
+// field without a limit counts the rest. If just that was used, such a shard only gets a new version.
+func (f GivenBack) AddUnused(names layout.Layout, r Record) {
 	back := r.Amount - r.Used
 	for _, id := range slices.Sorted(maps.Keys(r.Parts)) {
 		some, off := min(back, r.Parts[id]), escrow.Balance{}
@@ -310,11 +310,11 @@ func (h Holds) endRecords(ctx context.Context, counter string, field layout.Fiel
 	return p, err
 }
 
-// GiveBack are the writes that take something off shards. Look says that a commit of these failed, and that one of the
-// shards may be gone. The count of a shard that a resize has removed is in the others, so it comes off one of these.
-// What holds of a field with a limit had is gone with its shards.
-func (h Holds) GiveBack(ctx context.Context, counter, field string, freed GivenBack, look bool) ([]*firestorepb.Write, error) {
-	if !look || len(freed) == 0 {
+// GiveBack are the writes that take something off shards. A shard may be gone where a commit of these has failed. The
+// count of one that a resize has removed is in the others, so it comes off one of these. What holds of a field with a
+// limit had is gone with its shards.
+func (h Holds) GiveBack(ctx context.Context, counter, field string, freed GivenBack, shardMayBeGone bool) ([]*firestorepb.Write, error) {
+	if !shardMayBeGone || len(freed) == 0 {
 		return freed.Writes(field), nil
 	}
 	names := slices.Sorted(maps.Keys(freed))

@@ -55,7 +55,7 @@ func (p Place) Layout() (Layout, error) {
 	if l.Extension && !l.Hosted {
 		return Layout{}, errors.New("the extension counts in documents of the app's own: set Hosted, too (HOSTED=true, --hosted)")
 	}
-	if want := WrongShards(l.Shards, fields); want != "" {
+	if want := WrongShardsCollection(l.Shards, fields); want != "" {
 		return Layout{}, fmt.Errorf("collection of the shards: %s: want %s", l.Shards, want)
 	}
 	if want := WrongFields(path, fields); want != "" {
@@ -312,9 +312,9 @@ func (l Layout) below(name, collection string) (counter, id string, ok bool) {
 	return counter, path[at+1:], ok
 }
 
-// WrongShards says what the id of the shards' collection must be instead, where FIELDS has these fields; "" if it is
-// allowed.
-func WrongShards(id string, fields Fields) string {
+// WrongShardsCollection says what the id of the shards' collection must be instead, where FIELDS has these fields; ""
+// if it is allowed.
+func WrongShardsCollection(id string, fields Fields) string {
 	if ValidateID(id) != nil || id == ExtensionShards || strings.HasPrefix(id, ownPrefix) || strings.ContainsAny(id, "{}*") {
 		// triggers' patterns have them
 		return "the name of a collection, without /{}*, not beginning with " + ownPrefix + ", and not " + ExtensionShards

@@ -198,7 +198,7 @@ func (s Settings) validate() error {
 	if s.Database == "" || strings.Contains(s.Database, "/") {
 		bad("DATABASE", s.Database, "the id of a database, such as (default)")
 	}
-	if allowed := layout.WrongShards(s.Shards, s.Fields); allowed != "" {
+	if allowed := layout.WrongShardsCollection(s.Shards, s.Fields); allowed != "" {
 		bad("SHARDS", s.Shards, allowed)
 	}
 	if allowed := layout.WrongFields(s.Counters, s.Fields); allowed != "" {

@@ -62,7 +62,7 @@ var mutants = []mutant{
 	},
 	{
 		"a slow count is too early again and again", "internal/book",
-		"s.recordsSince = s.recordsSince || entry != nil", "s.recordsSince = false", test("TestSince"),
+		"s.notesTooEarly = s.notesTooEarly || entry != nil", "s.notesTooEarly = false", test("TestSince"),
 	},
 	{
 		"what came while a counter was being deleted is not counted", "rollup",
