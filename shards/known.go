@@ -38,15 +38,15 @@ func (c *Client) unread(counters []string) (unread []string) {
 
 // resolve looks up counters that the client doesn't know, and returns those that don't exist, or are being deleted.
 // While the budget has no reads for it, or many others are looked up, what is known is trusted for longer than
-// Config.CacheTTL, and for others the error is an [ErrBusy]: a [ceiling.ShortError], or errManyLookedUp.
+// Config.CacheTTL. Others wait for their look then, or without reads the error is an [ErrBusy]: a [ceiling.ShortError].
 func (c *Client) resolve(ctx context.Context, counters ...string) (missing []string, err error) {
 	unknown, ended := c.unread(counters), c.waitTimer.forCall(ctx)
-	there, err := c.lookups.wait(ctx, ended, unknown)
-	if _, short := errors.AsType[*ceiling.ShortError](err); short || errors.Is(err, errManyLookedUp) {
-		all := len(unknown)
-		if unknown = slices.DeleteFunc(unknown, c.counters.Contains); len(unknown) < all {
-			there, err = c.lookups.wait(ctx, ended, unknown)
-		}
+	never := slices.DeleteFunc(slices.Clone(unknown), c.counters.Contains)
+	someKnown := len(never) < len(unknown)
+	there, err := c.lookups.wait(ctx, ended, unknown, someKnown)
+	if _, short := errors.AsType[*ceiling.ShortError](err); someKnown && (short || errors.Is(err, errManyLookedUp)) {
+		unknown = never
+		there, err = c.lookups.wait(ctx, ended, unknown, false)
 	}
 	if err != nil {
 		return nil, err
@@ -470,8 +470,9 @@ func (c cache) within(ttl time.Duration, counter string) (known cached, ok bool)
 	return known, ok && time.Since(known.read) <= ttl
 }
 
-// errManyLookedUp says that the next look is for as many counters as it may be for.
-var errManyLookedUp = fmt.Errorf("%w: many other counters are looked up", ErrBusy)
+// errManyLookedUp says that the next look is for as many counters as it may be for: no caller waits for a later one for
+// what is known.
+var errManyLookedUp = errors.New("many other counters are looked up")
 
 // readsAtOnce is how many reads of unknown counters are under way at once.
 const readsAtOnce = 4
@@ -485,7 +486,7 @@ type lookups struct {
 	most   int // counters in one read, but for those of a single call: others wait for all of them
 
 	mu      sync.Mutex
-	next    *lookup // has not begun; may be nil
+	waiting []*lookup // have not begun, in their order: there is a second one where the first has no room
 	reading int
 }
 
@@ -497,13 +498,14 @@ type lookup struct {
 	err      error
 }
 
-// wait waits until it is known which of the counters are there, or until ctx ends or ended is closed. Other errors: a
-// [ceiling.ShortError], and those of a read.
-func (l *lookups) wait(ctx context.Context, ended <-chan struct{}, counters []string) (there map[string]bool, err error) {
+// wait waits until it is known which of the counters are there, or until ctx ends or ended is closed. With soon it
+// returns errManyLookedUp instead of waiting for a later read than the next one. Other errors: a [ceiling.ShortError],
+// and those of a read.
+func (l *lookups) wait(ctx context.Context, ended <-chan struct{}, counters []string, soon bool) (there map[string]bool, err error) {
 	if err := ctx.Err(); err != nil || len(counters) == 0 {
 		return nil, err
 	}
-	next, err := l.join(ctx, counters)
+	next, err := l.join(ctx, counters, soon)
 	if err != nil {
 		return nil, err
 	}
@@ -517,23 +519,27 @@ func (l *lookups) wait(ctx context.Context, ended <-chan struct{}, counters []st
 	}
 }
 
-// join has the next read look up counters.
-func (l *lookups) join(ctx context.Context, counters []string) (*lookup, error) {
+// join has the first read that has room look up counters, or with soon the next one.
+func (l *lookups) join(ctx context.Context, counters []string, soon bool) (*lookup, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := l.next
-	if next == nil {
-		next = &lookup{done: make(chan struct{}), there: map[string]bool{}}
-	}
-	var reads ceiling.Amounts
-	for _, id := range counters {
-		if _, joined := next.there[id]; !joined {
-			reads[ceiling.Reads] += book.Reads
+	at, others := 0, 0
+	for ; at < len(l.waiting); at++ {
+		var fits bool
+		if others, fits = l.waiting[at].others(counters, l.most); fits {
+			break
+		}
+		if soon {
+			return nil, errManyLookedUp
 		}
 	}
-	if all := len(next.there) + int(reads[ceiling.Reads]/book.Reads); all > l.most && all > len(next.there) && len(next.there) > 0 {
-		return nil, errManyLookedUp
+	next := &lookup{done: make(chan struct{}), there: map[string]bool{}}
+	if at < len(l.waiting) {
+		next = l.waiting[at]
+	} else {
+		others = len(counters)
 	}
+	reads := ceiling.Amounts{ceiling.Reads: float64(book.Reads * others)}
 	if wait := l.budget.PromiseTo(ctx, reads); wait > 0 {
 		return nil, fmt.Errorf("%w: %w", ErrBusy, &ceiling.ShortError{Wait: wait})
 	}
@@ -541,20 +547,35 @@ func (l *lookups) join(ctx context.Context, counters []string) (*lookup, error) 
 	for _, id := range counters {
 		next.there[id] = false
 	}
-	if l.next = next; l.reading < readsAtOnce {
+	if at == len(l.waiting) {
+		l.waiting = append(l.waiting, next)
+	}
+	if l.reading < readsAtOnce {
 		l.reading++
 		go l.run()
 	}
 	return next, nil
 }
 
+// others is how many of the counters the read isn't to look up yet, and whether it has room for them.
+func (l *lookup) others(counters []string, most int) (n int, fit bool) {
+	for _, id := range counters {
+		if _, joined := l.there[id]; !joined {
+			if n++; len(l.there)+n > most {
+				return n, false
+			}
+		}
+	}
+	return n, true
+}
+
 // run reads as long as there is something to read.
 func (l *lookups) run() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.next != nil {
-		begun := l.next
-		l.next = nil
+	for len(l.waiting) > 0 {
+		begun := l.waiting[0]
+		l.waiting = slices.Delete(l.waiting, 0, 1)
 		l.mu.Unlock()
 		begun.there, begun.err = l.read(slices.Collect(maps.Keys(begun.there)))
 		l.budget.Release(begun.promised)
