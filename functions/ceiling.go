@@ -357,7 +357,8 @@ func (h *incrementHandler) back(ctx context.Context, r *request) {
 
 // mayCreate spends what is left for new counters, while there is enough for all that these take: others would have to
 // wait until it is earned. Errors: a problem with 429, and those of [shards.Client.CheckNew]; then nothing is spent.
-func (h *incrementHandler) mayCreate(n int) error {
+func (h *incrementHandler) mayCreate(counters []string) error {
+	n := len(counters)
 	if n == 0 || h.budget == nil {
 		return nil
 	}
@@ -365,16 +366,46 @@ func (h *incrementHandler) mayCreate(n int) error {
 		h.budget.Held()
 		return err
 	}
-	wait := h.budget.Short(ceiling.Writes, ceiling.Reads)
-	for u, takes := range h.client.CostOfCounter().Times(n) {
-		wait = max(wait, h.budget.Until(ceiling.Unit(u), takes))
-	}
+	wait := h.untilNew(n)
 	if wait == 0 {
 		wait = h.budget.Take(ceiling.Creates, float64(n))
 	}
-	if wait > 0 {
-		h.budget.Held()
-		return beyond(wait, "new counters")
+	if wait == 0 {
+		return nil
+	}
+	if one := h.untilNew(1); one > 0 {
+		for _, id := range counters {
+			h.heldUp.Add(id, time.Now().Add(min(one, heldUpFor)))
+		}
+	}
+	h.budget.Held()
+	return beyond(wait, "new counters")
+}
+
+// untilNew is how long it takes until so many new counters can be made.
+func (h *incrementHandler) untilNew(n int) time.Duration {
+	wait := max(h.budget.Short(ceiling.Writes, ceiling.Reads), h.budget.Until(ceiling.Creates, float64(n)))
+	for u, takes := range h.client.CostOfCounter().Times(n) {
+		wait = max(wait, h.budget.Until(ceiling.Unit(u), takes))
+	}
+	return wait
+}
+
+// heldUpFor is for how long it is remembered at most that a counter isn't there, and can't be made: somebody else may.
+const heldUpFor = 5 * time.Second
+
+// isHeldUp refuses increments of a counter that was missing just now, and for which there is no room yet: a crowd of it
+// would have it looked for again and again, and leave others no reads. Errors: a problem with 429.
+func (h *incrementHandler) isHeldUp(counters []string) error {
+	if h.budget == nil {
+		return nil
+	}
+	for _, id := range counters {
+		until, _ := h.heldUp.Get(id)
+		if wait := time.Until(until); wait > 0 && h.client.Unread(id) > 0 {
+			h.budget.Held()
+			return beyond(wait, "new counters")
+		}
 	}
 	return nil
 }

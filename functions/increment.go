@@ -58,7 +58,7 @@ func GuardedIncrementHandler(ctx context.Context, client *shards.Client, s setti
 // repeated, and counts once.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	h := &incrementHandler{Settings: s, client: client, tokens: t, limit: newLimiter(s.RateLimit), creations: newCreations(s), log: log,
-		budget: client.Budget(), finishes: newFinishes(client.Budget().Second(ceiling.Writes)), failures: newFailures(), sums: newLRU[int64](knownSums), limits: len((layout.Layout{Sharded: s.Fields}).Limited()) > 0}
+		budget: client.Budget(), finishes: newFinishes(client.Budget().Second(ceiling.Writes)), failures: newFailures(), sums: newLRU[int64](knownSums), heldUp: newLRU[time.Time](knownSums), limits: len((layout.Layout{Sharded: s.Fields}).Limited()) > 0}
 	if writes := h.budget.Second(ceiling.Writes); writes > 0 && s.Auth == "firebase" { // others share an address
 		h.share = newBuckets(max(1, writes*userShare), int(math.Ceil(max(1, writes*userShare)*ceiling.Begins.Seconds())))
 		h.lately = &lately{callers: newLRU[asked](knownCallers)}
@@ -69,7 +69,7 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 	return newSpender(h.budget, log).around(allowOrigins(s.AllowedOrigins, log, h))
 }
 
-// knownSums is of how many counters it is remembered what an exact read takes.
+// knownSums is of how many counters it is remembered what an exact read takes, or that they can't be made for now.
 const knownSums = 1000
 
 // userShare is the part of a ceiling's writes that one user may have while they are short.
@@ -87,9 +87,10 @@ type incrementHandler struct {
 	awaited   atomic.Int64  // bodies
 	finishes  *rate.Limiter // holds that end while writes are short; nil without a ceiling
 	failures  *failures
-	sums      *lru.Cache[string, int64] // :: counter → what its last exact read took, if that was more than the least
-	limits    bool                      // fields have limits
-	first     string                    // field that is counted when none is named; "" if there is nothing to increment
+	sums      *lru.Cache[string, int64]     // :: counter → what its last exact read took, if that was more than the least
+	heldUp    *lru.Cache[string, time.Time] // :: counter that isn't there → until when there is no room for it
+	limits    bool                          // fields have limits
+	first     string                        // field that is counted when none is named; "" if there is nothing to increment
 	log       *slog.Logger
 }
 
@@ -242,6 +243,9 @@ func (h *incrementHandler) mayMake(r *request, counters ...string) error {
 	if !h.AutoCreate.On || h.creations == nil && h.limit == nil && h.budget == nil {
 		return nil
 	}
+	if err := h.isHeldUp(counters); err != nil {
+		return err
+	}
 	// Reads for refused creations count separately, with the same rate. A single one costs as much as a GET.
 	refused := "refused:" + r.payer
 	if h.creations != nil && h.client.Unread(counters...) > 1 {
@@ -257,7 +261,7 @@ func (h *incrementHandler) mayMake(r *request, counters ...string) error {
 		h.creations.owe(refused, min(len(missing), h.creations.burst)) // so that a pause is a minute
 		return err
 	}
-	if err := h.mayCreate(len(missing)); err != nil {
+	if err := h.mayCreate(missing); err != nil {
 		return err
 	}
 	h.owe(r, len(missing)*(h.NumShards+1))
