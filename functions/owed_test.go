@@ -218,7 +218,7 @@ func TestMembersAtTheSameTime(t *testing.T) {
 				}
 				time.Sleep(ceiling.Holds)
 				budget := f.client.Budget()
-				budget.Spend(ceiling.Reads, budget.Left(ceiling.Reads)-(n+10))
+				budget.Spend(ceiling.Reads, budget.Left(ceiling.Reads)-(n*3/2))
 				f.latency = 20 * time.Millisecond
 				f.server.SetFaults(emulator.Faults{CommitLatency: 20 * time.Millisecond})
 				var all sync.WaitGroup
