@@ -440,7 +440,7 @@ type ReconcileOptions struct {
 	Report func(Report, error)
 
 	limit  time.Duration // for one counter
-	budget *recounts     // of a walk; nil where all queries are asked
+	budget *walkReads    // of a walk; nil where all queries are asked
 	each   bool          // look at each shard, whatever the sums say
 	// for a note, which stands for events: commit in any case, so that no earlier answer is shown any more
 	forNote bool
@@ -452,23 +452,23 @@ const (
 	defaultRecountReads = 10_000
 )
 
-// recounts are the reads that a walk may spend on queries that nothing has asked for long. Where they run out, the next
-// walk goes on: otherwise those of the first counters, which are due again by then, would take them each time.
-type recounts struct {
+// walkReads are the reads that a walk may spend on queries that nothing has asked for long. Where they run out, the
+// next walk goes on: otherwise those of the first counters, which are due again by then, would take them each time.
+type walkReads struct {
 	mu      sync.Mutex
 	left    int64  // the last one to take some may take more
 	from    string // the first counter whose queries this walk asks; empty for all
 	unasked string // the first one from there on for which nothing was left; empty if there was none
 }
 
-func (r *recounts) spend(reads int64) {
+func (r *walkReads) spend(reads int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.left -= reads
 }
 
 // allows reports whether queries of a counter are asked.
-func (r *recounts) allows(counter string) bool {
+func (r *walkReads) allows(counter string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if inOrder(counter, r.from) < 0 {
@@ -484,7 +484,7 @@ func (r *recounts) allows(counter string) bool {
 }
 
 // first is the first counter for which no reads were left, in this call or in an earlier one of the same walk.
-func (r *recounts) first(earlier string) string {
+func (r *walkReads) first(earlier string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.unasked != "" && (earlier == "" || inOrder(r.unasked, earlier) < 0) {

@@ -256,7 +256,7 @@ func (c *Client) ReconcileAll(ctx context.Context, opts ReconcileOptions) (Summa
 		c.endHolds(half)
 		cancel()
 	}
-	opts.budget = &recounts{left: cmp.Or(opts.RecountReads, defaultRecountReads)}
+	opts.budget = &walkReads{left: cmp.Or(opts.RecountReads, defaultRecountReads)}
 	resume := opts.Resume && !opts.DryRun
 	var sum Summary
 	if err := c.reconcileNotes(ctx, opts, &sum); err != nil && ctx.Err() == nil {

@@ -160,7 +160,7 @@ func (b *Book) Show(answers map[string]Answer, next time.Time) Draft {
 		case !answered:
 		case a.At.Before(since):
 			s.AskAgain = append(s.AskAgain, field.Name)
-			s.notesTooEarly = s.notesTooEarly || entry != nil
+			s.writesSince = s.writesSince || entry != nil
 		default:
 			s.addField(field, a)
 		}
@@ -175,7 +175,7 @@ type showing struct {
 	before *Book // the book as it was read, and what its base is to hold more: it isn't changed
 
 	asOf, lastShown map[string]*firestorepb.Value // what the document's map is to say: [layout.AsOf], [layout.LastShown]
-	notesTooEarly   bool                          // lastShown says of an early field since when its answers are shown
+	writesSince     bool                          // lastShown says of an early field since when its answers are shown
 
 	set        map[string]*firestorepb.Value // the document's fields that the commit sets
 	increments []*firestorepb.DocumentTransform_FieldTransform
@@ -207,7 +207,7 @@ func (s *showing) write(next time.Time) {
 	base, baseChanges := s.After.writeBase(nil), s.After.baseChanged()
 	s.After.wasBase = s.After.Base
 	// A caller's change of the base goes with the document's write, even if no answer is shown.
-	if len(s.Changes) == 0 && !s.notesTooEarly && !b.baseChanged() {
+	if len(s.Changes) == 0 && !s.writesSince && !b.baseChanged() {
 		if baseChanges {
 			s.Writes, s.After.Doc = []*firestorepb.Write{base}, nil
 		}

@@ -62,7 +62,7 @@ var mutants = []mutant{
 	},
 	{
 		"a slow count is too early again and again", "internal/book",
-		"s.notesTooEarly = s.notesTooEarly || entry != nil", "s.notesTooEarly = false", test("TestSince"),
+		"s.writesSince = s.writesSince || entry != nil", "s.writesSince = false", test("TestSince"),
 	},
 	{
 		"what came while a counter was being deleted is not counted", "rollup",
