@@ -16,6 +16,9 @@ import (
 	"github.com/firestore-counters/counters/shards"
 )
 
+// fiveDollars are what one instance may spend a second at $5 a day.
+var fiveDollars = settings.Ceiling{Writes: 3.09, Reads: 1.54, Creates: 0.1, Bytes: 37_200, Logs: 500}
+
 // The same of each flood alone, for a shorter time.
 func TestEachFloodStaysBelowTheCeiling(t *testing.T) {
 	t.Parallel()
@@ -40,7 +43,6 @@ func TestKeyedCrowdBesideFloods(t *testing.T) {
 // a day it did so for 20 s.
 func TestCrowdBesideKeysOfItsCounter(t *testing.T) {
 	t.Parallel()
-	fiveDollars := settings.Ceiling{Writes: 3.09, Reads: 1.54, Creates: 0.1, Bytes: 37_200, Logs: 500}
 	who := func(n int) string { return fmt.Sprint("mallory-", n%1000) }
 	for name, send := range map[string]func(f *flooded, n int) *http.Request{
 		"keys": func(f *flooded, n int) *http.Request {
@@ -61,7 +63,6 @@ func TestCrowdBesideKeysOfItsCounter(t *testing.T) {
 // she needs a third, so that at $5 a day she was counted after 35 s.
 func TestKeyedBesideACrowdOfItsCounter(t *testing.T) {
 	t.Parallel()
-	fiveDollars := settings.Ceiling{Writes: 3.09, Reads: 1.54, Creates: 0.1, Bytes: 37_200, Logs: 500}
 	underFloodOf(t, "firebase", fiveDollars, crowd{1, true}, flood{80, func(f *flooded, n int) *http.Request {
 		return f.request("POST", "/hot", "", fmt.Sprint("mallory-", n%1000))
 	}}, 20, 30)
@@ -71,7 +72,6 @@ func TestKeyedBesideACrowdOfItsCounter(t *testing.T) {
 // 13 to 18 of a crowd of 30 were counted, whose own counter this instance had yet to look for.
 func TestKeyedBesideACounterThatIsNotMade(t *testing.T) {
 	t.Parallel()
-	fiveDollars := settings.Ceiling{Writes: 3.09, Reads: 1.54, Creates: 0.1, Bytes: 37_200, Logs: 500}
 	for name, several := range map[string]bool{"one": false, "two": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +95,7 @@ func TestCrowdBesideLooksForRoom(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				const counters, fields = 20, "likes,seats=limit(10)"
-				f := startFlooded(t, "firebase", settings.Ceiling{Writes: 3.09, Reads: 1.54, Creates: 0.1, Bytes: 37_200, Logs: 500}, "FIELDS="+fields)
+				f := startFlooded(t, "firebase", fiveDollars, "FIELDS="+fields)
 				other := f.other(fields)
 				for i := range counters {
 					full := []shards.Increment{{Counter: fmt.Sprint("full-", i), Field: "seats", By: 10}, {Counter: "hot", By: 1}}
@@ -141,7 +141,6 @@ func TestCrowdBesideLooksForRoom(t *testing.T) {
 // for least lately goes first, for reads, writes and answers. Without that the crowd waited for a minute.
 func TestKeyedCrowdBesideBusyUsers(t *testing.T) {
 	t.Parallel()
-	fiveDollars := settings.Ceiling{Writes: 3.09, Reads: 1.54, Creates: 0.1, Bytes: 37_200, Logs: 500}
 	busy := func(n int) string { return fmt.Sprint("mallory-", n%400) }
 	for name, send := range map[string]func(f *flooded, n int) *http.Request{
 		"repeated keys of the counter": func(f *flooded, n int) *http.Request {

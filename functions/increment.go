@@ -58,7 +58,7 @@ func GuardedIncrementHandler(ctx context.Context, client *shards.Client, s setti
 // repeated, and counts once.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	h := &incrementHandler{Settings: s, client: client, tokens: t, limit: newLimiter(s.RateLimit), creations: newCreations(s), log: log,
-		budget: client.Budget(), finishes: newFinishes(client.Budget().Second(ceiling.Writes)), failures: newFailures(), sums: newLRU[int64](knownSums), heldUp: newLRU[time.Time](knownSums), limits: len((layout.Layout{Sharded: s.Fields}).Limited()) > 0}
+		budget: client.Budget(), finishes: newFinishes(client.Budget().Second(ceiling.Writes)), failures: newFailures(), sums: newLRU[int64](knownCounters), heldUp: newLRU[time.Time](knownCounters), limits: len((layout.Layout{Sharded: s.Fields}).Limited()) > 0}
 	if writes := h.budget.Second(ceiling.Writes); writes > 0 && s.Auth == "firebase" { // others share an address
 		h.share = newBuckets(max(1, writes*userShare), int(math.Ceil(max(1, writes*userShare)*ceiling.Begins.Seconds())))
 		h.lately = &lately{callers: newLRU[asked](knownCallers)}
@@ -69,8 +69,8 @@ func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, 
 	return newSpender(h.budget, log).around(allowOrigins(s.AllowedOrigins, log, h))
 }
 
-// knownSums is of how many counters it is remembered what an exact read takes, or that they can't be made for now.
-const knownSums = 1000
+// knownCounters is of how many counters it is remembered what an exact read takes, or that they can't be made for now.
+const knownCounters = 1000
 
 // userShare is the part of a ceiling's writes that one user may have while they are short.
 const userShare = 0.1
