@@ -25,8 +25,8 @@ func (c Counter) Join(ctx context.Context, field, member string) (counted bool, 
 	return c.JoinFrom(ctx, field, member, "")
 }
 
-// JoinFrom is [Counter.Join] of a member whom something else knew before, such as a list that is imported. From is kept
-// with the member until it leaves, and says nothing of one that was there already.
+// JoinFrom is [Counter.Join] of a member whom something else knew before, such as a list that is imported. KnownFrom is
+// kept with the member until it leaves, and says nothing of one that was there already.
 func (c Counter) JoinFrom(ctx context.Context, field, member, knownFrom string) (counted bool, err error) {
 	done, err := c.join(ctx, "join", field, member, knownFrom, 0)
 	return done.counted, err
@@ -67,7 +67,7 @@ type joining struct {
 	at      time.Time // when it was committed
 }
 
-// leave takes a member off; with from only one that was known there.
+// leave takes a member off; with knownFrom only one that was known there.
 func (c Counter) leave(ctx context.Context, field, member, knownFrom string) (done joining, err error) {
 	err = c.call("leave "+field+" of", func() error {
 		seat, err := c.seat(field, member)
