@@ -1,17 +1,21 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	apiv1 "cloud.google.com/go/firestore/apiv1"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
@@ -19,8 +23,173 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/firestore-counters/counters/internal/ceiling"
+	"github.com/firestore-counters/counters/internal/layout"
 )
+
+// DB is the database that holds a deployment's counters. It is safe for concurrent use.
+type DB struct {
+	Layout layout.Layout   // names its documents
+	Budget *ceiling.Budget // of which writes and reads are spent; nil bounds nothing
+	reader
+
+	api   *connection
+	clock clock
+
+	newWatcher func() (*firestore.Client, error)
+	mu         sync.Mutex
+	// only for [DB.Watch], because its listeners reconnect by themselves; nil until it is needed
+	watcher *firestore.Client
+	closed  bool
+}
+
+// reader reads, within a transaction if it has one.
+type reader struct {
+	db          *DB
+	transaction []byte
+	slim        func(*firestorepb.Document) // takes away what nobody needs of a document, as it comes; may be nil
+	promised    float64                     // reads of named documents that the budget keeps for the caller: they aren't spent again
+}
+
+// Slim is a reader of documents of which many may be large: slim takes away of each, as it comes, what nobody needs.
+func (db *DB) Slim(slim func(*firestorepb.Document)) reader { return reader{db: db, slim: slim} }
+
+// Promised is a reader of named documents for which the caller was promised so many reads, and gives up that promise.
+func (db *DB) Promised(reads float64) reader { return reader{db: db, promised: reads} }
+
+// came has a document have only what is needed of it.
+func (r reader) came(doc *firestorepb.Document) *firestorepb.Document {
+	if r.slim != nil {
+		r.slim(doc)
+	}
+	return doc
+}
+
+// Open connects to a database, with the official client's options. If FIRESTORE_EMULATOR_HOST is set,
+// everything goes there, unless opts have a connection of their own. Open sends nothing yet.
+func Open(ctx context.Context, place layout.Place, opts ...option.ClientOption) (*DB, error) {
+	names, err := place.Layout()
+	if err != nil {
+		return nil, err
+	}
+	emulator := os.Getenv("FIRESTORE_EMULATOR_HOST")
+	db := &DB{Layout: names}
+	db.reader.db = db
+	project, database := cmp.Or(place.Project, os.Getenv("GOOGLE_CLOUD_PROJECT")), cmp.Or(place.Database, firestore.DefaultDatabaseID)
+	if project == "" && emulator != "" {
+		project = layout.DefaultProject // otherwise the library takes one of its own
+	}
+	db.newWatcher = func() (*firestore.Client, error) {
+		options, err := clientOptions(emulator, opts)
+		if err != nil {
+			return nil, err
+		}
+		return firestore.NewClientWithDatabase(context.WithoutCancel(ctx), cmp.Or(project, firestore.DetectProjectID), database, options...)
+	}
+	if project == "" {
+		watcher, err := db.watching()
+		if err != nil {
+			return nil, fmt.Errorf("open Firestore: %w", err)
+		}
+		// The only public way to the project that was found.
+		project = strings.Split(watcher.Doc("a/b").Path, "/")[1]
+	}
+	db.Layout.Database = "projects/" + project + "/databases/" + database
+	db.api, err = newConnection(emulator != "", func() (*apiv1.Client, error) {
+		options, err := clientOptions(emulator, opts)
+		if err != nil {
+			return nil, err
+		}
+		api, err := apiv1.NewClient(context.WithoutCancel(ctx), options...)
+		if err == nil {
+			*api.CallOptions = apiv1.CallOptions{} // otherwise it sends again what fails
+		}
+		return api, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open Firestore: %w", err)
+	}
+	return db, nil
+}
+
+// watching is the high-level client. It has its own connections, so it is made only when it is
+// needed.
+func (db *DB) watching() (*firestore.Client, error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return nil, ErrClosed
+	}
+	if db.watcher != nil {
+		return db.watcher, nil
+	}
+	var err error
+	db.watcher, err = db.newWatcher()
+	return db.watcher, err
+}
+
+// Close closes the connections. Later calls return [ErrClosed].
+func (db *DB) Close() error {
+	err := db.api.close()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.closed = true
+	if db.watcher != nil {
+		// If both clients share a given connection, the second close finds it closed already.
+		_ = db.watcher.Close()
+	}
+	return err
+}
+
+// Project is the id of the database's project.
+func (db *DB) Project() string { return strings.Split(db.Layout.Database, "/")[1] }
+
+func (db *DB) outgoing(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", db.Layout.Database)
+}
+
+// Now is a lower bound of Firestore's clock, by its answers to reads and commits. Before the first
+// answer, it is this machine's time.
+func (db *DB) Now() time.Time { return cmp.Or(db.clock.now(), time.Now()) }
+
+// Later is the later of two clocks. This machine's may be slow. What is known of Firestore's is as old as its last
+// answer, if this machine was suspended since.
+func (db *DB) Later() time.Time {
+	return slices.MaxFunc([]time.Time{db.Now(), time.Now()}, time.Time.Compare)
+}
+
+// Unreachable is why the last call found no connection; nil where it found one.
+func (db *DB) Unreachable() *Unreachable { return db.api.unreached() }
+
+// clock is a lower bound of Firestore's clock: the newest time in an answer of Firestore, plus the time
+// that has passed here since that answer.
+type clock struct {
+	mu     sync.Mutex
+	newest time.Time
+	at     time.Time // when that answer came, by the clock of this process
+}
+
+// saw takes the time in an answer that has just come.
+func (c *clock) saw(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); c.newest.IsZero() || t.After(c.newest.Add(now.Sub(c.at))) {
+		c.newest, c.at = t, now
+	}
+}
+
+// now is the lower bound; zero before the first answer.
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.newest.IsZero() {
+		return time.Time{}
+	}
+	return c.newest.Add(time.Since(c.at))
+}
 
 const (
 	// callTimeout bounds a call whose context has no deadline. So a caller gets an answer whatever is
