@@ -4,14 +4,12 @@
 //
 // The files in the order in which they are read; most use what is declared below:
 //
-//	limits.go   fields with limits, their shards, and names of what is held of them
-//	names.go    where the counters are (COUNTERS), names of documents, paths of fields, numbers of shards
-//	field.go    FIELDS
+//	parse.go    COUNTERS and FIELDS are read, and what they don't allow is refused
 //	counted.go  fields that count documents, and names of these documents
+//	names.go    names of documents and of what is in them: COUNTERS and FIELDS as they were read
 package layout
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -22,47 +20,36 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultProject is an emulator's project if none is named, for commands, functions and libraries. By the
-// prefix demo-, Google's emulators and libraries know that it isn't a real project.
-const DefaultProject = "demo-counters"
-
-// Place says where the counters of a deployment are. The zero values are the defaults. Packages shards and
-// rollup have it as their own. Godoc shows their users no internal type, so shards.Place says the fields again.
-type Place struct {
-	// by default GOOGLE_CLOUD_PROJECT's, or [DefaultProject] with an emulator, otherwise that of the
-	// credentials or the metadata server
-	Project  string
-	Database string // default "(default)"
-	Counters string // path of the counters' documents; default [DefaultPath]
-	Fields   string // what is counted: see [ParseFields]; default [DefaultFields]
-	Shards   string // id of the collection of a counter's shards; default "shards"
-	Hosted   bool   // the counters' documents are the app's own
-	// what clients of Firebase's Distributed Counter extension count is taken over; only with Hosted
+// Layout names the documents of one deployment.
+//
+//	{counter}                            num_shards, total, created_at, updated_at
+//	{counter}/shards/{n}                 count
+//	{counter}/shards/{field}~{n}         count, share, members and held of a field with a limit
+//	{counter}/counter_rollup/base        base, replaced, imported
+//	{counter}/{collection}/{document}    the app's, where a counted field counts them
+//	{counter}/{field}_members/{member}   member, at, shard
+//	{counter}/_counter_shards_/{shard}   what clients of Firebase's extension count
+//	counter_requests/{hash}              expire_at, and what was asked
+//	counter_rollup/{hash}/counter_requests/{hash}
+//	                                     until, counter, field, member: a seat that is held;
+//	                                     until, counter, field, amount, parts: an amount that is
+//	counter_rollup/reconcile             where the last walk over all counters stopped
+//	counter_rollup/{hash}/counter_notes/{hash}
+//	                                     counter, since, due: one that must be reconciled
+//
+// The first two rows are the layout of Google's public "distributed counters" page, where a
+// counter's document is counters/{counter}.
+type Layout struct {
+	Database string // projects/{project}/databases/{database}
+	Path     Path   // of the counters' documents
+	Sharded  Fields // sums of the shards' fields; none where documents alone are counted
+	Counted  Fields // those that count documents; Sharded or Counted may be empty, but not both
+	Shards   string // id of the collection of a counter's shards
+	// the counters' documents are the app's own: we neither make nor delete them, and see [Layout.OwnPath]
+	Hosted bool
+	// what clients of Firebase's Distributed Counter extension count below the documents is taken over; only with
+	// Hosted
 	Extension bool
-}
-
-// Layout is the layout of the documents, without their database.
-func (p Place) Layout() (Layout, error) {
-	path, err := ParsePath(cmp.Or(p.Counters, DefaultPath))
-	if err != nil {
-		return Layout{}, fmt.Errorf("path of the counters: %w", err)
-	}
-	fields, err := ParseFields(cmp.Or(p.Fields, DefaultFields))
-	if err != nil {
-		return Layout{}, fmt.Errorf("fields that are counted: %w", err)
-	}
-	l := Layout{Path: path, Shards: cmp.Or(p.Shards, DefaultShards), Hosted: p.Hosted, Extension: p.Extension}
-	if l.Extension && !l.Hosted {
-		return Layout{}, errors.New("the extension counts in documents of the app's own: set Hosted, too (HOSTED=true, --hosted)")
-	}
-	if want := WrongShardsCollection(l.Shards, fields); want != "" {
-		return Layout{}, fmt.Errorf("collection of the shards: %s: want %s", l.Shards, want)
-	}
-	if want := WrongFields(path, fields); want != "" {
-		return Layout{}, fmt.Errorf("fields that are counted: %s: want %s", fields, want)
-	}
-	l.Sharded, l.Counted = fields.Split()
-	return l, nil
 }
 
 // Names of collections and documents below and beside a counter. All that Google's public layout
@@ -103,38 +90,6 @@ const (
 // ExpireAt is the field of a request marker that the TTL policy looks at.
 const ExpireAt = "expire_at"
 
-// Layout names the documents of one deployment.
-//
-//	{counter}                            num_shards, total, created_at, updated_at
-//	{counter}/shards/{n}                 count
-//	{counter}/shards/{field}~{n}         count, share, members and held of a field with a limit
-//	{counter}/counter_rollup/base        base, replaced, imported
-//	{counter}/{collection}/{document}    the app's, where a counted field counts them
-//	{counter}/{field}_members/{member}   member, at, shard
-//	{counter}/_counter_shards_/{shard}   what clients of Firebase's extension count
-//	counter_requests/{hash}              expire_at, and what was asked
-//	counter_rollup/{hash}/counter_requests/{hash}
-//	                                     until, counter, field, member: a seat that is held;
-//	                                     until, counter, field, amount, parts: an amount that is
-//	counter_rollup/reconcile             where the last walk over all counters stopped
-//	counter_rollup/{hash}/counter_notes/{hash}
-//	                                     counter, since, due: one that must be reconciled
-//
-// The first two rows are the layout of Google's public "distributed counters" page, where a
-// counter's document is counters/{counter}.
-type Layout struct {
-	Database string // projects/{project}/databases/{database}
-	Path     Path   // of the counters' documents
-	Sharded  Fields // sums of the shards' fields; none where documents alone are counted
-	Counted  Fields // those that count documents; Fields or Counted may be empty, but not both
-	Shards   string // id of the collection of a counter's shards
-	// the counters' documents are the app's own: we neither make nor delete them, and see [Layout.OwnPath]
-	Hosted bool
-	// what clients of Firebase's Distributed Counter extension count below the documents is taken over; only with
-	// Hosted
-	Extension bool
-}
-
 // Shown are all fields that a counter's document shows: first the sums, then those that count documents.
 func (l Layout) Shown() Fields { return slices.Concat(l.Sharded, l.Counted) }
 
@@ -159,29 +114,22 @@ func (l Layout) Field(name string) (Field, bool) {
 	return Field{}, false
 }
 
-// CheckSums is an error if nothing can be added to any counter, because FIELDS has no sum of shards.
-func (l Layout) CheckSums() error {
-	if len(l.Sharded) > 0 {
-		return nil
-	}
-	return fmt.Errorf("there is nothing to increment or set here: all of FIELDS counts documents (%s)", l.Counted)
+// Plain are the sums of shards that have no limit.
+func (l Layout) Plain() Fields {
+	return slices.DeleteFunc(slices.Clone(l.Sharded), func(f Field) bool { return !f.Plain() })
 }
 
-// CheckField is an error if a field is no sum of shards: it isn't shown, or it counts documents.
-func (l Layout) CheckField(name string) error {
-	if _, ok := l.Field(name); ok {
-		return nil
+// Limited are the sums of shards that have a limit. A field that only shows such a limit (LimitOf) is none of them.
+func (l Layout) Limited() Fields {
+	return slices.DeleteFunc(l.Sharded.Named(), Field.Plain)
+}
+
+// Apart are the [Field.Apart] of all fields that have one, each once.
+func (l Layout) Apart() (apart []string) {
+	for _, f := range l.Limited() {
+		apart = append(apart, f.Apart())
 	}
-	if err := l.CheckSums(); err != nil {
-		return err
-	}
-	what := "is not counted"
-	for _, field := range l.Counted {
-		if field.Name == name {
-			what = fmt.Sprintf("counts documents (%s), and nothing else is added to it", field)
-		}
-	}
-	return fmt.Errorf("%q %s; want one of %s%s", name, what, strings.Join(l.Sharded.SettingNames(), ", "), l.Shown().toCount(name))
+	return apart
 }
 
 // OwnPath is the path of one of our own fields in a counter's document, such as [NumShards], for update
@@ -203,6 +151,9 @@ func (l Layout) Document(path string) string { return l.root() + path }
 // [Path.Nested].
 func (l Layout) Counters() string { return l.root() + l.Path.Collection() }
 
+// ByBases reports whether all counters are found by their bases, and not by their documents.
+func (l Layout) ByBases() bool { return l.Path.Nested() || l.Hosted }
+
 // Counter is the resource name of a counter's document.
 func (l Layout) Counter(id string) string { return l.root() + l.Path.Document(id) }
 
@@ -212,11 +163,60 @@ func (l Layout) ShardsOf(id string) string { return l.Counter(id) + "/" + l.Shar
 // Shard is the resource name of a shard of a counter.
 func (l Layout) Shard(id, shard string) string { return l.ShardsOf(id) + "/" + shard }
 
+// ParseShard parses the resource name of a shard. It reports false for other documents.
+func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
+	return l.below(name, l.Shards)
+}
+
+// MaxShards is the largest number of shards of a counter. All of them fit into one commit, and one
+// sum() over them is billed as one read.
+const MaxShards = 1000
+
+// DefaultNumShards is how many shards a counter has by default: enough for ten writes a second without
+// contention.
+const DefaultNumShards = 10
+
+// ShardID is the document id of the n-th shard.
+func ShardID(n int) string { return strconv.Itoa(n) }
+
+// ShardNumber is the inverse of [ShardID]. It reports false for documents that others keep
+// among the shards.
+func ShardNumber(id string) (int, bool) {
+	n, err := strconv.Atoi(id)
+	return n, err == nil && n >= 0 && ShardID(n) == id
+}
+
+// LimitedShard is the id of a shard of a field with a limit, by the field's name in its shards.
+func LimitedShard(field string, n int) string { return field + limitedShard + strconv.Itoa(n) }
+
+// A field with a limit, such as seats=limit(500), has shards of its own: seats~0, seats~1 and so on. Nothing else is
+// counted in them, and it is counted nowhere else.
+const limitedShard = "~"
+
+// MostApart is how many shards of its own a field has at most: who finds no room in those that it knows reads them
+// all.
+const MostApart = 25
+
+// LimitedField is the field that a shard is of alone. It reports false for other shards.
+func LimitedField(id string) (field string, is bool) {
+	at := strings.LastIndex(id, limitedShard)
+	if at < 0 {
+		return "", false
+	}
+	return id[:at], true
+}
+
 // ExtensionShardsOf is the resource name of the collection in which clients of the extension count.
 func (l Layout) ExtensionShardsOf(id string) string { return l.Counter(id) + "/" + ExtensionShards }
 
 // ExtensionShard is the resource name of a shard of the extension's.
 func (l Layout) ExtensionShard(id, shard string) string { return l.ExtensionShardsOf(id) + "/" + shard }
+
+// ParseExtensionShard parses the resource name of a shard of the extension's, whose clients are taken over.
+func (l Layout) ParseExtensionShard(name string) (counter, shard string, ok bool) {
+	counter, shard, ok = l.below(name, ExtensionShards)
+	return counter, shard, ok && l.Extension
+}
 
 // BaseOf is the resource name of a counter's base, which has what its totals hold beyond their sources.
 func (l Layout) BaseOf(id string) string { return l.Counter(id) + "/" + Rollup + "/" + Base }
@@ -248,6 +248,12 @@ func (l Layout) ParseMembership(name, field string) (counter string, ok bool) {
 // MembersID is the id of the collection of a field's members.
 func MembersID(field string) string { return field + "_members" }
 
+// Until is the field of a membership, and of its entry, that says until when the seat is held.
+const Until = "until"
+
+// MemberShard is the field of a membership that says on which shard the member was counted, where a client's undo goes.
+const MemberShard = "shard"
+
 // Request is the resource name of a request marker.
 func (l Layout) Request(hash string) string { return l.root() + Requests + "/" + hash }
 
@@ -259,42 +265,36 @@ func (l Layout) Cursor() string { return l.root() + Rollup + "/" + Reconcile }
 // be reconciled.
 func (l Layout) Notes() string { return l.own() + Notes }
 
+// Note is the resource name of a counter's note.
+func (l Layout) Note(counter string) string { return l.Notes() + "/" + hash(counter) }
+
+// Holds is the resource name of the collection of this deployment's entries of seats that are held. It has
+// the id of that of request markers, whose TTL policy it shares.
+func (l Layout) Holds() string { return l.own() + Requests }
+
+// Hold is the resource name of the entry of a membership's seat.
+func (l Layout) Hold(membership string) string { return l.Holds() + "/" + hash(membership) }
+
+// Record is the resource name of the record of a hold of an amount, by the hash of what it is called.
+func (l Layout) Record(hash string) string { return l.Holds() + "/" + hash }
+
+// HoldsOf is how the field [Due] begins in the records of a field's open holds. The field's name is that in the shards.
+func (l Layout) HoldsOf(counter, field string) string {
+	return hash(counter + "\x00" + field)[:32] + " "
+}
+
+// Due is the field of an open hold's record that says where and until when it is held: who finds no room looks for it.
+const Due = "due"
+
 // own is where documents of this deployment are that belong to no counter. A deployment is identified by where its
 // shards are, whatever it calls its wildcards.
 func (l Layout) own() string {
 	return l.root() + Rollup + "/" + hash(l.Path.Canonical()+"/"+l.Shards) + "/"
 }
 
-// Note is the resource name of a counter's note.
-func (l Layout) Note(counter string) string { return l.Notes() + "/" + hash(counter) }
-
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
-}
-
-// ByBases reports whether all counters are found by their bases, and not by their documents.
-func (l Layout) ByBases() bool { return l.Path.Nested() || l.Hosted }
-
-// Patterns are triggers' path patterns for all documents that change a count: first the shards, and then one for each
-// of [Layout.Collections].
-func (l Layout) Patterns() []string {
-	patterns := []string{l.Path.String() + "/" + l.Shards + "/{shard}"}
-	for _, source := range l.Collections() {
-		patterns = append(patterns, l.PatternOf(source))
-	}
-	return patterns
-}
-
-// ParseShard parses the resource name of a shard. It reports false for other documents.
-func (l Layout) ParseShard(name string) (counter, shard string, ok bool) {
-	return l.below(name, l.Shards)
-}
-
-// ParseExtensionShard parses the resource name of a shard of the extension's, whose clients are taken over.
-func (l Layout) ParseExtensionShard(name string) (counter, shard string, ok bool) {
-	counter, shard, ok = l.below(name, ExtensionShards)
-	return counter, shard, ok && l.Extension
 }
 
 // below parses the resource name of a document in a collection below a counter. It parses from the end, because any
@@ -312,99 +312,6 @@ func (l Layout) below(name, collection string) (counter, id string, ok bool) {
 	return counter, path[at+1:], ok
 }
 
-// WrongShardsCollection says what the id of the shards' collection must be instead, where FIELDS has these fields; ""
-// if it is allowed.
-func WrongShardsCollection(id string, fields Fields) string {
-	if ValidateID(id) != nil || id == ExtensionShards || strings.HasPrefix(id, ownPrefix) || strings.ContainsAny(id, "{}*") {
-		// triggers' patterns have them
-		return "the name of a collection, without /{}*, not beginning with " + ownPrefix + ", and not " + ExtensionShards
-	}
-	for _, field := range fields {
-		switch {
-		case field.Counted == nil && MembersID(field.Name) == id:
-			return fmt.Sprintf("another collection than that of the members of %s", field.Name)
-		case field.Counted != nil && field.Counted.Collection == id:
-			return fmt.Sprintf("another collection than that of the documents in %s", field)
-		}
-	}
-	return ""
-}
-
-// maxIDBytes is Firestore's own limit on the id of a document or a collection.
-const maxIDBytes = 1500
-
-// maxPathBytes leaves room below a counter's document, whose name is longer, for a member's: of the 6,144 bytes that
-// Firestore allows for a document's name, 1,500 for an id, 74 for the collection, and the rest for the database. Many
-// counters are read at once, and one name that is refused would fail the others.
-const maxPathBytes = 4400
-
-// slashAtEnd says what is wrong with an id that ends with a slash, as in a URL that a program built.
-func slashAtEnd(id string) error { return fmt.Errorf("%q ends with a slash: leave it out", id) }
-
-// ValidateID is an error if Firestore would refuse an id of a document or a collection.
-func ValidateID(id string) error {
-	switch {
-	case id == "":
-		return errors.New("it is empty")
-	case len(id) > maxIDBytes:
-		return fmt.Errorf("it has %d bytes, and at most %d are allowed", len(id), maxIDBytes)
-	case !utf8.ValidString(id):
-		return errors.New("it is not UTF-8")
-	case strings.HasSuffix(id, "/"):
-		return slashAtEnd(id)
-	case strings.Contains(id, "/"):
-		return fmt.Errorf("%q contains a slash", id)
-	case id == "." || id == "..":
-		return fmt.Errorf("%q is reserved", id)
-	case len(id) >= 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__"):
-		return fmt.Errorf("%q is reserved, as everything of the form __x__", id)
-	}
-	return nil
-}
-
-// FieldPath joins field names to a path for masks and transforms. It quotes a name that isn't a plain
-// identifier with backticks.
-func FieldPath(names ...string) string {
-	path := slices.Clone(names)
-	for i, name := range path {
-		if !plain(name) {
-			path[i] = "`" + escapes.Replace(name) + "`"
-		}
-	}
-	return strings.Join(path, ".")
-}
-
-// escapes escape what ends a quoted name, byte by byte: a name need not be UTF-8.
-var escapes = strings.NewReplacer("`", "\\`", `\`, `\\`)
-
-func plain(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != ""
-}
-
-// MaxShards is the largest number of shards of a counter. All of them fit into one commit, and one
-// sum() over them is billed as one read.
-const MaxShards = 1000
-
-// DefaultNumShards is how many shards a counter has by default: enough for ten writes a second without
-// contention.
-const DefaultNumShards = 10
-
-// ShardID is the document id of the n-th shard.
-func ShardID(n int) string { return strconv.Itoa(n) }
-
-// ShardNumber is the inverse of [ShardID]. It reports false for documents that others keep
-// among the shards.
-func ShardNumber(id string) (int, bool) {
-	n, err := strconv.Atoi(id)
-	return n, err == nil && n >= 0 && ShardID(n) == id
-}
-
 // Path is where a deployment's counters are: collections and wildcards in turn, such as
 // counters/{counter} or teams/{team}/posts/{post}. A counter's id is its wildcards' values joined
 // by slashes: post-123, or red/post-1.
@@ -415,68 +322,6 @@ type Path struct {
 	pattern     string
 	collections []string // one before each wildcard, or document
 	wildcards   []string // their names; none in the path of one counter
-}
-
-// DefaultPath is that of Google's public "distributed counters" page.
-const DefaultPath = "counters/{counter}"
-
-// ParsePath reads a path. Its errors say what is allowed.
-func ParsePath(pattern string) (Path, error) {
-	parts := strings.Split(pattern, "/")
-	if len(parts)%2 != 0 {
-		return Path{}, fmt.Errorf("%q has %s, want collections and wildcards in turn, such as posts/{post}", pattern, partsOf(len(parts)))
-	}
-	p := Path{pattern: pattern}
-	whole := !strings.Contains(pattern, "{")
-	seen := map[string]bool{}
-	for i, part := range parts {
-		if i%2 == 0 {
-			if err := ValidateID(part); err != nil {
-				return Path{}, fmt.Errorf("part %d of %q cannot be a collection: %w", i+1, pattern, err)
-			}
-			if strings.ContainsAny(part, "{}*") {
-				return Path{}, fmt.Errorf("part %d of %q is to be a collection, and holds a wildcard", i+1, pattern)
-			}
-			if strings.HasPrefix(part, ownPrefix) {
-				return Path{}, fmt.Errorf("part %d of %q: collections that begin with %s are kept for what counters writes", i+1, pattern, ownPrefix)
-			}
-			p.collections = append(p.collections, part)
-			continue
-		}
-		if whole {
-			if err := ValidateID(part); err != nil {
-				return Path{}, fmt.Errorf("part %d of %q cannot be a document, nor is it a wildcard such as {post}: %w", i+1, pattern, err)
-			}
-			if strings.ContainsAny(part, "}*") {
-				return Path{}, fmt.Errorf("part %d of %q is to be a wildcard such as {post}, or a document's id without }*", i+1, pattern)
-			}
-			continue
-		}
-		name := strings.TrimSuffix(strings.TrimPrefix(part, "{"), "}")
-		if len(name) != len(part)-2 || !plain(name) {
-			return Path{}, fmt.Errorf("part %d of %q is to be a wildcard such as {post}: letters, digits and _ in braces (or none is, as in stats/site, the path of one counter)", i+1, pattern)
-		}
-		if seen[name] {
-			return Path{}, fmt.Errorf("wildcard {%s} of %q stands there twice", name, pattern)
-		}
-		if name == "shard" || name == "document" {
-			// a trigger's path pattern would have it twice: see [Layout.Patterns]
-			return Path{}, fmt.Errorf("wildcard {%s} of %q is kept for triggers of shards and of counted documents: take another name", name, pattern)
-		}
-		seen[name] = true
-		p.wildcards = append(p.wildcards, name)
-	}
-	return p, nil
-}
-
-// ownPrefix begins the names of all collections that Google's public layout doesn't have, because TTL
-// policies and index exemptions apply to a collection group in the whole database.
-const ownPrefix = "counter_"
-
-// UnmarshalText reads a path as [ParsePath] does.
-func (p *Path) UnmarshalText(text []byte) (err error) {
-	*p, err = ParsePath(string(text))
-	return err
 }
 
 // String is the path as it was written.
@@ -581,4 +426,239 @@ func (p Path) Validate(id string) error {
 		return fmt.Errorf("the path of its document has %d bytes, and at most %d are allowed", n, maxPathBytes)
 	}
 	return nil
+}
+
+// maxIDBytes is Firestore's own limit on the id of a document or a collection.
+const maxIDBytes = 1500
+
+// maxPathBytes leaves room below a counter's document, whose name is longer, for a member's: of the 6,144 bytes that
+// Firestore allows for a document's name, 1,500 for an id, 74 for the collection, and the rest for the database. Many
+// counters are read at once, and one name that is refused would fail the others.
+const maxPathBytes = 4400
+
+// slashAtEnd says what is wrong with an id that ends with a slash, as in a URL that a program built.
+func slashAtEnd(id string) error { return fmt.Errorf("%q ends with a slash: leave it out", id) }
+
+// ValidateID is an error if Firestore would refuse an id of a document or a collection.
+func ValidateID(id string) error {
+	switch {
+	case id == "":
+		return errors.New("it is empty")
+	case len(id) > maxIDBytes:
+		return fmt.Errorf("it has %d bytes, and at most %d are allowed", len(id), maxIDBytes)
+	case !utf8.ValidString(id):
+		return errors.New("it is not UTF-8")
+	case strings.HasSuffix(id, "/"):
+		return slashAtEnd(id)
+	case strings.Contains(id, "/"):
+		return fmt.Errorf("%q contains a slash", id)
+	case id == "." || id == "..":
+		return fmt.Errorf("%q is reserved", id)
+	case len(id) >= 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__"):
+		return fmt.Errorf("%q is reserved, as everything of the form __x__", id)
+	}
+	return nil
+}
+
+// Field is a counted field of a counter's document: the sum of a field of its shards, or the result of
+// a query over documents.
+type Field struct {
+	Name    string       // in the counter's document
+	Shard   string       // in its shards; empty if Counted is set
+	Counted *Aggregation // the query; nil for a sum of the shards' field
+	Limit   *int64       // the limit that FIELDS declares; nil: there is none. A field that shows a limit has it, too
+	LimitOf string       // the field whose limit this one shows, if it shows one: see [Field.ShowsLimit]
+}
+
+// String is the field in the form that [ParseFields] reads.
+func (f Field) String() string {
+	switch {
+	case f.Counted != nil:
+		return f.Name + "=" + f.Counted.String()
+	case f.Limit != nil:
+		return f.Name + "=" + limitText(*f.Limit)
+	case f.Shard != f.Name:
+		return f.Name + "=" + f.Shard
+	}
+	return f.Name
+}
+
+// Key says what a field is, besides the number that a document shows of it. It is a hash of the field's definition,
+// because other revisions may define the same field in another way.
+func (f Field) Key() string {
+	if f.Limit != nil { // whatever number is declared
+		f.Limit = new(int64)
+	}
+	hash := sha256.Sum256([]byte(f.String()))
+	return hex.EncodeToString(hash[:8])
+}
+
+// Integer reports whether the field holds an integer. Otherwise it holds a double, or null for an
+// average of nothing.
+func (f Field) Integer() bool { return f.Counted == nil || !f.Counted.Average && !f.Counted.Double }
+
+// ShowsLimit reports whether the field shows the limit of another one. Such a field has Limit, too: ask for this first.
+func (f Field) ShowsLimit() bool { return f.LimitOf != "" }
+
+// Plain reports whether a sum of shards has no limit, and shows none.
+func (f Field) Plain() bool { return f.Limit == nil }
+
+// OfNone is the sum of no shards: 0, or the limit that FIELDS declares, for the field that shows it. Whoever takes
+// first, or sets a limit, makes the shards.
+func (f Field) OfNone() int64 {
+	if !f.ShowsLimit() {
+		return 0
+	}
+	return *f.Limit
+}
+
+// CountedIn reports whether the field is counted in a shard of that id.
+func (f Field) CountedIn(id string) bool {
+	of, limited := LimitedField(id)
+	if !limited {
+		return f.Apart() == ""
+	}
+	return f.Apart() == ShareOf(of)
+}
+
+// Apart is the field that those shards have, and no others, in which a field is counted that has shards of its own;
+// empty of a field that is counted in the counter's common shards.
+func (f Field) Apart() string {
+	switch {
+	case f.ShowsLimit():
+		return f.Shard
+	case f.Limit != nil:
+		return ShareOf(f.Shard)
+	}
+	return ""
+}
+
+// ShareOf is the field of a shard that says how much of a field's limit the shard may count. No counted field can have
+// that name.
+func ShareOf(field string) string { return "share(" + field + ")" }
+
+// MembersIn is the field of a shard that says how much of a field with a limit members took there.
+func MembersIn(field string) string { return "members(" + field + ")" }
+
+// HoldsIn is the field of a shard that says how much of a field with a limit open holds of amounts have there.
+func HoldsIn(field string) string { return "held(" + field + ")" }
+
+// LimitSuffix follows the name of a field with a limit in that of the field that shows the limit.
+const LimitSuffix = "_limit"
+
+// limitOf is the field that shows a field's limit: the sum of its shards' shares.
+func limitOf(f Field) Field {
+	return Field{Name: f.Name + LimitSuffix, Shard: ShareOf(f.Shard), Limit: f.Limit, LimitOf: f.Name}
+}
+
+// limitText is the inverse of parseLimit.
+func limitText(n int64) string {
+	if n == 0 {
+		return "limit()"
+	}
+	return fmt.Sprintf("limit(%d)", n)
+}
+
+// Fields is a list of counted fields: see [ParseFields].
+type Fields []Field
+
+// String is the list in the form that [ParseFields] reads.
+func (f Fields) String() string {
+	named := f.Named()
+	items := make([]string, len(named))
+	for i, field := range named {
+		items[i] = field.String()
+	}
+	return strings.Join(items, ",")
+}
+
+// Names are the fields' names, in their order.
+func (f Fields) Names() []string {
+	names := make([]string, len(f))
+	for i, field := range f {
+		names[i] = field.Name
+	}
+	return names
+}
+
+// ByShard is the field that is called so in the shards. It reports false if none is.
+func (f Fields) ByShard(shard string) (Field, bool) {
+	i := slices.IndexFunc(f, func(field Field) bool { return field.Shard == shard })
+	if i < 0 {
+		return Field{}, false
+	}
+	return f[i], true
+}
+
+// Named are the fields that FIELDS names: those that show limits are left out.
+func (f Fields) Named() Fields { return slices.DeleteFunc(slices.Clone(f), Field.ShowsLimit) }
+
+// SettingNames are the names of [Fields.Named]; in JSON, no fields are a list, too.
+func (f Fields) SettingNames() []string { return f.Named().Names() }
+
+// Split separates the sums of the shards' fields from the fields that count documents. Behind each sum that has a
+// limit is the field that shows the limit.
+func (f Fields) Split() (sums, counted Fields) {
+	for _, field := range f {
+		if field.Counted == nil {
+			if sums = append(sums, field); field.Limit != nil {
+				sums = append(sums, limitOf(field))
+			}
+		} else {
+			counted = append(counted, field)
+		}
+	}
+	return sums, counted
+}
+
+// ShardRequest is the field of a shard in which clients that write shards themselves name their request: see
+// firestore.rules. Settling a hold that changes no count writes a time there, because the rules allow no other field.
+const ShardRequest = "request"
+
+// MayCount reports whether a field of a shard may be counted. All other fields are ignored.
+func MayCount(name string) bool { return validateField(name) == nil && name != ShardRequest }
+
+// maxFieldBytes keeps a field's path below the 1,500 bytes that Firestore allows.
+const maxFieldBytes = 64
+
+// validateField says why a name can't be that of a counted field.
+func validateField(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("a name is missing; want names such as likes or total=count, with commas between them")
+	case len(name) > maxFieldBytes:
+		return fmt.Errorf("a name has %d bytes, and at most %d are allowed", len(name), maxFieldBytes)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%q is not UTF-8", name)
+	case strings.ContainsAny(name, ".`=(){}/* \t\n\x00"):
+		return fmt.Errorf("%q holds one of .`=(){}/*, white space or a zero byte", name)
+	case len(name) >= 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__"):
+		return fmt.Errorf("%q is reserved, as everything of the form __x__", name)
+	}
+	return nil
+}
+
+// FieldPath joins field names to a path for masks and transforms. It quotes a name that isn't a plain
+// identifier with backticks.
+func FieldPath(names ...string) string {
+	path := slices.Clone(names)
+	for i, name := range path {
+		if !plain(name) {
+			path[i] = "`" + escapes.Replace(name) + "`"
+		}
+	}
+	return strings.Join(path, ".")
+}
+
+// escapes escape what ends a quoted name, byte by byte: a name need not be UTF-8.
+var escapes = strings.NewReplacer("`", "\\`", `\`, `\\`)
+
+func plain(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
 }

@@ -26,7 +26,7 @@ import (
 // methods, only the list is held.
 var arrowsUp = map[string]int{
 	"./functions": rooms, "./shards": 2, "./rollup": 1,
-	"./internal/book": 0, "./internal/store": 0, "./internal/layout": 4,
+	"./internal/book": 0, "./internal/store": 0, "./internal/layout": 1,
 }
 
 const rooms = 1000
