@@ -2,200 +2,20 @@ package functions
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // Bounds of bodies, in bytes.
 const (
 	maxBody     = 64 << 10
 	maxBodyMany = 1 << 20 // of POST / without tokens: who has one names few counters
-	// maxBodies is what all requests under way may have sent together. A body takes about four times its size while it
-	// is decoded: that is 192 of an instance's 512 MiB.
-	maxBodies = 48 << 20
 )
-
-// While so many bodies are waited for, which is half of the fewest slots that an instance may have, another must come
-// within a moment. Otherwise a user who sends 25 slow ones a second would fill 500 slots.
-const (
-	maxAwaited = 50
-	awaitedFor = time.Second
-)
-
-// What is read of a body that nobody wants: so many bytes, and for so long.
-const (
-	maxSkipped = 256 << 10
-	skipsFor   = 50 * time.Millisecond
-)
-
-// boundBodies stops reading a request's body after timeout, and at once when ending is done. Otherwise a caller who
-// sends one byte a minute could occupy an instance, and keep it from ending. It reads no body of a request that has
-// none to say, and holds at most maxBodies of all of them.
-func boundBodies(timeout time.Duration, ending context.Context, next http.Handler) http.Handler {
-	room := semaphore.NewWeighted(maxBodies)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength == 0 {
-			next.ServeHTTP(w, r)
-			return
-		}
-		b := &boundedBody{ReadCloser: r.Body, connection: http.NewResponseController(w), ending: ending, room: room, expects: r.Header.Get("Expect") != ""}
-		defer b.release()
-		// Only a test's writer has no deadlines, and no slow connection.
-		_ = b.connection.SetReadDeadline(time.Now().Add(timeout))
-		stop := context.AfterFunc(ending, b.cut)
-		defer stop()
-		r.Body = b
-		next.ServeHTTP(w, r)
-	})
-}
-
-// boundedBody is a body whose connection has a deadline until the body has been read.
-type boundedBody struct {
-	io.ReadCloser
-	connection *http.ResponseController
-	ending     context.Context
-	expects    bool                // the client sends it once it is asked for
-	room       *semaphore.Weighted // for all bodies, in bytes
-	holds      int64               // of the room, until the request is answered
-	awaited    *atomic.Int64       // how many bodies are waited for; nil once it has come, and for an event's
-	awaits     bool                // it is one of these
-
-	mu   sync.Mutex
-	read bool // to its end
-}
-
-// Read reads. Its errors include errSlowBody, errEnding and errBodies.
-func (b *boundedBody) Read(p []byte) (int, error) {
-	b.await()
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.came()
-	}
-	if !b.room.TryAcquire(int64(n)) {
-		return 0, errBodies
-	}
-	b.holds += int64(n)
-	if err == nil {
-		return n, nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err == io.EOF && !b.read {
-		b.read = true
-		// From here on, the server reads the connection only to see whether the client is still there.
-		// After other errors the deadline stays: the server reads the rest of the body before it closes
-		// the connection, and could wait forever.
-		_ = b.connection.SetReadDeadline(time.Time{})
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		if err = errSlowBody; b.ending.Err() != nil {
-			err = errEnding
-		}
-	}
-	return n, err
-}
-
-// await has the body be waited for, from its first read on.
-func (b *boundedBody) await() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.awaits || b.awaited == nil {
-		return
-	}
-	b.awaits = true
-	if b.awaited.Add(1) > maxAwaited && b.ending.Err() == nil {
-		_ = b.connection.SetReadDeadline(time.Now().Add(awaitedFor))
-	}
-}
-
-// came says that nobody waits for the body any more.
-func (b *boundedBody) came() {
-	if b.awaits {
-		b.awaited.Add(-1)
-		b.awaited, b.awaits = nil, false
-	}
-}
-
-// release gives the body's room to others.
-func (b *boundedBody) release() {
-	b.room.Release(b.holds)
-	b.came()
-}
-
-// skip passes over what is left of a body that nobody wants. It waits for it for a moment alone: a caller could occupy
-// an instance with bodies that never come. One that is being sent is read, as far as it isn't long: a client may look
-// for an answer only once it has sent all. It reports whether that was all. If not, the connection can't be used again.
-func (b *boundedBody) skip() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.read {
-		return true
-	}
-	if b.expects { // a read would ask for it
-		_ = b.connection.SetReadDeadline(time.Unix(1, 0))
-		return false
-	}
-	_ = b.connection.SetReadDeadline(time.Now().Add(skipsFor))
-	if _, err := io.CopyN(io.Discard, b.ReadCloser, maxSkipped); err != io.EOF {
-		_ = b.connection.SetReadDeadline(time.Unix(1, 0))
-		return false
-	}
-	b.read = true
-	_ = b.connection.SetReadDeadline(time.Time{})
-	return true
-}
-
-// passOver is called before a request is answered whose body may not have been read. The server would wait for it.
-func passOver(w http.ResponseWriter, r *http.Request) {
-	if b, is := r.Body.(*boundedBody); is && !b.skip() {
-		w.Header().Set("Connection", "close")
-	}
-}
-
-// cut ends a waiting read.
-func (b *boundedBody) cut() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.read {
-		_ = b.connection.SetReadDeadline(time.Unix(1, 0))
-	}
-}
-
-// readBody reads a body of at most limit bytes: nothing is parsed before that is known. Errors: problems with 400 or
-// 413, errSlowBody and errEnding.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	switch {
-	case r.ContentLength == 0:
-		return nil, nil
-	case r.ContentLength > limit:
-		return nil, tooLarge(limit)
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	_, beyond := errors.AsType[*http.MaxBytesError](err)
-	switch {
-	case beyond:
-		return nil, tooLarge(limit)
-	case errors.Is(err, errSlowBody), errors.Is(err, errEnding), errors.Is(err, errBodies):
-		return nil, err
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", bad("the body can't be read"), err)
-	}
-	return bytes.TrimPrefix(body, []byte("\uFEFF")), nil // a byte order mark, of a file that was sent
-}
 
 // noBody makes sure that a request has none.
 func noBody(w http.ResponseWriter, r *http.Request) error {

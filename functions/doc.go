@@ -15,7 +15,7 @@ package functions
 
 // The files in the order in which they are read: each uses what is declared below it.
 //
-//	register.go   the functions are made known, begin and end
+//	serve.go      the functions are made known, begin and end; bodies arrive in time, or not at all
 //	reconcile.go  Reconcile
 //	rollup.go     Rollup, and its events
 //	increment.go  Increment: what it is asked, by whom, and its answer
@@ -28,5 +28,5 @@ package functions
 //	limit.go      how often
 //	ceiling.go    what an instance may spend
 //	route.go      what a request says: method, path and query
-//	body.go       its body
+//	body.go       its body, as JSON
 //	problem.go    which error is answered how
