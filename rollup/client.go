@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -37,15 +36,15 @@ type Config struct {
 
 // Client rolls up the counters of a database. It is safe for concurrent use.
 type Client struct {
-	db            *store.DB
-	books         book.Books
-	log           *slog.Logger
-	memories      *lru.Cache[string, *memory] // :: counter id → what is remembered of it
-	owner         sync.Mutex                  // of known, and query: who takes a memory out of known has it alone
-	query         time.Duration               // that a lone query takes, as far as is known
-	readTurn      chan struct{}               // holds who waits for the read of a look at a document: see [Client.findCounter]
-	extension     extension.Lookout
-	looksAtShards func() bool // whether a walk looks at each shard of a counter, whatever the sums say
+	db          *store.DB
+	books       book.Books
+	log         *slog.Logger
+	memories    *lru.Cache[string, *memory] // :: counter id → what is remembered of it
+	owner       sync.Mutex                  // of memories, and query: who takes a memory out of memories has it alone
+	query       time.Duration               // that a lone query takes, as far as is known
+	readTurn    chan struct{}               // holds who waits for the read of a look at a document: see [Client.findCounter]
+	extension   extension.Lookout
+	looksOnceIn int // see looksOnceIn
 }
 
 // looksOnceIn is how many walks there are, on average, for one that looks at each shard of a counter: about a day's,
@@ -70,7 +69,7 @@ func Open(ctx context.Context, cfg Config, opts ...option.ClientOption) (*Client
 	}
 	db.Budget = cfg.Budget
 	return &Client{
-		db: db, books: book.In(db), memories: known, query: loneQuery, readTurn: make(chan struct{}, 1), looksAtShards: func() bool { return rand.IntN(looksOnceIn) == 0 },
+		db: db, books: book.In(db), memories: known, query: loneQuery, readTurn: make(chan struct{}, 1), looksOnceIn: looksOnceIn,
 		log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 	}, nil
 }

@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"context"
+	"math"
 
 	"github.com/firestore-counters/counters/internal/book"
 )
@@ -46,7 +47,11 @@ func (c *Client) refreshFor(ctx context.Context, counter string, changes []Chang
 }
 
 // Looks has a client's walks look at each shard, or at none without a reason.
-func (c *Client) Looks(each bool) { c.looksAtShards = func() bool { return each } }
+func (c *Client) Looks(each bool) {
+	if c.looksOnceIn = 1; !each {
+		c.looksOnceIn = math.MaxInt
+	}
+}
 
 // Forget has a client remember nothing of a counter.
 func (c *Client) Forget(counter string) { c.memories.Remove(counter) }

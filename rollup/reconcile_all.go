@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,7 +28,7 @@ func (c *Client) Reconcile(ctx context.Context, counter string, opts ReconcileOp
 	if err := c.db.Layout.Path.Validate(counter); err != nil {
 		return Report{Counter: counter}, fmt.Errorf("reconcile: %w: %w", ErrInvalidID, err)
 	}
-	opts.each = opts.budget == nil || c.looksAtShards()
+	opts.each = opts.budget == nil || rand.IntN(c.looksOnceIn) == 0
 	r, hadNote := Report{Counter: counter}, false
 	var err error
 	if opts.budget == nil && !opts.DryRun { // a walk has looked at all notes before

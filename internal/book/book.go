@@ -320,16 +320,18 @@ func (b *Book) writeBase(more map[string]*firestorepb.Value, transforms ...*fire
 // of them may be nil.
 func checkOurs(names layout.Layout, base, doc *firestorepb.Document) error {
 	made := base.GetFields()[baseCounters].GetStringValue()
-	path, invalid := layout.ParsePath(made)
 	switch hosted, known := whose(names, base, doc); {
 	case known && hosted && !names.Hosted:
 		return &SettingError{"HOSTED=true", "the document is the app's own, and HOSTED is false here"}
 	case known && !hosted && names.Hosted:
 		return &SettingError{"HOSTED=false", "the document is the counter's, and HOSTED is true here"}
-	case made != "" && (invalid != nil || path.Canonical() != names.Path.Canonical()):
-		return &SettingError{"COUNTERS=" + made, fmt.Sprintf("the counter was made there, and COUNTERS is %q here", names.Path)}
+	case made == "" || made == names.Path.String():
+		return nil
 	}
-	return nil
+	if path, err := layout.ParsePath(made); err == nil && path.Canonical() == names.Path.Canonical() {
+		return nil
+	}
+	return &SettingError{"COUNTERS=" + made, fmt.Sprintf("the counter was made there, and COUNTERS is %q here", names.Path)}
 }
 
 // whose reports whether a document is the app's own. The base beside it says so, unless the app has put a

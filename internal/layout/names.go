@@ -114,6 +114,14 @@ func (l Layout) Field(name string) (Field, bool) {
 	return Field{}, false
 }
 
+// CheckSums is an error if nothing can be added to any counter, because FIELDS has no sum of shards.
+func (l Layout) CheckSums() error {
+	if len(l.Sharded) > 0 {
+		return nil
+	}
+	return fmt.Errorf("there is nothing to increment or set here: all of FIELDS counts documents (%s)", l.Counted)
+}
+
 // Plain are the sums of shards that have no limit.
 func (l Layout) Plain() Fields {
 	return slices.DeleteFunc(slices.Clone(l.Sharded), func(f Field) bool { return !f.Plain() })

@@ -116,14 +116,6 @@ func (a *Aggregation) mustHave(path Path) string {
 	return ""
 }
 
-// CheckSums is an error if nothing can be added to any counter, because FIELDS has no sum of shards.
-func (l Layout) CheckSums() error {
-	if len(l.Sharded) > 0 {
-		return nil
-	}
-	return fmt.Errorf("there is nothing to increment or set here: all of FIELDS counts documents (%s)", l.Counted)
-}
-
 // CheckAnyPlain is an error if no field is a sum of shards without a limit.
 func (l Layout) CheckAnyPlain() error {
 	if err := l.CheckSums(); err != nil || len(l.Plain()) > 0 {
