@@ -253,9 +253,7 @@ func (h *incrementHandler) within(r *request) error {
 	case !adds, keyed: // what finds no room, too, once it is read: see mayLook
 		// What was done before costs no write, but reads.
 		if wait, what = h.untilReads(r, 1), "what has to be looked for"; r.kind == settle || r.kind == giveBack || r.kind == confirm {
-			if of[ceiling.Reads], of[ceiling.Writes] = 1, finishUnits; wait == 0 && h.budget.Short(ceiling.Writes) > 0 {
-				wait = takeOne(h.finishes)
-			}
+			of[ceiling.Reads] = 1 // what they write is lent
 		}
 	}
 	if wait > 0 {
@@ -299,28 +297,6 @@ func (h *incrementHandler) leastSum() int64 { return int64(book.Reads + len(h.Fi
 
 // commandReads are the reads for each field that a command takes.
 const commandReads = 3
-
-// finishUnits are the documents that are written where a hold is settled or given back: its record, what tells when it
-// is over, and a shard.
-const finishUnits = 3
-
-// newFinishes bounds settles, what is confirmed, and what is given back, while writes are short. They wait for no
-// company, so they have half of these, or whoever gives back what nobody holds would leave a crowd none. It is nil
-// without a bound.
-func newFinishes(writes float64) *rate.Limiter {
-	if writes == 0 {
-		return nil
-	}
-	return rate.NewLimiter(rate.Limit(writes/2/finishUnits), 1)
-}
-
-// takeOne takes one, or returns how long until it can.
-func takeOne(of *rate.Limiter) time.Duration {
-	if now := time.Now(); !of.AllowN(now, 1) {
-		return time.Duration((1 - of.TokensAt(now)) / float64(of.Limit()) * 1e9)
-	}
-	return 0
-}
 
 // leaves is how many bytes a request must leave to others, in the time in which they are earned.
 func (h *incrementHandler) leaves(r *request) time.Duration {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/time/rate"
 
 	"github.com/firestore-counters/counters/internal/ceiling"
 	"github.com/firestore-counters/counters/internal/layout"
@@ -58,7 +57,7 @@ func GuardedIncrementHandler(ctx context.Context, client *shards.Client, s setti
 // repeated, and counts once.
 func newIncrementHandler(client *shards.Client, s settings.Settings, t *tokens, log *slog.Logger) http.Handler {
 	h := &incrementHandler{Settings: s, client: client, tokens: t, limit: newLimiter(s.RateLimit), creations: newCreations(s), log: log,
-		budget: client.Budget(), finishes: newFinishes(client.Budget().Second(ceiling.Writes)), failures: newFailures(), sums: newLRU[int64](knownCounters), heldUp: newLRU[time.Time](knownCounters), limits: len((layout.Layout{Sharded: s.Fields}).Limited()) > 0}
+		budget: client.Budget(), failures: newFailures(), sums: newLRU[int64](knownCounters), heldUp: newLRU[time.Time](knownCounters), limits: len((layout.Layout{Sharded: s.Fields}).Limited()) > 0}
 	if writes := h.budget.Second(ceiling.Writes); writes > 0 && s.Auth == "firebase" { // others share an address
 		h.share = newBuckets(max(1, writes*userShare), int(math.Ceil(max(1, writes*userShare)*ceiling.Begins.Seconds())))
 		h.lately = &lately{callers: newLRU[asked](knownCallers)}
@@ -82,10 +81,9 @@ type incrementHandler struct {
 	limit     *limiter
 	creations *limiter // how many counters each caller may make; nil if there is no bound, or if none are made
 	budget    *ceiling.Budget
-	lately    *lately       // what each user has asked for in the last minute; nil as share
-	share     *limiter      // what each user may have of it while it is short; nil if there are no users, or no ceiling
-	awaited   atomic.Int64  // bodies
-	finishes  *rate.Limiter // holds that end while writes are short; nil without a ceiling
+	lately    *lately      // what each user has asked for in the last minute; nil as share
+	share     *limiter     // what each user may have of it while it is short; nil if there are no users, or no ceiling
+	awaited   atomic.Int64 // bodies
 	failures  *failures
 	sums      *lru.Cache[string, int64]     // :: counter → what its last exact read took, if that was more than the least
 	heldUp    *lru.Cache[string, time.Time] // :: counter that isn't there → until when there is no room for it

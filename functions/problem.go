@@ -232,7 +232,7 @@ func problemOf(err error) problem {
 		return *p
 	}
 	if short, is := errors.AsType[*ceiling.ShortError](err); is {
-		return *beyond(short.Wait, "counters that were not used lately")
+		return *beyond(short.Wait, short.For)
 	}
 	if others, is := errors.AsType[*book.SettingError](err); is {
 		return problem{Status: http.StatusConflict, Detail: others.Error() + "; nothing was changed"}

@@ -62,10 +62,10 @@ func (c *Client) costOfShards() ceiling.Amounts {
 }
 
 // costOfBelow is what it takes to look for a member of a counter whose document is missing, and costOfConfirm to confirm
-// a seat that somebody joins.
+// a seat that somebody joins, besides the writes, which are lent.
 var (
 	costOfBelow   = ceiling.Amounts{ceiling.Reads: 2}
-	costOfConfirm = ceiling.Amounts{ceiling.Reads: 1, ceiling.Writes: 2}
+	costOfConfirm = ceiling.Amounts{ceiling.Reads: 1}
 )
 
 // costOfApart is what it takes to make the shards of a field with a limit.

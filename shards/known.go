@@ -541,7 +541,7 @@ func (l *lookups) join(ctx context.Context, counters []string, soon bool) (*look
 	}
 	reads := ceiling.Amounts{ceiling.Reads: float64(book.Reads * others)}
 	if wait := l.budget.PromiseTo(ctx, reads); wait > 0 {
-		return nil, fmt.Errorf("%w: %w", ErrBusy, &ceiling.ShortError{Wait: wait})
+		return nil, fmt.Errorf("%w: %w", ErrBusy, &ceiling.ShortError{Wait: wait, For: "counters that were not used lately"})
 	}
 	next.promised = next.promised.Plus(reads)
 	for _, id := range counters {

@@ -208,10 +208,12 @@ func (c Counter) finish(ctx context.Context, name string, key Key, used *int64) 
 		}
 		back, err := hold.In(c.client.db).GiveBack(ctx, c.id, field.Shard, freed, !fromMemory)
 		writes = append(writes, back...)
-		if err == nil {
-			var more ceiling.Amounts
-			more, err = c.client.affordShards(len(writes) - 2 - int(promised[ceiling.Writes]))
-			promised = promised.Plus(more)
+		if more := len(writes) - int(promised[ceiling.Writes]); err == nil && more > 0 {
+			lent := ceiling.Amounts{ceiling.Writes: float64(more)}
+			if err = db.Budget.Lend(ctx, "the ends of holds", lent, promised); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrBusy, err)
+			}
+			promised = promised.Plus(lent)
 		}
 		return writes, err
 	})

@@ -42,7 +42,7 @@ const (
 	// answer its first request late, or not at all: a look for a counter takes 1.3 s at $5 a day.
 	Holds  = 10 * time.Minute
 	Begins = 10 * time.Second
-	// scarce is below how much a unit is short.
+	// scarce is the time in which is earned what a unit is short below.
 	scarce = 5 * time.Second
 )
 
@@ -50,19 +50,26 @@ const (
 type bucket struct {
 	second float64 // what it earns a second; 0 is no bound
 	left   float64 // at that time; below 0 it is owed
+	lent   float64 // that isn't paid back yet: see [Budget.Lend]
 	at     time.Time
 }
 
 // of is how much is earned in a time. It is one at least, or nothing could ever be spent of a unit that is seldom.
 func (b *bucket) of(d time.Duration) float64 { return max(1, b.second*d.Seconds()) }
 
-// earn brings the bucket to a time. Clocks that go back earn nothing.
+// earn brings the bucket to a time. Half of what it earns pays back what is lent. Clocks that go back earn nothing.
 func (b *bucket) earn(now time.Time) {
 	if passed := now.Sub(b.at).Seconds(); passed > 0 {
-		b.left = min(b.of(Holds), b.left+passed*b.second)
+		earned := passed * b.second
+		pays := min(b.lent, earned/2)
+		b.lent -= pays
+		b.left = min(b.of(Holds), b.left+earned-pays)
 		b.at = now
 	}
 }
+
+// few is below how much the unit is short.
+func (b *bucket) few() float64 { return min(b.of(scarce), b.of(Begins)) }
 
 // lacks is how much is missing for n: all of it must be there, or as much as the bucket holds.
 func (b *bucket) lacks(n float64) float64 { return min(n, b.of(Holds)) - b.left }
@@ -73,7 +80,12 @@ func (b *bucket) until(n float64) time.Duration {
 	if b.second == 0 || n <= 0 || lacks <= 1e-6 { // of sums of fractions
 		return 0
 	}
-	return max(time.Millisecond, time.Duration(math.Ceil(min(lacks/b.second, 1e6)*1e9)))
+	return b.earns(lacks)
+}
+
+// earns is how long it takes to earn so much.
+func (b *bucket) earns(n float64) time.Duration {
+	return max(time.Millisecond, time.Duration(math.Ceil(min(n/b.second, 1e6)*1e9)))
 }
 
 // Budget is what an instance may spend. It is safe for concurrent use. A nil budget bounds nothing.
@@ -216,7 +228,7 @@ func (b *Budget) Short(of ...Unit) (wait time.Duration) {
 	for _, u := range of {
 		at := &b.buckets[u]
 		at.earn(now)
-		wait = max(wait, at.until(min(at.of(scarce), at.of(Begins))))
+		wait = max(wait, at.until(at.few()))
 	}
 	return wait
 }
@@ -256,10 +268,13 @@ func (b *Budget) Leaves(u Unit, lately float64) float64 {
 }
 
 // ShortError says that a unit is short, and how long it takes until there is enough for what was asked. Nothing was done.
-type ShortError struct{ Wait time.Duration }
+type ShortError struct {
+	Wait time.Duration
+	For  string // what was asked
+}
 
 func (e *ShortError) Error() string {
-	return fmt.Sprintf("the budget has nothing left for it for %v", e.Wait)
+	return fmt.Sprintf("the budget has nothing left for %s for %v", e.For, e.Wait)
 }
 
 // Amounts are how much of each unit.
@@ -335,6 +350,42 @@ func (b *Budget) Owe(of, missing Amounts) bool {
 		}
 	}
 	return true
+}
+
+// Lend is [Budget.Promise] for what can't wait until others leave enough, such as the end of a hold. While a unit is
+// short all of it is lent, and half of what is earned pays it back, so that others have the other half. Until then
+// nothing more is lent, but to who was promised so much before, and a little to callers who have asked for little
+// lately: the error is a [ShortError].
+func (b *Budget) Lend(ctx context.Context, what string, of, before Amounts) error {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now, wait, lent := time.Now(), time.Duration(0), Amounts{}
+	for u, n := range of {
+		at := &b.buckets[u]
+		at.earn(now)
+		if n == 0 || at.until(n+at.few()) == 0 {
+			continue
+		}
+		lent[u] = n
+		most := before[u] + b.Leaves(Unit(u), LeavesFrom) - b.Leaves(Unit(u), Asked(ctx))
+		if at.lent > most {
+			wait = max(wait, at.earns(2*(at.lent-most)))
+		}
+	}
+	if wait > 0 {
+		return &ShortError{wait, what}
+	}
+	for u, n := range of {
+		if b.buckets[u].second > 0 {
+			b.spend(Unit(u), n)
+			b.buckets[u].left += lent[u]
+			b.buckets[u].lent += lent[u]
+		}
+	}
+	return nil
 }
 
 // Await waits until it can promise several units. It reports false if ctx ends first.

@@ -1,6 +1,8 @@
 package ceiling_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -134,6 +136,55 @@ func TestOwe(t *testing.T) {
 		b = nil
 		if !b.Owe(ceiling.Amounts{ceiling.Reads: 1e12}, ceiling.Amounts{}) {
 			t.Error("no budget bounds something")
+		}
+	})
+}
+
+// What is lent while a unit is short is paid back by half of what is earned: others have the other half, and whoever lends
+// again has to wait for that. Who has asked for little lately is lent a little more.
+func TestLend(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const second = 10
+		of, nothing := ceiling.Amounts{ceiling.Writes: 20}, ceiling.Amounts{}
+		busy := ceiling.WithAsked(t.Context(), ceiling.LeavesFrom)
+		b := ceiling.New(ceiling.Rates{Writes: second})
+		lends := func(ctx context.Context, before ceiling.Amounts, want time.Duration) {
+			t.Helper()
+			left := b.Left(ceiling.Writes)
+			err := b.Lend(ctx, "it", of, before)
+			if short, is := errors.AsType[*ceiling.ShortError](err); is != (want > 0) || is && short.Wait.Round(time.Millisecond) != want {
+				t.Errorf("lends: %v; want to wait %v", err, want)
+			}
+			if now := b.Left(ceiling.Writes); now != left {
+				t.Errorf("%v are left after %v", now, left)
+			}
+		}
+		if b.Lend(busy, "it", of, nothing); b.Left(ceiling.Writes) != second*ceiling.Begins.Seconds()-20 {
+			t.Errorf("%v are left, as if it were short", b.Left(ceiling.Writes))
+		}
+		b.Spend(ceiling.Writes, b.Left(ceiling.Writes))
+		lends(busy, nothing, 0)
+		lends(busy, nothing, 4*time.Second)
+		b.Release(of) // it took nothing in the end
+		if left := b.Left(ceiling.Writes); left != 20 {
+			t.Errorf("%v are left", left)
+		}
+		b.Spend(ceiling.Writes, 20)
+		time.Sleep(time.Second)
+		if left := b.Left(ceiling.Writes); left != second/2 {
+			t.Errorf("%v are left a second later", left)
+		}
+		lends(busy, nothing, 3*time.Second)
+		lends(busy, of, 0)                         // who has them
+		lends(t.Context(), nothing, 2*time.Second) // 25 at most: 35 are lent
+		time.Sleep(2 * time.Second)
+		lends(t.Context(), nothing, 0)
+		time.Sleep(9 * time.Second)
+		lends(busy, nothing, 0)
+		b = nil
+		if err := b.Lend(busy, "it", of, nothing); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -131,6 +131,8 @@ var errOver = errors.New("the time of the hold is over")
 // until somebody has ended its hold. Errors are those of [store.DB.CommitIf].
 func (h Holds) Confirm(ctx context.Context, s Seat) (state State, err error) {
 	name := s.Membership(h.db.Layout)
+	var lent ceiling.Amounts
+	defer func() { h.db.Budget.Release(lent) }()
 	_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
 		docs, at, err := h.db.Get(ctx, name)
 		if state = Vacant; err != nil {
@@ -142,6 +144,12 @@ func (h Holds) Confirm(ctx context.Context, s Seat) (state State, err error) {
 			return nil, nil
 		case End:
 			return nil, errOver
+		}
+		if confirm := (ceiling.Amounts{ceiling.Writes: 2}); lent != confirm {
+			if err := h.db.Budget.Lend(ctx, "what is confirmed", confirm, lent); err != nil {
+				return nil, fmt.Errorf("%w: %w", store.ErrContention, err)
+			}
+			lent = confirm
 		}
 		state = Kept
 		return []*firestorepb.Write{
