@@ -40,7 +40,7 @@ type Client struct {
 	books       book.Books
 	log         *slog.Logger
 	memories    *lru.Cache[string, *memory] // :: counter id → what is remembered of it
-	owner       sync.Mutex                  // of memories, and query: who takes a memory out of memories has it alone
+	mu          sync.Mutex                  // of query, and of taking a memory out of memories
 	query       time.Duration               // that a lone query takes, as far as is known
 	readTurn    chan struct{}               // holds who waits for the read of a look at a document: see [Client.findCounter]
 	extension   extension.Lookout

@@ -26,7 +26,7 @@ func TestNoTwoRefreshesShareAMemory(t *testing.T) {
 					return
 				}
 				taken.Delete(m)
-				c.keep("c", m)
+				c.memories.Add("c", m)
 			}
 		})
 	}

@@ -148,12 +148,10 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 			}
 		}
 		waited = !b.empty() // the first event's patience counts, whatever follows it
-		for _, list := range [][]*pending[W]{b.next, b.inFlight} {
-			for _, h := range list {
-				if e.covers(h) {
-					done = append(done, h.event)
-					h.stoodFor = true
-				}
+		for _, h := range slices.Concat(b.next, b.inFlight) {
+			if e.covers(h) {
+				done = append(done, h.event)
+				h.stoodFor = true
 			}
 		}
 		b.next = slices.DeleteFunc(b.next, func(h *pending[W]) bool { return h.stoodFor })

@@ -34,7 +34,7 @@ func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
 	err := r.run(ctx)
 	c.db.Budget.Release(r.more)
 	r.memory.used = true
-	if c.keep(f.counter, r.memory); err != nil {
+	if c.memories.Add(f.counter, r.memory); err != nil {
 		r.outcome, err = failure(err), fmt.Errorf("roll up counter %q: %w", f.counter, err)
 	}
 	return r.refreshed, err
@@ -58,7 +58,6 @@ func (r *refreshing) run(ctx context.Context) error {
 		r.changes = r.draft.Changes
 	}
 	if err != nil {
-		r.forgetTaken()
 		return err
 	}
 	if done.Full {
@@ -81,23 +80,16 @@ type memory struct {
 	used    bool   // a refresh has had it
 }
 
-// take is for one refresh: until [Client.keep] no other gets the same memory.
+// take is for one refresh: no other gets the same memory until it is put back.
 func (c *Client) take(counter string) *memory {
-	c.owner.Lock()
-	defer c.owner.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	m, ok := c.memories.Get(counter)
 	if !ok {
 		return &memory{}
 	}
 	c.memories.Remove(counter)
 	return m
-}
-
-// keep puts a memory back for the counter's next refresh: see [Client.take].
-func (c *Client) keep(counter string, m *memory) {
-	c.owner.Lock()
-	defer c.owner.Unlock()
-	c.memories.Add(counter, m)
 }
 
 // noteGoneEvery is how often it is noted that something was counted below a missing document.
@@ -128,7 +120,6 @@ func (r *refreshing) plan(ctx context.Context) (book.Draft, error) {
 		r.client.db.Budget.Wait(ctx, ceiling.Reads)
 	}
 	r.began, r.asking = r.client.db.Now(), 0
-	r.forgetTaken()
 	if b := r.known; b != nil {
 		r.known = nil
 		if err := r.planFor(ctx, b, false); err != nil || len(r.draft.Writes) > 0 || r.memory.book != nil {
@@ -177,7 +168,6 @@ func (r *refreshing) planAnew(ctx context.Context, before *book.Book) (*book.Boo
 		return b, err
 	}
 	r.draft = book.Draft{}
-	r.forgetTaken()
 	switch {
 	case b.Doc == nil && b.HasBase() && b.Unusable == nil && !b.Deleting() && r.flight.makes && b.At.Sub(b.Base.Gone) > noteGoneEvery:
 		r.draft = b.SetGone() // something was counted, so what is below the document stays for its whole time again
@@ -286,9 +276,6 @@ func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 		moved.Idle = nil
 	}
 	r.moved = moved
-	for _, shard := range r.flight.shards {
-		r.asOf[ofExtension(shard)] = moved.At
-	}
 	return nil
 }
 
@@ -299,13 +286,6 @@ func (r *refreshing) promises(more ceiling.Amounts) bool {
 	}
 	r.more = r.more.Plus(more)
 	return true
-}
-
-// forgetTaken has no shard of the extension's count as taken over: the commit that was to do that has failed.
-func (r *refreshing) forgetTaken() {
-	for _, shard := range r.flight.shards {
-		delete(r.asOf, ofExtension(shard))
-	}
 }
 
 // noteAsOf remembers as of when a document shows its fields.
@@ -631,8 +611,8 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 
 // lone is how long a lone query takes, as far as is known: no longer than one that was just answered.
 func (c *Client) lone(took time.Duration, err error) time.Duration {
-	c.owner.Lock()
-	defer c.owner.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err == nil {
 		c.query = min(c.query, took)
 	}
@@ -641,8 +621,8 @@ func (c *Client) lone(took time.Duration, err error) time.Duration {
 
 // measured remembers how long a query took that reads no index with deleted entries.
 func (c *Client) measured(took time.Duration) time.Duration {
-	c.owner.Lock()
-	defer c.owner.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.query = took
 	return took
 }

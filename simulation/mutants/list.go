@@ -9,7 +9,7 @@ var mutants = []mutant{
 	},
 	{
 		"a question covers events that came after it was asked", "rollup",
-		"\t\t\tshown := e.shown(got.asOf)\n", "\t\t\tshown := o == covered || e.shown(got.asOf)\n", test("TestPacerCoversWhatCame"),
+		"\t\t\tshown := e.shown(got.asOf)\n", "\t\t\tshown := o == succeeded || e.shown(got.asOf)\n", test("TestPacerCoversWhatCame"),
 	},
 	{
 		"one field's as of is all fields'", "internal/book",
@@ -50,7 +50,7 @@ var mutants = []mutant{
 	{
 		"a missing document covers events that came after it was looked for", "rollup",
 		"\tif got.asOf != nil {\n\t\tb.next = slices",
-		"\tif got.asOf == nil && o == covered {\n\t\tfor _, w := range b.next {\n\t\t\ts.done = append(s.done, w.event)\n\t\t}\n\t\tb.next = nil\n\t}\n\tif got.asOf != nil {\n\t\tb.next = slices", test("TestPacerMissesADocumentForWhatHadCome"),
+		"\tif got.asOf == nil && o == succeeded {\n\t\tfor _, w := range b.next {\n\t\t\tout.done = append(out.done, w.event)\n\t\t}\n\t\tb.next = nil\n\t}\n\tif got.asOf != nil {\n\t\tb.next = slices", test("TestPacerMissesADocumentForWhatHadCome"),
 	},
 	{
 		"an event waits for a later one of other fields", "rollup",
@@ -319,7 +319,7 @@ var mutants = []mutant{
 	},
 	{
 		"a click whose take-over has failed is done", "rollup",
-		"\tif err != nil {\n\t\tr.forgetTaken()\n", "\tif err != nil {\n", testIn("rollup", "TestFailedTakeOver"),
+		"\tr.moved = moved\n", "\tr.moved = moved\n\tfor _, shard := range r.flight.shards {\n\t\tr.asOf[ofExtension(shard)] = moved.At\n\t}\n", testIn("rollup", "TestFailedTakeOver"),
 	},
 	{
 		"a take-over has the room of a base without the app's number", "internal/extension",
