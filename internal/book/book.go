@@ -179,7 +179,9 @@ func (books Books) open(counter string, doc, base *firestorepb.Document, at time
 // copy is a copy of the book, whose base and document may be changed.
 func (b *Book) copy() *Book {
 	after := *b
-	after.Base.Counts, after.Base.Replaced, after.Base.Sources = maps.Clone(b.Base.Counts), maps.Clone(b.Base.Replaced), maps.Clone(b.Base.Sources)
+	for _, integers := range after.Base.maps() {
+		*integers = maps.Clone(*integers)
+	}
 	if b.Doc != nil {
 		after.Doc = &firestorepb.Document{Name: b.Doc.GetName(), Fields: maps.Clone(b.Doc.GetFields()), CreateTime: b.Doc.GetCreateTime(), UpdateTime: b.Doc.GetUpdateTime()}
 	}
@@ -471,6 +473,11 @@ type Base struct {
 	Ending   time.Time        // since when the counter is being deleted, see [Book.End]; zero if it isn't
 }
 
+// maps are the base's maps, by the names of their fields.
+func (base *Base) maps() map[string]*map[string]int64 {
+	return map[string]*map[string]int64{BaseCounts: &base.Counts, BaseReplaced: &base.Replaced, BaseSources: &base.Sources}
+}
+
 // Fields of the base's document. Those that are maps are exempt from indexes: firestore.indexes.json.
 const (
 	BaseCounts   = "base"
@@ -528,33 +535,24 @@ func decodeBase(shards string, doc *firestorepb.Document) (base Base, err error)
 	if of := fields[baseShards].GetStringValue(); of != shards {
 		return base, &SettingError{"SHARDS=" + of, fmt.Sprintf("the counter's shards are there, and SHARDS is %q here", shards)}
 	}
-	d := decoder{}
-	base = Base{
-		Counts: d.integers(fields[BaseCounts]), Replaced: d.integers(fields[BaseReplaced]), Sources: d.integers(fields[BaseSources]),
-		Swept: fields[baseSwept].GetStringValue(), Gone: d.time(fields[baseGone]), Ending: endingOf(doc),
+	base = Base{Swept: fields[baseSwept].GetStringValue(), Gone: timeOf(fields[baseGone]), Ending: timeOf(fields[baseEnding])}
+	// The first commit of a deletion writes true, each further one the time of the first, because a server's timestamp is
+	// in milliseconds: a shard that was made in the same one, before, would stay.
+	if fields[baseEnding].GetBooleanValue() {
+		base.Ending = doc.GetUpdateTime().AsTime()
 	}
-	if d.damaged {
+	damaged := fields[baseGone] != nil && fields[baseGone].GetTimestampValue() == nil
+	for name, integers := range base.maps() {
+		damaged = damaged || fields[name] != nil && fields[name].GetMapValue() == nil
+		for entry, n := range fields[name].GetMapValue().GetFields() {
+			damaged = damaged || !store.IsInteger(n)
+			put(integers, entry, n.GetIntegerValue())
+		}
+	}
+	if damaged {
 		return Base{}, fmt.Errorf("%w: %s: one of its fields is of another type", ErrDamaged, doc.GetName())
 	}
 	return base, nil
-}
-
-// endingOf is when a base became a mark. The first commit of a deletion writes true, each further one the time of the
-// first, because a server's timestamp is in milliseconds: a shard that was made in the same one, before, would stay.
-func endingOf(base *firestorepb.Document) time.Time {
-	if ending := base.GetFields()[baseEnding]; !ending.GetBooleanValue() {
-		return timeOf(ending)
-	}
-	return base.GetUpdateTime().AsTime()
-}
-
-// decoder reads values, and notes whether one has the wrong type. A missing value is the zero value.
-type decoder struct{ damaged bool }
-
-func (d *decoder) time(v *firestorepb.Value) time.Time {
-	_, ok := v.GetValueType().(*firestorepb.Value_TimestampValue)
-	d.damaged = d.damaged || v != nil && !ok
-	return timeOf(v)
 }
 
 // timeOf is a value's time; zero if it is none.
@@ -565,35 +563,19 @@ func timeOf(v *firestorepb.Value) time.Time {
 	return time.Time{}
 }
 
-func (d *decoder) integers(v *firestorepb.Value) map[string]int64 {
-	fields, ok := v.GetValueType().(*firestorepb.Value_MapValue)
-	if d.damaged = d.damaged || v != nil && !ok; !ok {
-		return nil
-	}
-	integers := make(map[string]int64, len(fields.MapValue.GetFields()))
-	for name, v := range fields.MapValue.GetFields() {
-		if d.damaged = d.damaged || !store.IsInteger(v); !d.damaged {
-			integers[name] = v.GetIntegerValue()
-		}
-	}
-	return integers
-}
-
 // changes are the fields that a base's document must have set and removed, so that it holds is instead of was. No entry
 // of its maps is ever taken out. Gone is only cleared here: [Book.SetGone] sets it, and a deletion sets Ending.
 func (was Base) changes(is Base) (set map[string]*firestorepb.Value, removed []string) {
-	for _, m := range []struct {
-		name    string
-		was, is map[string]int64
-	}{{BaseCounts, was.Counts, is.Counts}, {BaseReplaced, was.Replaced, is.Replaced}, {BaseSources, was.Sources, is.Sources}} {
-		entries := map[string]*firestorepb.Value{}
-		for entry, n := range m.is {
-			if old, has := m.was[entry]; !has || old != n {
-				entries[entry] = store.Int(n)
+	before := was.maps()
+	for name, integers := range is.maps() {
+		changed := map[string]*firestorepb.Value{}
+		for entry, n := range *integers {
+			if old, has := (*before[name])[entry]; !has || old != n {
+				changed[entry] = store.Int(n)
 			}
 		}
-		if len(entries) > 0 {
-			put(&set, m.name, store.Map(entries))
+		if len(changed) > 0 {
+			put(&set, name, store.Map(changed))
 		}
 	}
 	if is.Swept != was.Swept {

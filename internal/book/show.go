@@ -220,8 +220,12 @@ func (s *showing) write(next time.Time) {
 	if !next.IsZero() {
 		ours[layout.NextRefresh] = store.Time(next)
 	}
-	s.After.setOurs(ours)
 	s.set[layout.Rollup] = store.Map(ours)
+	all := maps.Clone(rollupOf(b.Doc))
+	for name, value := range ours {
+		put(&all, name, value)
+	}
+	put(&s.After.Doc.Fields, layout.Rollup, store.Map(all))
 	transforms := append(s.increments, store.ServerTime(b.names().OwnPath(layout.UpdatedAt)))
 	w := store.Update(b.Doc.GetName(), store.IfVersion(b.Version()), s.set, nil, transforms...)
 	s.Writes = []*firestorepb.Write{w}
@@ -334,15 +338,6 @@ func (b *Book) believed() (asOf, lastShown map[string]*firestorepb.Value) {
 		}
 	}
 	return asOf, lastShown
-}
-
-// setOurs sets entries of the map in a document that is a copy.
-func (b *Book) setOurs(ours map[string]*firestorepb.Value) {
-	all := maps.Clone(rollupOf(b.Doc))
-	for name, value := range ours {
-		put(&all, name, value)
-	}
-	put(&b.Doc.Fields, layout.Rollup, store.Map(all))
 }
 
 // Unknown are the fields that count documents and may be shown, and of which nobody knows as of when the document shows

@@ -45,7 +45,9 @@ func shown(t interface{ Fatal(...any) }, books Books, more values) *Book {
 
 // ours changes an entry of the map that says what the document shows.
 func ours(b *Book, entry string, value *firestorepb.Value) *Book {
-	b.setOurs(values{entry: value})
+	all := maps.Clone(rollupOf(b.Doc))
+	put(&all, entry, value)
+	b.Doc.Fields[layout.Rollup] = store.Map(all)
 	return b
 }
 
