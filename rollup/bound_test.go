@@ -94,11 +94,18 @@ func TestBoundWhenSlow(t *testing.T) {
 	shards := slices.Repeat(book.Shards{{Fields: map[string]*firestorepb.Value{"count": store.Int(7)}}}, 100)
 	b, f := bound{}, flight{started: time.Now()}
 	const lone = 30 * time.Millisecond
-	next := func(events int64, after time.Duration, want way, took time.Duration) {
+	const unbounded, bounded, listed = "unbounded", "bounded", "listed"
+	next := func(events int64, after time.Duration, want string, took time.Duration) {
 		t.Helper()
 		f.events, f.started = events, f.started.Add(after)
-		if got := b.next(f, all); got != want {
-			t.Errorf("after %d events it is asked %d, want %d", b.events, got, want)
+		got := unbounded
+		if list, least := b.next(f, all); list {
+			got = listed
+		} else if least != nil {
+			got = bounded
+		}
+		if got != want {
+			t.Errorf("after %d events it is asked %s, want %s", b.events, got, want)
 		}
 		switch {
 		case want == listed:

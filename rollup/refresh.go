@@ -488,33 +488,24 @@ type bound struct {
 	least  map[string]int64 // :: field of the shards → the least that one held, less below; nil before the first listing
 }
 
-// way is how a counter's sums are asked for.
-type way int
-
-const (
-	unbounded way = iota // queries of all shards
-	bounded              // queries of the shards that hold at least the least known number
-	listed               // no query: a list of the shards
-)
-
-// next says how a flight asks for the sums of some fields.
-func (b *bound) next(f flight, fields layout.Fields) way {
+// next says how a flight asks for the sums of some fields: of a list of all shards, or in queries. These are of the
+// shards that hold at least the least known numbers, or of all shards where least is nil.
+func (b *bound) next(f flight, fields layout.Fields) (list bool, least map[string]int64) {
 	if f.started.Sub(b.since) > deadFor {
 		*b = bound{since: f.started, shards: b.shards}
 	}
 	b.events += f.events
+	worth := b.shards * dear // events
+	if b.least == nil {
+		worth = max(quiet, b.shards/dear)
+	}
 	switch {
-	case b.slow && (b.least == nil && b.events >= max(quiet, b.shards/dear) || b.least != nil && b.events >= b.shards*dear):
-		return listed
-	case b.least == nil:
-		return unbounded
+	case b.slow && b.events >= worth:
+		return true, nil
+	case slices.ContainsFunc(fields, func(f layout.Field) bool { _, known := b.least[f.Shard]; return !known }):
+		return false, nil // a shard lacks the field, so the two counts would always differ
 	}
-	for _, field := range fields {
-		if _, known := b.least[field.Shard]; !known { // a shard lacks the field, so the two counts would always differ
-			return unbounded
-		}
-	}
-	return bounded
+	return false, b.least
 }
 
 // took remembers how long a question took, beside a lone query. Without an answer it is asked in another way next.
@@ -534,21 +525,14 @@ func (b *bound) took(question, lone time.Duration, answers map[string]book.Answe
 func (b *bound) see(now time.Time, fields layout.Fields, docs book.Shards) {
 	*b = bound{since: now, shards: int64(len(docs)), least: map[string]int64{}}
 	for _, field := range fields {
-		least, shards, numbers := int64(0), 0, 0
-		for _, doc := range docs {
-			if !field.CountedIn(store.IDOf(doc.GetName())) {
-				continue
-			}
+		counting := docs.Counting(field)
+		least, known := int64(math.MaxInt64), len(counting) > 0
+		for _, doc := range counting {
 			value, has := doc.GetFields()[field.Shard]
-			n, ok := store.Integer(value)
-			if shards++; shards == 1 || n < least {
-				least = n
-			}
-			if has && ok {
-				numbers++
-			}
+			n, whole := store.Integer(value)
+			least, known = min(least, n), known && has && whole
 		}
-		if numbers == shards && shards > 0 {
+		if known {
 			b.least[field.Shard] = store.Sub(least, below)
 		}
 	}
@@ -559,16 +543,13 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 	if len(fields) == 0 {
 		return nil, 0, nil
 	}
-	if way := b.next(f, fields); way != listed {
-		began, least := time.Now(), b.least
-		if way == unbounded {
-			least = nil
-		}
+	if list, least := b.next(f, fields); !list {
+		began := time.Now()
 		answers, err = c.books.Sums(ctx, f.counter, fields, least, time.Time{})
 		took := time.Since(began)
 		reads = len(fields)
 		b.took(took, c.lone(took, err), answers, err)
-		if err != nil || way == unbounded && !b.slow {
+		if err != nil || least == nil && !b.slow {
 			return answers, reads, err
 		}
 		// The shards are counted. If the sums are bounded, the numbers tell whether they are of all shards. If they are
@@ -581,7 +562,7 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 			return nil, reads, err
 		}
 		b.took(took, c.measured(time.Since(began)/time.Duration(counts)), answers, nil)
-		if whole || way == unbounded {
+		if whole || least == nil {
 			return answers, reads, nil
 		}
 	}
