@@ -52,6 +52,7 @@ type queue struct {
 	short    []*line          // lines that would send a batch of their own, and for which the budget has no writes
 	noWrites *time.Timer      // ends the wait for writes; nil while there are some
 	waiting  int              // requests that stand in line, or may be tried for a while
+	began    int              // batches
 	commits  int              // shared batches in flight; a batch of one line that sends its own is not among them
 
 	workers sync.WaitGroup // goroutines that run batches
@@ -70,6 +71,7 @@ type line struct {
 	resting  int        // batches of it that began less than an interval ago
 	ready    bool       // it is in queue.ready
 	short    bool       // it is in queue.short
+	began    int        // how many batches had begun with its last one
 }
 
 // flight is a batch that was begun, and who waits for it.
@@ -317,6 +319,8 @@ func (q *queue) moveFrom(f *flight, l *line) bool {
 	q.waiting -= moved
 	if moved > 0 {
 		l.inFlight++
+		q.began++
+		l.began = q.began
 		f.lines = append(f.lines, l)
 		q.rest(l)
 	}
@@ -350,11 +354,8 @@ func (q *queue) promiseWrites(f *flight, l *line) (some []*request, paid int) {
 	if q.noWrites != nil {
 		return nil, 0
 	}
-	// A line asks for at least what is earned while it rests afterwards. Otherwise a crowd with keys, each of which
-	// costs a write, would have one request counted at a time.
-	left := max(q.bounds.budget.Left(ceiling.Writes), q.bounds.budget.Second(ceiling.Writes)*restsForWrites.Seconds())
 	first := len(f.requests) == 0
-	all := q.billOf(l.requests, first, left)
+	all := q.billOf(l.requests, first, q.left())
 	if least := q.billOf(l.requests[:1], first, 0).paid; all.paid == least && len(all.requests) < len(l.requests) {
 		// Somebody costs a write more, and would be refused before there are as many again. So one of them goes along, as
 		// long as nobody is refused for that.
@@ -369,6 +370,12 @@ func (q *queue) promiseWrites(f *flight, l *line) (some []*request, paid int) {
 		return nil, 0
 	}
 	return all.requests, all.paid
+}
+
+// left is how many writes a line asks for: what the budget has, and at least what it earns while the line rests
+// afterwards. Otherwise a crowd with keys, each of which costs a write, would have one request counted at a time.
+func (q *queue) left() float64 {
+	return max(q.bounds.budget.Left(ceiling.Writes), q.bounds.budget.Second(ceiling.Writes)*restsForWrites.Seconds())
 }
 
 // billOf is the bill of the first of some requests, and of those after it that so many writes pay for together. Whoever
@@ -459,13 +466,16 @@ func (q *queue) goOn() {
 	if q.open.Err() == nil {
 		q.refuse(lines, time.Now().Add(-waitsForWrites))
 	}
-	byWorth := func(a, b *line) int { return cmp.Compare(b.worth(), a.worth()) }
+	left := q.left()
+	byWorth := func(a, b *line) int {
+		return cmp.Or(cmp.Compare(b.worth(left), a.worth(left)), cmp.Compare(a.began, b.began))
+	}
 	slices.SortStableFunc(q.ready, byWorth)
 	short := q.short
 	slices.SortStableFunc(short, byWorth)
 	q.short = nil
 	for _, l := range short { // long ones first, which count most
-		if len(q.ready) > 0 && q.ready[0].worth() > l.worth() {
+		if len(q.ready) > 0 && byWorth(q.ready[0], l) < 0 {
 			q.schedule(false)
 		}
 		l.short = false
@@ -489,24 +499,20 @@ func (q *queue) refuse(lines []*line, before time.Time) {
 	}
 }
 
-// worth is about how many requests of a line each written document counts, with those that the roll-up writes: of all of
-// them, or of the first one and those that cost nothing more. A request counts less the more its caller has asked for
-// lately.
-func (l *line) worth() float64 {
+// worth is about how many requests of a line each written document counts, with those that the roll-up writes, of the
+// requests that so many writes pay for. A request counts less the more its caller has asked for lately.
+func (l *line) worth(left float64) (counts float64) {
 	if len(l.requests) == 0 {
 		return 0
 	}
-	documents, counts := 1+2*len(l.requests[0].deltas), 0.0
-	least, along := documents+len(l.requests[0].writtenOnce()), 0.0
+	documents := 1 + 2*len(l.requests[0].deltas)
 	for n, r := range l.requests {
-		once, one := len(r.writtenOnce()), 1/(1+r.asked)
-		documents += once
-		counts += one
-		if n == 0 || once == 0 {
-			along += one
+		if once := len(r.writtenOnce()); n == 0 || once == 0 || float64(documents+once) <= 1+left {
+			documents += once
+			counts += 1 / (1 + r.asked)
 		}
 	}
-	return max(counts/float64(documents), along/float64(least))
+	return counts / float64(documents)
 }
 
 // begin starts a batch, on an idle goroutine if there is one, or on a new one.
