@@ -128,8 +128,8 @@ func TestLimitsChange(t *testing.T) {
 }
 
 // failCommits has one of n commits fail before it is applied, one lose its answer, and one abort. The first arrives
-// within a time after all, unless it is a transaction's: the caller waits for it. With twice the second does so, too.
-// Spared ones don't fail.
+// within a time after all, unless it is a transaction's: the caller waits for it. With twice the second arrives again
+// within that time. Nothing arrives that was answered: what was refused once is never applied. Spared ones don't fail.
 func (w *world) failCommits(n int, within time.Duration, twice bool, spared func(*firestorepb.CommitRequest) bool) (late *sync.WaitGroup) {
 	conn := firestorepb.NewFirestoreClient(w.Conn())
 	late = new(sync.WaitGroup)
@@ -138,20 +138,23 @@ func (w *world) failCommits(n int, within time.Duration, twice bool, spared func
 			return v
 		}
 		time.Sleep(chance.Below(w.rand, 20*time.Millisecond)) // a commit takes its time: without, no time passes while somebody works
-		switch w.rand.IntN(n) {
-		case 0:
+		fails := w.rand.IntN(n)
+		switch {
+		case fails == 0, fails == 1 && twice && req.GetTransaction() == nil:
 			v.Before = unavailable
-		case 1:
-			if v.After = unavailable; !twice {
-				return v
-			}
-		case 2:
+		case fails == 1:
+			v.After = unavailable
+			return v
+		case fails == 2:
 			return emulator.Verdict{Before: aborted}
 		default:
 			return v
 		}
 		if req.GetTransaction() == nil {
 			late.Go(func() {
+				if fails == 1 {
+					_, _ = conn.Commit(context.Background(), req)
+				}
 				time.Sleep(chance.Below(w.rand, within))
 				_, _ = conn.Commit(context.Background(), req)
 			})
