@@ -83,9 +83,6 @@ func NewRoller(client *Client, opts RollerOptions) *Roller {
 // Errors: [ErrBusy]; [ErrClosed]; the context's, after which the change may have been counted; the client library's;
 // and if nothing could be noted, the reason for the note.
 func (r *Roller) Add(ctx context.Context, changes ...Change) error {
-	if len(changes) == 1 {
-		return r.addOne(ctx, changes[0])
-	}
 	var group errgroup.Group
 	for _, change := range changes {
 		group.Go(func() error { return r.addOne(ctx, change) })
