@@ -600,7 +600,7 @@ func (w *walk) end(i int, o outcome) {
 			in.pacer.waiting--
 		}
 		b.next = nil
-		in.pacer.moved(b)
+		in.pacer.reorder(b)
 	}
 }
 

@@ -138,40 +138,34 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 	if e.timed = !change.At.IsZero() && !e.gone; e.timed { // of deletions alone no counter is made: they stand for nothing else
 		e.at = change.At
 	}
-	src, waited := source{change.Counter, change.Collection}, false
-	if b := p.backlogs[src]; b != nil {
-		for _, h := range b.next { // not those in flight: they may have found no document, and there is one by now
-			if h.covers(e) {
-				b.tally(e)
-				p.moved(b)
-				return []W{event}, true
-			}
+	backlog := p.backlog(now, source{change.Counter, change.Collection})
+	defer p.reorder(backlog)
+	for _, other := range backlog.next { // not those in flight: they may have found no document, and there is one by now
+		if other.covers(e) {
+			backlog.tally(e)
+			return []W{event}, true
 		}
-		waited = !b.empty() // the first event's patience counts, whatever follows it
-		for _, h := range slices.Concat(b.next, b.inFlight) {
-			if e.covers(h) {
-				done = append(done, h.event)
-				h.stoodFor = true
-			}
-		}
-		b.next = slices.DeleteFunc(b.next, func(h *pending[W]) bool { return h.stoodFor })
-		p.moved(b)
-		p.waiting -= len(done)
 	}
-	if p.waiting >= p.maxWaiting {
+	waited := !backlog.empty() // the first event's patience counts, whatever follows it
+	for _, other := range slices.Concat(backlog.next, backlog.inFlight) {
+		if e.covers(other) {
+			done = append(done, other.event)
+			other.stoodFor = true
+		}
+	}
+	backlog.next = slices.DeleteFunc(backlog.next, func(other *pending[W]) bool { return other.stoodFor })
+	if p.waiting -= len(done); p.waiting >= p.maxWaiting {
 		return done, false
 	}
-	b := p.backlog(now, src)
 	if !waited {
-		b.since = now
+		backlog.since = now
 	}
-	if limit := now.Add(min(p.recountMax, patience)); !waited || limit.Before(b.latest) {
-		b.latest = limit
+	if limit := now.Add(min(p.recountMax, patience)); !waited || limit.Before(backlog.latest) {
+		backlog.latest = limit
 	}
-	b.tally(e)
+	backlog.tally(e)
 	p.waiting++
-	b.next = append(b.next, e)
-	p.moved(b)
+	backlog.next = append(backlog.next, e)
 	return done, true
 }
 
@@ -179,13 +173,13 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 func (p *pacer[W]) want(now time.Time, counter string, field layout.Field) {
 	src := source{counter, field.Counted.Documents()}
 	_, brings := p.backlog(now, source{counter: counter}).answers[field.Name]
-	if b := p.backlogs[src]; brings || p.draining || b != nil && (!b.empty() || b.heapIndex < 0 || b.hopeless) {
+	if backlog := p.backlogs[src]; brings || p.draining || backlog != nil && (!backlog.empty() || backlog.heapIndex < 0 || backlog.hopeless) {
 		return
 	}
-	b := p.backlog(now, src)
-	b.wanted, b.since, b.latest = true, now, now.Add(p.recountMax)
-	b.events++
-	p.moved(b)
+	backlog := p.backlog(now, src)
+	backlog.wanted, backlog.since, backlog.latest = true, now, now.Add(p.recountMax)
+	backlog.events++
+	p.reorder(backlog)
 }
 
 // tally adds an event to those that the backlog stands for, and keeps the earliest time of a write, for the log. A
@@ -214,36 +208,36 @@ func (w *pending[W]) covers(other *pending[W]) bool {
 
 // start returns a refresh or a recount that may start now, if there is one.
 func (p *pacer[W]) start(now time.Time) (flight, bool) {
-	var b *backlog[W]
+	var backlog *backlog[W]
 	if p.scarce {
-		b = p.worthMost(now)
-	} else if b = p.next(now, &p.refreshes); b == nil {
-		b = p.next(now, &p.recounts)
+		backlog = p.worthMost(now)
+	} else if backlog = p.next(now, &p.refreshes); backlog == nil {
+		backlog = p.next(now, &p.recounts)
 	}
 	switch {
-	case b == nil:
+	case backlog == nil:
 		return flight{}, false
-	case b.documents == "":
-		return p.refresh(now, b), true
+	case backlog.documents == "":
+		return p.refresh(now, backlog), true
 	}
-	f := flight{source: b.source, gathered: b.gathered, started: now, largest: b.largest}
-	b.inFlight, b.next, b.gathered, b.wanted = b.next, nil, gathered{}, false
+	f := flight{source: backlog.source, gathered: backlog.gathered, started: now, largest: backlog.largest}
+	backlog.inFlight, backlog.next, backlog.gathered, backlog.wanted = backlog.next, nil, gathered{}, false
 	return f, true
 }
 
 // refresh is a refresh that starts now.
-func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
-	f := flight{source: b.source, gathered: b.gathered, started: now, interval: b.interval, hurries: p.draining}
+func (p *pacer[W]) refresh(now time.Time, backlog *backlog[W]) flight {
+	f := flight{source: backlog.source, gathered: backlog.gathered, started: now, interval: backlog.interval, hurries: p.draining}
 	if !f.crowd() && p.refreshes.running <= busyRefreshes {
 		f.ahead = p.ahead()
 	}
-	b.earliest = f.nextStart(b.earliest, now)
-	if f.all = now.Sub(b.all) >= allEvery; f.all {
-		b.all = now
+	backlog.earliest = f.nextStart(backlog.earliest, now)
+	if f.all = now.Sub(backlog.all) >= allEvery; f.all {
+		backlog.all = now
 	}
 	var later []*pending[W]
-	flying := b.next[:0:0]
-	for _, w := range b.next {
+	flying := backlog.next[:0:0]
+	for _, w := range backlog.next {
 		if !f.addShards(w.fields) {
 			later = append(later, w)
 			continue
@@ -252,9 +246,9 @@ func (p *pacer[W]) refresh(now time.Time, b *backlog[W]) flight {
 		f.needs = append(f.needs, w.need)
 		f.makes = f.makes || !w.gone
 	}
-	b.inFlight, b.next, b.gathered = flying, later, gathered{}
+	backlog.inFlight, backlog.next, backlog.gathered = flying, later, gathered{}
 	for _, w := range later {
-		b.tally(w)
+		backlog.tally(w)
 	}
 	return f
 }
@@ -269,13 +263,13 @@ type dismissed[W any] struct {
 // done takes a refresh back. If it failed, its events go again, until its patience is over. If another instance had
 // just written, the next refresh is left to that, and this one looks again a little later.
 func (p *pacer[W]) done(now time.Time, f flight, got refreshed) (out dismissed[W]) {
-	b := p.backlogs[f.source]
-	again, o := p.again(now, b, got.outcome), got.outcome
-	p.pace(now, b, f, got)
-	events := b.inFlight
-	b.inFlight = nil
+	backlog := p.backlogs[f.source]
+	again, o := p.again(now, backlog, got.outcome), got.outcome
+	p.pace(now, backlog, f, got)
+	events := backlog.inFlight
+	backlog.inFlight = nil
 	if again || o == leftToOthers {
-		b.bring(f.answers)
+		backlog.bring(f.answers)
 	}
 	// An event is over if a later one stands for it. It is asked again if its answer was too early. It goes back in line
 	// if the refresh goes again, or is left to another instance that hasn't shown it yet. Otherwise it is released.
@@ -288,13 +282,13 @@ func (p *pacer[W]) done(now time.Time, f flight, got refreshed) (out dismissed[W
 		case o == succeeded && e.waitsForOne(got.askAgain):
 			p.askAgain(now, f.counter, e)
 		case again, o == leftToOthers && !e.shown(got.asOf):
-			b.next, b.events = append(b.next, e), b.events+1
+			backlog.next, backlog.events = append(backlog.next, e), backlog.events+1
 		default:
 			out.add(o, e)
 		}
 	}
 	if got.asOf != nil {
-		b.next = slices.DeleteFunc(b.next, func(e *pending[W]) bool {
+		backlog.next = slices.DeleteFunc(backlog.next, func(e *pending[W]) bool {
 			shown := e.shown(got.asOf)
 			if shown {
 				out.done = append(out.done, e.event)
@@ -309,17 +303,17 @@ func (p *pacer[W]) done(now time.Time, f flight, got refreshed) (out dismissed[W
 		}
 		p.want(now, f.counter, field)
 	}
-	p.ended(now, b, out)
+	p.ended(now, backlog, out)
 	return out
 }
 
 // askAgain has an event wait for its question to be asked again at once: by a recount of what was counted for it, or by
 // the counter's next refresh.
 func (p *pacer[W]) askAgain(now time.Time, counter string, e *pending[W]) {
-	b := p.backlog(now, source{counter, e.recounted})
-	b.next, b.events = append(b.next, e), b.events+1
-	b.earliest, b.latest = now, now
-	p.moved(b)
+	backlog := p.backlog(now, source{counter, e.recounted})
+	backlog.next, backlog.events = append(backlog.next, e), backlog.events+1
+	backlog.earliest, backlog.latest = now, now
+	p.reorder(backlog)
 }
 
 // bring has the next refresh show answers, but for those to which it has newer ones.
@@ -337,15 +331,15 @@ func (b *backlog[W]) bring(answers map[string]book.Answer) {
 // recounted takes a recount back. Its answers go to the counter's next refresh, and its events wait there for these to
 // be shown. If it failed, they go again. If Firestore didn't answer in time they are noted, so that no others wait.
 func (p *pacer[W]) recounted(now time.Time, f flight, got queried) (out dismissed[W]) {
-	b := p.backlogs[f.source]
-	again, events := p.again(now, b, got.outcome), slices.DeleteFunc(b.inFlight, func(e *pending[W]) bool { return e.stoodFor })
-	b.inFlight, b.hopeless = nil, got.outcome == unchanged
+	backlog := p.backlogs[f.source]
+	again, events := p.again(now, backlog, got.outcome), slices.DeleteFunc(backlog.inFlight, func(e *pending[W]) bool { return e.stoodFor })
+	backlog.inFlight, backlog.hopeless = nil, got.outcome == unchanged
 	nextRefresh := p.backlog(now, source{counter: f.counter})
 	nextRefresh.bring(got.answers)
 	switch {
 	case again:
-		b.next, b.wanted = append(events, b.next...), true
-		b.events += f.events
+		backlog.next, backlog.wanted = append(events, backlog.next...), true
+		backlog.events += f.events
 	case got.outcome != succeeded && got.outcome != unchanged:
 		out.add(got.outcome, events...)
 	case got.unanswered:
@@ -359,16 +353,16 @@ func (p *pacer[W]) recounted(now time.Time, f flight, got queried) (out dismisse
 		nextRefresh.next = append(nextRefresh.next, events...)
 		nextRefresh.events += int64(len(events))
 	}
-	p.moved(nextRefresh)
+	p.reorder(nextRefresh)
 	if got.outcome == succeeded {
-		b.largest, b.interval = got.largest, max(p.least, b.interval/2)
+		backlog.largest, backlog.interval = got.largest, max(p.least, backlog.interval/2)
 		p.usual += (got.largest - p.usual) / 4
-		b.earliest = f.started.Add(b.interval)
+		backlog.earliest = f.started.Add(backlog.interval)
 	} else {
-		b.interval = min(p.most, b.interval*2)
-		b.earliest = now.Add(b.interval)
+		backlog.interval = min(p.most, backlog.interval*2)
+		backlog.earliest = now.Add(backlog.interval)
 	}
-	p.ended(now, b, out)
+	p.ended(now, backlog, out)
 	return out
 }
 
@@ -387,77 +381,77 @@ func (s *dismissed[W]) add(o outcome, list ...*pending[W]) {
 }
 
 // pace says when a counter's next refresh may start: the document itself says from when on it may be written again.
-func (p *pacer[W]) pace(now time.Time, b *backlog[W], f flight, got refreshed) {
+func (p *pacer[W]) pace(now time.Time, backlog *backlog[W], f flight, got refreshed) {
 	switch {
 	case got.outcome == succeeded && got.wrote:
-		b.interval, b.earliest = max(p.least, b.interval/2), now.Add(got.untilNext)
+		backlog.interval, backlog.earliest = max(p.least, backlog.interval/2), now.Add(got.untilNext)
 		if got.commitTook > slowCommit {
 			// counted from the end, those who are in each other's way move apart
-			b.earliest = now.Add(max(got.untilNext, b.interval))
+			backlog.earliest = now.Add(max(got.untilNext, backlog.interval))
 		}
 	case got.outcome == succeeded || got.outcome == leftToOthers:
-		b.interval = p.least
+		backlog.interval = p.least
 		if got.untilNext > 0 {
 			// a little after the other's next one, and apart from those who look, too
-			b.earliest = now.Add(got.untilNext + time.Duration((1+p.spread())*float64(p.least)/10))
+			backlog.earliest = now.Add(got.untilNext + time.Duration((1+p.spread())*float64(p.least)/10))
 		}
 	default:
 		pause := p.least
-		if b.failingSince.Equal(now) { // once is mostly chance, and who waits for this has waited for an interval already
+		if backlog.failingSince.Equal(now) { // once is mostly chance, and who waits for this has waited for an interval already
 			pause /= 2
 		} else {
-			b.interval = min(p.most, b.interval*2)
+			backlog.interval = min(p.most, backlog.interval*2)
 		}
 		// At random, or two instances that meet once meet each time.
-		b.earliest = now.Add(pause/2 + time.Duration(p.spread()*float64(pause)))
+		backlog.earliest = now.Add(pause/2 + time.Duration(p.spread()*float64(pause)))
 	}
-	b.spent = b.earliest
-	if !b.earliest.After(now) {
-		b.spent = f.started.Add(b.interval)
+	backlog.spent = backlog.earliest
+	if !backlog.earliest.After(now) {
+		backlog.spent = f.started.Add(backlog.interval)
 	}
 }
 
 // again reports whether what a refresh or recount was for goes again: it failed, and its patience isn't over.
-func (p *pacer[W]) again(now time.Time, b *backlog[W], o outcome) bool {
+func (p *pacer[W]) again(now time.Time, backlog *backlog[W], o outcome) bool {
 	if o != failed && o != contended {
-		b.failingSince = time.Time{}
+		backlog.failingSince = time.Time{}
 		return false
 	}
-	if b.failingSince.IsZero() {
-		b.failingSince = now
+	if backlog.failingSince.IsZero() {
+		backlog.failingSince = now
 	}
 	patience := p.patience
 	if p.draining { // a few attempts, if the process ends
 		patience = min(patience, 3*p.least)
 	}
-	if now.Sub(b.failingSince) < patience {
+	if now.Sub(backlog.failingSince) < patience {
 		return true
 	}
 	if o == failed { // of one that is contended, what comes next need not wait for as long again
-		b.failingSince = time.Time{}
+		backlog.failingSince = time.Time{}
 	}
 	return false
 }
 
 // ended has a source wait for its next turn.
-func (p *pacer[W]) ended(now time.Time, b *backlog[W], out dismissed[W]) {
+func (p *pacer[W]) ended(now time.Time, backlog *backlog[W], out dismissed[W]) {
 	p.waiting -= len(out.done) + len(out.noted) + len(out.redeliver)
-	if p.draining && b.failingSince.IsZero() {
-		b.hurry(now)
+	if p.draining && backlog.failingSince.IsZero() {
+		backlog.hurry(now)
 	}
-	if b.empty() { // by then its bucket is full, and nobody remembers how much a recount takes, unless that is much
-		b.latest = b.earliest.Add(max(allEvery, p.recountMax, time.Duration(b.largest)*time.Minute))
+	if backlog.empty() { // by then its bucket is full, and nobody remembers how much a recount takes, unless that is much
+		backlog.latest = backlog.earliest.Add(max(allEvery, p.recountMax, time.Duration(backlog.largest)*time.Minute))
 	}
-	q := p.queue(b.source)
+	q := p.queue(backlog.source)
 	q.running--
-	heap.Push(q, b)
+	heap.Push(q, backlog)
 }
 
 // drain lets what waits go now. What fails then waits as before.
 func (p *pacer[W]) drain(now time.Time) {
 	p.draining = true
-	for _, b := range p.backlogs {
-		b.hurry(now)
+	for _, backlog := range p.backlogs {
+		backlog.hurry(now)
 	}
 	heap.Init(&p.refreshes)
 	heap.Init(&p.recounts)
@@ -465,11 +459,11 @@ func (p *pacer[W]) drain(now time.Time) {
 
 // unbegun are the events that wait for a refresh or a recount that has not begun.
 func (p *pacer[W]) unbegun() (left []W) {
-	for _, b := range p.backlogs {
-		for _, e := range b.next {
+	for _, backlog := range p.backlogs {
+		for _, e := range backlog.next {
 			left = append(left, e.event)
 		}
-		b.next, b.answers, b.wanted = nil, nil, false
+		backlog.next, backlog.answers, backlog.wanted = nil, nil, false
 	}
 	return left
 }
@@ -494,19 +488,19 @@ func (p *pacer[W]) queue(src source) *dueHeap[W] {
 func (p *pacer[W]) worthMost(now time.Time) (first *backlog[W]) {
 	mostWorth, taken := 0.0, []*backlog[W](nil)
 	for _, q := range []*dueHeap[W]{&p.refreshes, &p.recounts} {
-		for _, b := range q.list {
-			takes := b.largest
-			if takes == 0 && b.documents != "" {
+		for _, backlog := range q.list {
+			takes := backlog.largest
+			if takes == 0 && backlog.documents != "" {
 				takes = p.usual
 			}
-			worth := now.Sub(b.since).Seconds() * float64(b.events) / float64(book.Reads+1+takes)
+			worth := now.Sub(backlog.since).Seconds() * float64(backlog.events) / float64(book.Reads+1+takes)
 			switch {
-			case b.due().After(now), q.running >= p.maxRunning:
-			case b.empty():
-				taken = append(taken, b)
-				delete(p.backlogs, b.source)
-			case first == nil, worth > mostWorth, len(b.answers) > 0:
-				if first, mostWorth = b, worth; len(b.answers) > 0 {
+			case backlog.due().After(now), q.running >= p.maxRunning:
+			case backlog.empty():
+				taken = append(taken, backlog)
+				delete(p.backlogs, backlog.source)
+			case first == nil, worth > mostWorth, len(backlog.answers) > 0:
+				if first, mostWorth = backlog, worth; len(backlog.answers) > 0 {
 					mostWorth = math.Inf(1)
 				}
 			}
@@ -516,8 +510,8 @@ func (p *pacer[W]) worthMost(now time.Time) (first *backlog[W]) {
 		taken = append(taken, first)
 		p.queue(first.source).running++
 	}
-	for _, b := range taken {
-		heap.Remove(p.queue(b.source), b.heapIndex)
+	for _, backlog := range taken {
+		heap.Remove(p.queue(backlog.source), backlog.heapIndex)
 	}
 	return first
 }
@@ -525,20 +519,20 @@ func (p *pacer[W]) worthMost(now time.Time) (first *backlog[W]) {
 // next takes the first backlog that may start now; nil if none may. It forgets those for which nothing waits.
 func (p *pacer[W]) next(now time.Time, q *dueHeap[W]) *backlog[W] {
 	for q.running < p.maxRunning && len(q.list) > 0 && !q.list[0].due().After(now) {
-		b := heap.Pop(q).(*backlog[W])
-		if !b.empty() {
+		backlog := heap.Pop(q).(*backlog[W])
+		if !backlog.empty() {
 			q.running++
-			return b
+			return backlog
 		}
-		delete(p.backlogs, b.source)
+		delete(p.backlogs, backlog.source)
 	}
 	return nil
 }
 
-// moved has a backlog be where it belongs, because it may be due at another time.
-func (p *pacer[W]) moved(b *backlog[W]) {
-	if b.heapIndex >= 0 {
-		heap.Fix(p.queue(b.source), b.heapIndex)
+// reorder puts a backlog where it belongs in its queue: it may be due at another time now.
+func (p *pacer[W]) reorder(backlog *backlog[W]) {
+	if backlog.heapIndex >= 0 {
+		heap.Fix(p.queue(backlog.source), backlog.heapIndex)
 	}
 }
 

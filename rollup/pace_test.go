@@ -63,7 +63,7 @@ func TestQueue(t *testing.T) {
 				b := heap.Pop(q).(*backlog[int])
 				in = slices.DeleteFunc(in, func(other *backlog[int]) bool { return other == b })
 				b.latest = moment.Draw(t, "at")
-				p.moved(b)
+				p.reorder(b)
 			},
 			"moved": func(t *rapid.T) {
 				if len(in) == 0 {
@@ -71,7 +71,7 @@ func TestQueue(t *testing.T) {
 				}
 				b := rapid.SampledFrom(in).Draw(t, "one of them")
 				b.latest = moment.Draw(t, "at")
-				p.moved(b)
+				p.reorder(b)
 			},
 			"": func(t *rapid.T) {
 				if q.Len() != len(in) {

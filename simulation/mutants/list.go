@@ -49,8 +49,8 @@ var mutants = []mutant{
 	},
 	{
 		"a missing document covers events that came after it was looked for", "rollup",
-		"\tif got.asOf != nil {\n\t\tb.next = slices",
-		"\tif got.asOf == nil && o == succeeded {\n\t\tfor _, w := range b.next {\n\t\t\tout.done = append(out.done, w.event)\n\t\t}\n\t\tb.next = nil\n\t}\n\tif got.asOf != nil {\n\t\tb.next = slices", test("TestPacerMissesADocumentForWhatHadCome"),
+		"\tif got.asOf != nil {\n\t\tbacklog.next = slices",
+		"\tif got.asOf == nil && o == succeeded {\n\t\tfor _, w := range backlog.next {\n\t\t\tout.done = append(out.done, w.event)\n\t\t}\n\t\tbacklog.next = nil\n\t}\n\tif got.asOf != nil {\n\t\tbacklog.next = slices", test("TestPacerMissesADocumentForWhatHadCome"),
 	},
 	{
 		"an event waits for a later one of other fields", "rollup",
@@ -58,7 +58,7 @@ var mutants = []mutant{
 	},
 	{
 		"a refresh in flight covers an event that comes", "rollup",
-		"range b.next { // not those in flight", "range slices.Concat(b.inFlight, b.next) { // not those in flight", test("TestPacerLooksAgainForWhatCameAfterTheLook"),
+		"range backlog.next { // not those in flight", "range slices.Concat(backlog.inFlight, backlog.next) { // not those in flight", test("TestPacerLooksAgainForWhatCameAfterTheLook"),
 	},
 	{
 		"a slow count is too early again and again", "internal/book",
