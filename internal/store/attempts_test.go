@@ -85,13 +85,13 @@ func TestWhatFollowsFromAnAttempt(t *testing.T) {
 			for _, line := range lines[:len(lines)-1] {
 				what, want, _ := strings.Cut(strings.TrimSpace(line), " → ")
 				how, why, _ := strings.Cut(what, ": ")
-				a := attempt{err: errorOf(why), sent: how == "sent", hasWrites: how == "sent"}
-				next, err := s.failed(a)
+				failed := errorOf(why)
+				next, err := s.failed(failed, how == "sent", how == "sent")
 				if got := [...]string{"at once", "after a pause", "give up", "end"}[next]; got != want {
 					t.Fatalf("%s → %s, want %s", what, got, want)
 				}
 				if told = err; next == giveUp && s.doubt == nil {
-					told = s.gaveUp(a.err)
+					told = s.gaveUp(failed)
 				} else if next == giveUp {
 					told = fmt.Errorf("%w: %w", ErrDoubt, s.doubt)
 				}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,15 +115,10 @@ func (r reader) All(ctx context.Context, q Query) iter.Seq2[*firestorepb.Documen
 func (r reader) DocumentsAsOf(ctx context.Context, q Query) (docs []*firestorepb.Document, read time.Time, err error) {
 	parent, collection := split(q.Collection)
 	query := &firestorepb.StructuredQuery{
-		From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: collection, AllDescendants: q.Group}},
-		OrderBy: []*firestorepb.StructuredQuery_Order{{
-			Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: firestore.DocumentID}, Direction: firestorepb.StructuredQuery_ASCENDING,
-		}},
+		From:    []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: collection, AllDescendants: q.Group}},
+		OrderBy: by(cmp.Or(q.By, firestore.DocumentID)),
 	}
 	var filters []*firestorepb.StructuredQuery_Filter
-	if q.By != "" {
-		query.OrderBy[0].Field = &firestorepb.StructuredQuery_FieldReference{FieldPath: q.By}
-	}
 	if q.Least != nil {
 		filters = append(filters, where(q.By, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL, q.Least))
 	}
@@ -146,7 +142,7 @@ func (r reader) DocumentsAsOf(ctx context.Context, q Query) (docs []*firestorepb
 		if query.Select == nil {
 			query.Select = &firestorepb.StructuredQuery_Projection{}
 		}
-		query.Select.Fields = append(query.Select.Fields, &firestorepb.StructuredQuery_FieldReference{FieldPath: path})
+		query.Select.Fields = append(query.Select.Fields, fieldAt(path))
 	}
 	if q.Limit > 0 {
 		query.Limit = wrapperspb.Int32(int32(q.Limit))
@@ -198,8 +194,17 @@ func all(filters []*firestorepb.StructuredQuery_Filter) *firestorepb.StructuredQ
 // where is the condition on one field.
 func where(path string, op firestorepb.StructuredQuery_FieldFilter_Operator, value *firestorepb.Value) *firestorepb.StructuredQuery_Filter {
 	return &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
-		FieldFilter: &firestorepb.StructuredQuery_FieldFilter{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: path}, Op: op, Value: value},
+		FieldFilter: &firestorepb.StructuredQuery_FieldFilter{Field: fieldAt(path), Op: op, Value: value},
 	}}
+}
+
+// by is the order of one field, of documents that have it.
+func by(path string) []*firestorepb.StructuredQuery_Order {
+	return []*firestorepb.StructuredQuery_Order{{Field: fieldAt(path), Direction: firestorepb.StructuredQuery_ASCENDING}}
+}
+
+func fieldAt(path string) *firestorepb.StructuredQuery_FieldReference {
+	return &firestorepb.StructuredQuery_FieldReference{FieldPath: path}
 }
 
 // List lists the ids of a page of counters. A page may be empty although others follow. The first page
@@ -446,7 +451,7 @@ func (db *DB) Aggregate(ctx context.Context, counter string, a *layout.Aggregati
 	switch { // with a sum, count() counts the index entries that the sum reads
 	case a.Average:
 		of = append(of, &firestorepb.StructuredAggregationQuery_Aggregation{Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Avg_{
-			Avg: &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: layout.Dotted(a.Sum)}},
+			Avg: &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: fieldAt(layout.Dotted(a.Sum))},
 		}})
 	case a.Sum != "":
 		of = append(of, sumOf(layout.Dotted(a.Sum)))
@@ -484,7 +489,7 @@ func (q aggregation) units(db *DB, documents int64) float64 {
 
 func sumOf(field string) *firestorepb.StructuredAggregationQuery_Aggregation {
 	return &firestorepb.StructuredAggregationQuery_Aggregation{Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{
-		Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: field}},
+		Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: fieldAt(field)},
 	}}
 }
 
@@ -515,9 +520,7 @@ func (q aggregation) ask(ctx context.Context, db *DB, of ...*firestorepb.Structu
 		req.ConsistencySelector = &firestorepb.RunAggregationQueryRequest_ReadTime{ReadTime: timestamppb.New(q.at)}
 	}
 	if q.has != "" {
-		req.GetStructuredAggregationQuery().GetStructuredQuery().OrderBy = []*firestorepb.StructuredQuery_Order{
-			{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: layout.FieldPath(q.has)}, Direction: firestorepb.StructuredQuery_ASCENDING},
-		}
+		req.GetStructuredAggregationQuery().GetStructuredQuery().OrderBy = by(layout.FieldPath(q.has))
 	}
 	values := make([]*firestorepb.Value, len(of))
 	var read time.Time

@@ -294,28 +294,28 @@ func (db *DB) commitIf(ctx context.Context, p Patience, plan func(context.Contex
 				req.Writes = p.Smaller(req.Writes)
 			}
 		}
-		a := attempt{err: err, sent: err == nil, hasWrites: len(req.Writes) > 0}
-		if a.sent && !a.hasWrites && !p.locks {
-			return nil, nil
-		}
-		if a.sent {
+		sent := err == nil
+		if sent {
+			if len(req.Writes) == 0 && !p.locks {
+				return nil, nil
+			}
 			var resp *firestorepb.CommitResponse
-			if resp, a.err = db.commit(ctx, req, excludes(paid, req.Writes)); a.err == nil {
+			if resp, err = db.commit(ctx, req, excludes(paid, req.Writes)); err == nil {
 				return resp, nil
 			}
-			if KindOf(a.err) == Doubtful {
+			if KindOf(err) == Doubtful {
 				paid = req.Writes
 			}
 		}
 		db.rollback(ctx, req)
-		planned = a.sent && KindOf(a.err) == Contention && !p.locks
-		switch next, err := s.failed(a); {
+		planned = sent && KindOf(err) == Contention && !p.locks
+		switch next, last := s.failed(err, sent, len(req.Writes) > 0); {
 		case next == end:
-			return nil, err
+			return nil, last
 		case next == again, next == afterAPause && gax.Sleep(ctx, pause.Pause()) == nil:
 			continue
 		case s.doubt == nil:
-			return nil, s.gaveUp(a.err)
+			return nil, s.gaveUp(err)
 		}
 		return nil, db.lookLast(ctx, plan, s.doubt)
 	}
@@ -355,13 +355,6 @@ type attempts struct {
 	smaller           bool  // less is sent from now on
 }
 
-// attempt is an attempt to commit, and its error once it has failed.
-type attempt struct {
-	err       error
-	sent      bool // the commit was sent; otherwise err is the plan's
-	hasWrites bool // there was something to write
-}
-
 // verdict is what follows from an attempt.
 type verdict int
 
@@ -372,14 +365,15 @@ const (
 	end                        // with an error
 )
 
-// failed says what follows from an attempt that failed. The rule: an error of the plan's own ends the attempts, and so
-// does an error of Firestore's that a repetition can't change. While a commit is in doubt, Firestore's errors end
-// nothing, and what ends the attempts ends them as a doubt.
-func (s *attempts) failed(a attempt) (verdict, error) {
-	if a.sent {
-		return s.commitFailed(a)
+// failed says what follows from an attempt that failed: with the error of a commit that was sent, with or without
+// writes, or the plan's. The rule: an error of the plan's own ends the attempts, and so does an error of Firestore's
+// that a repetition can't change. While a commit is in doubt, Firestore's errors end nothing, and what ends the attempts
+// ends them as a doubt.
+func (s *attempts) failed(err error, sent, hasWrites bool) (verdict, error) {
+	if sent {
+		return s.commitFailed(err, hasWrites)
 	}
-	return s.planFailed(a.err)
+	return s.planFailed(err)
 }
 
 // planFailed says what follows from a plan's error: nothing was sent in this attempt.
@@ -402,18 +396,18 @@ func (s *attempts) planFailed(err error) (verdict, error) {
 }
 
 // commitFailed says what follows from the error of a commit that was sent.
-func (s *attempts) commitFailed(a attempt) (verdict, error) {
-	if IsTooLarge(a.err) && s.Smaller != nil && !s.smaller {
+func (s *attempts) commitFailed(err error, hasWrites bool) (verdict, error) {
+	if IsTooLarge(err) && s.Smaller != nil && !s.smaller {
 		s.smaller = true
 		return again, nil
 	}
-	if last := s.final(a.err); last != nil {
+	if last := s.final(err); last != nil {
 		return end, last
 	}
-	if a.hasWrites && KindOf(a.err) == Doubtful {
-		s.doubt = a.err
+	if hasWrites && KindOf(err) == Doubtful {
+		s.doubt = err
 	}
-	return s.retry(KindOf(a.err)), nil
+	return s.retry(KindOf(err)), nil
 }
 
 // final is the error that ends the attempts, because a repetition can't change Firestore's error, or because the caller

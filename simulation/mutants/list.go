@@ -187,7 +187,7 @@ var mutants = []mutant{
 	},
 	{
 		"a commit that is doubtful is taken for applied", "internal/store",
-		"\t\ts.doubt = a.err\n", "\t\treturn end, nil\n", simulation,
+		"\t\ts.doubt = err\n", "\t\treturn end, nil\n", simulation,
 	},
 	{
 		"events of failing refreshes are acknowledged", "rollup",
