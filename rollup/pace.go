@@ -171,12 +171,11 @@ func (p *pacer[W]) add(now time.Time, change Change, patience time.Duration, eve
 
 // want has a recount ask for a field without an event, because nobody knows as of when the document shows it.
 func (p *pacer[W]) want(now time.Time, counter string, field layout.Field) {
-	src := source{counter, field.Counted.Documents()}
+	backlog := p.backlog(now, source{counter, field.Counted.Documents()})
 	_, brings := p.backlog(now, source{counter: counter}).answers[field.Name]
-	if backlog := p.backlogs[src]; brings || p.draining || backlog != nil && (!backlog.empty() || backlog.heapIndex < 0 || backlog.hopeless) {
+	if inFlight := backlog.heapIndex < 0; brings || p.draining || !backlog.empty() || inFlight || backlog.hopeless {
 		return
 	}
-	backlog := p.backlog(now, src)
 	backlog.wanted, backlog.since, backlog.latest = true, now, now.Add(p.recountMax)
 	backlog.events++
 	p.reorder(backlog)
