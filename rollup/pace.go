@@ -200,9 +200,9 @@ func (b *backlog[W]) tally(e *pending[W]) {
 
 // covers reports whether whatever covers an event covers the other, too: it is later, and of all its fields. An event
 // without a time of its own covers nothing: a copy of it may have been acknowledged elsewhere for an older answer.
-func (w *pending[W]) covers(other *pending[W]) bool {
-	return w.timed && other.timed && !other.stoodFor && w.at.After(other.at) &&
-		!slices.ContainsFunc(other.fields, func(f string) bool { return !slices.Contains(w.fields, f) })
+func (e *pending[W]) covers(other *pending[W]) bool {
+	return e.timed && other.timed && !other.stoodFor && e.at.After(other.at) &&
+		!slices.ContainsFunc(other.fields, func(f string) bool { return !slices.Contains(e.fields, f) })
 }
 
 // start returns a refresh or a recount that may start now, if there is one.
@@ -236,18 +236,18 @@ func (p *pacer[W]) refresh(now time.Time, backlog *backlog[W]) flight {
 	}
 	var later []*pending[W]
 	flying := backlog.next[:0:0]
-	for _, w := range backlog.next {
-		if !f.addShards(w.fields) {
-			later = append(later, w)
+	for _, e := range backlog.next {
+		if !f.addShards(e.fields) {
+			later = append(later, e)
 			continue
 		}
-		flying = append(flying, w)
-		f.needs = append(f.needs, w.need)
-		f.makes = f.makes || !w.gone
+		flying = append(flying, e)
+		f.needs = append(f.needs, e.need)
+		f.makes = f.makes || !e.gone
 	}
 	backlog.inFlight, backlog.next, backlog.gathered = flying, later, gathered{}
-	for _, w := range later {
-		backlog.tally(w)
+	for _, e := range later {
+		backlog.tally(e)
 	}
 	return f
 }
@@ -680,11 +680,11 @@ type need struct {
 }
 
 // waitsForOne reports whether the event waits for one of these fields.
-func (w need) waitsForOne(fields []string) bool {
-	return slices.ContainsFunc(fields, func(field string) bool { return slices.Contains(w.fields, field) })
+func (n need) waitsForOne(fields []string) bool {
+	return slices.ContainsFunc(fields, func(field string) bool { return slices.Contains(n.fields, field) })
 }
 
 // shown reports whether its fields are shown as of its write or later.
-func (w need) shown(asOf map[string]time.Time) bool {
-	return !w.at.IsZero() && !slices.ContainsFunc(w.fields, func(f string) bool { return asOf[f].Before(w.at) })
+func (n need) shown(asOf map[string]time.Time) bool {
+	return !n.at.IsZero() && !slices.ContainsFunc(n.fields, func(f string) bool { return asOf[f].Before(n.at) })
 }

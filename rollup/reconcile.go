@@ -40,11 +40,12 @@ func (c *Client) reconcile(ctx context.Context, counter string, opts ReconcileOp
 	r := reconciling{client: c, opts: opts, report: Report{Counter: counter}}
 	again, err := r.run(ctx)
 	if again {
-		deleted, spared := r.report.Deleted, r.since
-		if opts.Remove = nil; deleted {
-			spared = time.Time{}
+		opts.Remove = nil
+		first := r
+		r = reconciling{client: c, opts: opts, report: Report{Counter: counter, Deleted: first.report.Deleted}}
+		if !first.report.Deleted {
+			r.spared = first.since
 		}
-		r = reconciling{client: c, opts: opts, report: Report{Counter: counter, Deleted: deleted}, spared: spared}
 		_, err = r.run(ctx)
 	}
 	if err == nil && opts.forNote && (r.asked.unanswered || r.unseen) {
@@ -63,7 +64,7 @@ type reconciling struct {
 	asked        queried // what the queries said
 	queriesAsked bool    // in this reconcile; show asks them again after an early answer
 	unseen       bool    // shards of the extension's may hold what was acknowledged for a note
-	held         bool    // holds that are over were ended
+	endedHolds   bool    // those that are over
 	// spared is since when the document was missing that is back, so that what is below it stays for its whole time again
 	spared time.Time
 	// what remains of the counter is to be removed, unless something was written after since
@@ -247,7 +248,7 @@ func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.A
 		return answers, nil
 	}
 	if !r.opts.each {
-		r.opts.each, r.held = true, false // look for holds in all fields
+		r.opts.each, r.endedHolds = true, false // look for holds in all fields
 		if err := r.endHolds(ctx, b); err != nil {
 			return nil, err
 		}
@@ -279,10 +280,10 @@ func (r *reconciling) foreign(ctx context.Context, b *book.Book, others error) e
 // endHolds ends holds that are over, for a read per field with a limit. If each shard is looked at, so are all fields:
 // a restore may have lost the entries of holds.
 func (r *reconciling) endHolds(ctx context.Context, b *book.Book) error {
-	if r.held || r.opts.DryRun {
+	if r.endedHolds || r.opts.DryRun {
 		return nil
 	}
-	r.held = true
+	r.endedHolds = true
 	fields := r.client.db.Layout.Limited()
 	if r.opts.each {
 		fields = append(fields, r.client.db.Layout.Plain()...)

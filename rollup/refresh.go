@@ -32,7 +32,7 @@ func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
 	r := refreshing{client: c, flight: f, memory: c.take(f.counter), answers: map[string]book.Answer{}}
 	maps.Copy(r.answers, f.answers)
 	err := r.run(ctx)
-	c.db.Budget.Release(r.more)
+	c.db.Budget.Release(r.alsoPromised)
 	r.memory.used = true
 	if c.memories.Add(f.counter, r.memory); err != nil {
 		r.outcome, err = failure(err), fmt.Errorf("roll up counter %q: %w", f.counter, err)
@@ -43,9 +43,9 @@ func (c *Client) refresh(ctx context.Context, f flight) (refreshed, error) {
 // run carries out the refresh, and keeps what it did and saw. With an error of doubt its changes may be shown.
 func (r *refreshing) run(ctx context.Context) error {
 	c := r.client
-	r.known, r.memory.book = r.memory.book, nil
-	if r.flight.all && r.known != nil { // now and then it is read, because others may have deleted the base
-		r.own, r.known = r.known.Version(), nil
+	r.fromMemory, r.memory.book = r.memory.book, nil
+	if r.flight.all && r.fromMemory != nil { // now and then it is read, because others may have deleted the base
+		r.ownVersion, r.fromMemory = r.fromMemory.Version(), nil
 	}
 	if c.db.Layout.Extension {
 		if err := c.extension.Check(ctx, c.db); err != nil {
@@ -53,7 +53,7 @@ func (r *refreshing) run(ctx context.Context) error {
 		}
 	}
 	done, err := c.books.Commit(ctx, patience, r.plan)
-	r.untilNext = r.next.Sub(c.db.Now())
+	r.untilNext = r.nextAt.Sub(c.db.Now())
 	if err == nil || errors.Is(err, store.ErrDoubt) { // or else nothing was applied
 		r.changes = r.draft.Changes
 	}
@@ -97,18 +97,18 @@ const noteGoneEvery = time.Minute
 
 // refreshing is a refresh on its way.
 type refreshing struct {
-	client  *Client
-	flight  flight
-	memory  *memory
-	known   *book.Book             // as this instance wrote it last; nil once a plan has used it
-	own     time.Time              // the version that this instance wrote last, where that is read all the same
-	answers map[string]book.Answer // by the names of their fields
-	moved   extension.Moved        // from the extension's shards, beside the answers
-	draft   book.Draft             // the last planned commit
-	began   time.Time              // this attempt, by Firestore's clock
-	asking  time.Duration          // that its questions took
-	next    time.Time              // from when on the document may be refreshed again, by Firestore's clock
-	more    ceiling.Amounts        // what is promised to it, beside what is promised to the flight
+	client       *Client
+	flight       flight
+	memory       *memory
+	fromMemory   *book.Book             // as this instance wrote it last; nil once a plan has used it
+	ownVersion   time.Time              // that this instance wrote last, where the document is read all the same
+	answers      map[string]book.Answer // by the names of their fields
+	moved        extension.Moved        // from the extension's shards, beside the answers
+	draft        book.Draft             // the last planned commit
+	began        time.Time              // this attempt, by Firestore's clock
+	asking       time.Duration          // that its questions took
+	nextAt       time.Time              // from when on the document may be refreshed again, by Firestore's clock
+	alsoPromised ceiling.Amounts        // beside what is promised to the flight
 
 	refreshed
 }
@@ -120,14 +120,14 @@ func (r *refreshing) plan(ctx context.Context) (book.Draft, error) {
 		r.client.db.Budget.Wait(ctx, ceiling.Reads)
 	}
 	r.began, r.asking = r.client.db.Now(), 0
-	if b := r.known; b != nil {
-		r.known = nil
+	if b := r.fromMemory; b != nil {
+		r.fromMemory = nil
 		if err := r.planFor(ctx, b, false); err != nil || len(r.draft.Writes) > 0 || r.memory.book != nil {
 			return r.draft, err
 		}
 	}
 	b, err := r.planAnew(ctx, nil)
-	if err != nil || len(r.draft.Writes) == 0 || b.Version().Equal(r.own) || r.client.db.Budget.Short(ceiling.Reads) > 0 {
+	if err != nil || len(r.draft.Writes) == 0 || b.Version().Equal(r.ownVersion) || r.client.db.Budget.Short(ceiling.Reads) > 0 {
 		return r.draft, err
 	}
 	switch shared := r.asking > 0 && (r.flight.crowd() || r.others()); {
@@ -177,14 +177,14 @@ func (r *refreshing) planAnew(ctx context.Context, before *book.Book) (*book.Boo
 	case b.Unusable != nil:
 		err = b.Unusable
 	default:
-		err = r.planFor(ctx, b, !b.Version().Equal(r.own))
+		err = r.planFor(ctx, b, !b.Version().Equal(r.ownVersion))
 	}
 	return b, err
 }
 
 // planFor plans with a document that was just looked at, or is remembered.
 func (r *refreshing) planFor(ctx context.Context, b *book.Book, fresh bool) error {
-	r.next = b.NextRefresh()
+	r.nextAt = b.NextRefresh()
 	r.noteAsOf(b)
 	if len(r.flight.needs) > 0 && !r.needsMore() { // others were faster: what was asked for is shown, and newer answers need no commit
 		clear(r.answers)
@@ -204,8 +204,8 @@ func (r *refreshing) planFor(ctx context.Context, b *book.Book, fresh bool) erro
 	if err := r.askSums(ctx, b); err != nil {
 		return err
 	}
-	r.next = r.flight.nextStart(b.NextRefresh(), r.began) // not as of now: however long questions take, commits are an interval apart
-	r.draft = show(r.answers, r.next)
+	r.nextAt = r.flight.nextStart(b.NextRefresh(), r.began) // not as of now: however long questions take, commits are an interval apart
+	r.draft = show(r.answers, r.nextAt)
 	r.askAgain = r.draft.AskAgain
 	r.name(ctx, b)
 	if len(r.draft.Writes) == 0 && !fresh && len(r.answers) == 0 && !r.needsMore() {
@@ -258,14 +258,14 @@ func (c *Client) appear(ctx context.Context, counter string, documents bool) (*b
 
 // needsMore reports whether an event waits for what isn't shown as of its write.
 func (r *refreshing) needsMore() bool {
-	return slices.ContainsFunc(r.flight.needs, func(w need) bool { return !w.shown(r.asOf) })
+	return slices.ContainsFunc(r.flight.needs, func(need need) bool { return !need.shown(r.asOf) })
 }
 
 // takeOver takes over what the extension's clients counted: in the shards that events name, and now and then in others.
 func (r *refreshing) takeOver(ctx context.Context, b *book.Book) error {
 	db := r.client.db
 	looks := r.flight.all || slices.ContainsFunc(db.Layout.Sharded, func(f layout.Field) bool { return !b.TookOver(f) })
-	if looks && r.more[ceiling.Reads] == 0 { // it may find as many shards as one commit takes, and as many idle ones beside these
+	if looks && r.alsoPromised[ceiling.Reads] == 0 { // it may find as many shards as one commit takes, and as many idle ones beside these
 		looks = r.promises(ceiling.Amounts{ceiling.Reads: 2 * extension.AtOnce, ceiling.Writes: 2 * extension.AtOnce})
 	}
 	moved, err := extension.Take(ctx, db, b, r.flight.shards, looks)
@@ -284,7 +284,7 @@ func (r *refreshing) promises(more ceiling.Amounts) bool {
 	if r.client.db.Budget.Promise(more) > 0 {
 		return false
 	}
-	r.more = r.more.Plus(more)
+	r.alsoPromised = r.alsoPromised.Plus(more)
 	return true
 }
 
@@ -311,8 +311,8 @@ func (r *refreshing) leavesToOthers(b *book.Book) bool {
 			due = latest
 		}
 	default:
-		for _, w := range r.flight.needs {
-			if !w.shown(r.asOf) && slices.ContainsFunc(w.fields, func(f string) bool { return b.At.Sub(r.asOf[f]) > 2*r.flight.interval }) {
+		for _, need := range r.flight.needs {
+			if !need.shown(r.asOf) && slices.ContainsFunc(need.fields, func(f string) bool { return b.At.Sub(r.asOf[f]) > 2*r.flight.interval }) {
 				return false
 			}
 		}
@@ -325,7 +325,7 @@ func (r *refreshing) leavesToOthers(b *book.Book) bool {
 		}
 	}
 	if b.At.Before(due) {
-		r.next = due
+		r.nextAt = due
 		return true
 	}
 	return false
@@ -343,7 +343,7 @@ func (r *refreshing) askSums(ctx context.Context, b *book.Book) error {
 			asked = time.Time{}
 			delete(r.answers, field.Name)
 		}
-		waits := slices.ContainsFunc(r.flight.needs, func(w need) bool { return slices.Contains(w.fields, field.Name) && !w.shown(r.asOf) })
+		waits := slices.ContainsFunc(r.flight.needs, func(need need) bool { return slices.Contains(need.fields, field.Name) && !need.shown(r.asOf) })
 		switch {
 		case !asked.IsZero(), !b.MayShow(field):
 		case waits, moved:
@@ -608,21 +608,21 @@ func (c *Client) measured(took time.Duration) time.Duration {
 	return took
 }
 
-// coverAllShards reports whether sums are of all shards in which their fields are counted: see [layout.Field.Apart].
+// coverAllShards reports whether sums are of all shards in which their fields are counted: those that all fields have in
+// common, or a field's own: see [layout.Field.Apart].
 func (c *Client) coverAllShards(ctx context.Context, counter string, fields layout.Fields, sums map[string]book.Answer) (bool, error) {
 	collection, at := c.db.Layout.ShardsOf(counter), sums[fields[0].Name].At
-	others, err := c.db.Count(ctx, collection, "", at)
-	shards := map[string]int64{} // :: field that shards have which are a field's own, "" of the others → how many there are
+	all, err := c.db.Count(ctx, collection, "", at)
+	shards := map[string]int64{"": all} // :: what [layout.Field.Apart] says → how many such shards there are
 	for _, apart := range c.db.Layout.Apart() {
 		if err == nil {
 			shards[apart], err = c.db.Count(ctx, collection, apart, at)
-			others -= shards[apart]
+			shards[""] -= shards[apart]
 		}
 	}
 	if err != nil {
 		return false, fmt.Errorf("count shards: %w", err)
 	}
-	shards[""] = others
 	for _, field := range fields {
 		if sums[field.Name].Numbers != shards[field.Apart()] {
 			return false, nil

@@ -183,8 +183,8 @@ func (r *Roller) promise(f *flight) {
 		f.promised[ceiling.Reads] = float64(len(db.Layout.FieldsThatCount(f.documents))) * float64(max(1, f.largest))
 	} else {
 		waited := map[string]bool{}
-		for _, w := range f.needs {
-			for _, field := range w.fields {
+		for _, need := range f.needs {
+			for _, field := range need.fields {
 				waited[field] = true
 			}
 		}

@@ -54,7 +54,7 @@ var mutants = []mutant{
 	},
 	{
 		"an event waits for a later one of other fields", "rollup",
-		"w.at.After(other.at) &&\n\t\t!slices.ContainsFunc(other.fields, func(f string) bool { return !slices.Contains(w.fields, f) })", "w.at.After(other.at)", test("TestPacerHoldsWhatMustWait|TestPacerKeepsItsBooks"),
+		"e.at.After(other.at) &&\n\t\t!slices.ContainsFunc(other.fields, func(f string) bool { return !slices.Contains(e.fields, f) })", "e.at.After(other.at)", test("TestPacerHoldsWhatMustWait|TestPacerKeepsItsBooks"),
 	},
 	{
 		"a refresh in flight covers an event that comes", "rollup",
