@@ -55,13 +55,8 @@ func (c Change) moves() bool {
 	return c.Shard == ""
 }
 
-// ofExtension is what stands for a shard of the extension's beside the names of fields.
-func ofExtension(shard string) string { return layout.ExtensionShards + "/" + shard }
-
-// extensionShard is the shard for which that stands.
-func extensionShard(field string) (shard string, is bool) {
-	return strings.CutPrefix(field, layout.ExtensionShards+"/")
-}
+// ofExtension begins what stands for a shard of the extension's among the names of fields. Its id follows.
+const ofExtension = layout.ExtensionShards + "/"
 
 // Decode reads the data of a Firestore document event (google.cloud.firestore.document.v1.*), a protocol buffer or JSON
 // by its content type. A document may concern several counters, or none. Every error is an [ErrPoison], or an
@@ -236,7 +231,7 @@ func named(names layout.Layout, name string) (changes []Change, err error) {
 		return []Change{{Counter: counter, Shard: shard, Fields: slices.Sorted(slices.Values(names.Sharded.Names()))}}, nil
 	}
 	if counter, shard, ok := names.ParseExtensionShard(name); ok {
-		return []Change{{Counter: counter, Extension: shard, Fields: []string{ofExtension(shard)}}}, nil
+		return []Change{{Counter: counter, Extension: shard, Fields: []string{ofExtension + shard}}}, nil
 	}
 	for _, counted := range names.ParseCounted(name) {
 		fields := slices.Sorted(slices.Values(names.FieldsThatCount(counted.Documents).Names()))

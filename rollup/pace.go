@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/firestore-counters/counters/internal/book"
@@ -652,7 +653,7 @@ type flight struct {
 // reports false if they are too many: the event waits for the next refresh. Those that were added before stay.
 func (f *flight) addShards(fields []string) bool {
 	for _, field := range fields {
-		shard, is := extensionShard(field)
+		shard, is := strings.CutPrefix(field, ofExtension)
 		switch {
 		case !is, slices.Contains(f.shards, shard):
 		case len(f.shards) == extension.AtOnce:

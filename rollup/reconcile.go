@@ -226,23 +226,24 @@ func (r *reconciling) answers(ctx context.Context, taken extension.Moved) (map[s
 // looked at, it reads the shards, and names what is wrong with them.
 func (r *reconciling) sums(ctx context.Context, b *book.Book) (map[string]book.Answer, error) {
 	db, collection := r.client.db, r.client.db.Layout.ShardsOf(b.Counter)
-	look := r.opts.each
 	answers, err := r.client.books.Sums(ctx, b.Counter, db.Layout.Sharded, nil, b.At)
 	if err != nil {
 		return nil, err
 	}
+	look := r.opts.each
 	for _, field := range db.Layout.Sharded {
-		sum := answers[field.Name]
-		if look = look || !store.IsInteger(sum.Value); look {
-			break
+		look = look || !store.IsInteger(answers[field.Name].Value)
+	}
+	for _, field := range db.Layout.Sharded {
+		n, numbers := book.NumShards(db.Layout, b.Doc), answers[field.Name].Numbers
+		if look || n > 0 && numbers == int64(n) && field.Apart() == "" {
+			continue
 		}
-		if n := book.NumShards(db.Layout, b.Doc); n == 0 || sum.Numbers != int64(n) || field.Apart() != "" {
-			has, err := db.Count(ctx, collection, field.Shard, b.At)
-			if err != nil {
-				return nil, fmt.Errorf("count shards: %w", err)
-			}
-			look = has != sum.Numbers // one holds a text
+		has, err := db.Count(ctx, collection, field.Shard, b.At)
+		if err != nil {
+			return nil, fmt.Errorf("count shards: %w", err)
 		}
+		look = has != numbers // one holds a text
 	}
 	if !look {
 		return answers, nil

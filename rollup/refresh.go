@@ -221,7 +221,8 @@ func (r *refreshing) read(ctx context.Context) (*book.Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.reads += 2; b.Doc == nil && !b.HasBase() && r.flight.makes {
+	r.reads += book.Reads
+	if b.Doc == nil && !b.HasBase() && r.flight.makes {
 		made, err := c.appear(ctx, counter, anyCounted(r.flight.answers) || len(r.flight.shards) > 0)
 		if err != nil || made == nil {
 			return b, err

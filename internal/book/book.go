@@ -133,8 +133,7 @@ func (books Books) CheckOurs(ctx context.Context, counters []string, docs Shards
 	var unclear []int
 	var paths []string
 	for i, doc := range docs {
-		hosted, known := whose(names, nil, doc)
-		if doc != nil && (names.Path.Whole() || known && hosted != names.Hosted || !known && names.Hosted) {
+		if hosted, _ := whose(names, nil, doc); doc != nil && (names.Path.Whole() || hosted != names.Hosted) {
 			unclear, paths = append(unclear, i), append(paths, names.BaseOf(counters[i]))
 		}
 	}
@@ -346,8 +345,7 @@ func whose(names layout.Layout, base, doc *firestorepb.Document) (hosted, known 
 	case is && recorded.BooleanValue:
 		return true, true
 	case is:
-		ours := fields[layout.NumShards] != nil || fields[layout.NumShardsLegacy] != nil || fields[layout.CreatedAt] != nil
-		return !ours && appField(names, doc, true) != "", true
+		return !marked(doc) && appField(names, doc, true) != "", true
 	case fields[layout.Rollup].GetMapValue() != nil:
 		mark, is := rollupOf(doc)[layout.HostedMark].GetValueType().(*firestorepb.Value_BooleanValue)
 		return !is || mark.BooleanValue, true // a map without the mark is the app's: our roll-ups, which alone write ours, always set it
@@ -386,9 +384,13 @@ func appField(names layout.Layout, doc *firestorepb.Document, ours bool) (field 
 
 // unclear reports whether fields that were not read may tell whose a document is.
 func unclear(names layout.Layout, base, doc *firestorepb.Document) bool {
+	return doc != nil && (base == nil || !names.Hosted && !marked(doc) && rollupOf(doc) == nil)
+}
+
+// marked reports whether a document has a number of shards, or our time: we or Google's snippets have made it.
+func marked(doc *firestorepb.Document) bool {
 	fields := doc.GetFields()
-	ours := fields[layout.NumShards] != nil || fields[layout.NumShardsLegacy] != nil || fields[layout.CreatedAt] != nil || rollupOf(doc) != nil
-	return doc != nil && (base == nil || !names.Hosted && !ours)
+	return fields[layout.NumShards] != nil || fields[layout.NumShardsLegacy] != nil || fields[layout.CreatedAt] != nil
 }
 
 // OurFields are our own fields of a counter's document, such as [layout.NumShards]. A document of the app's

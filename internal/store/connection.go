@@ -162,7 +162,11 @@ func (db *DB) Later() time.Time {
 }
 
 // Unreachable is why the last call found no connection; nil where it found one.
-func (db *DB) Unreachable() *Unreachable { return db.api.unreached() }
+func (db *DB) Unreachable() *Unreachable {
+	db.api.mu.Lock()
+	defer db.api.mu.Unlock()
+	return db.api.unreachable
+}
 
 // clock is a lower bound of Firestore's clock: the newest time in an answer of Firestore, plus the time
 // that has passed here since that answer.
@@ -271,13 +275,6 @@ func (c *connection) call(ctx context.Context, do func(context.Context, *apiv1.C
 		_ = used.api.Close()
 	}
 	return err
-}
-
-// unreached is why the last call found no connection.
-func (c *connection) unreached() *Unreachable {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.unreachable
 }
 
 // noteRefused remembers that a connection was refused, and reports whether an emulator has refused all for

@@ -319,7 +319,7 @@ var mutants = []mutant{
 	},
 	{
 		"a click whose take-over has failed is done", "rollup",
-		"\tr.moved = moved\n", "\tr.moved = moved\n\tfor _, shard := range r.flight.shards {\n\t\tr.asOf[ofExtension(shard)] = moved.At\n\t}\n", testIn("rollup", "TestFailedTakeOver"),
+		"\tr.moved = moved\n", "\tr.moved = moved\n\tfor _, shard := range r.flight.shards {\n\t\tr.asOf[ofExtension+shard] = moved.At\n\t}\n", testIn("rollup", "TestFailedTakeOver"),
 	},
 	{
 		"a take-over has the room of a base without the app's number", "internal/extension",
