@@ -44,11 +44,10 @@ type Client struct {
 	query       time.Duration               // that a lone query takes, as far as is known
 	readTurn    chan struct{}               // holds who waits for the read of a look at a document: see [Client.findCounter]
 	extension   extension.Lookout
-	looksOnceIn int // see looksOnceIn
+	looksOnceIn int // of so many walks one looks at each shard of a counter, whatever the sums say
 }
 
-// looksOnceIn is how many walks there are, on average, for one that looks at each shard of a counter: about a day's,
-// if they are hourly. It finds what something else has written into them.
+// looksOnceIn is about a day's walks, if they are hourly. One of them finds what something else has written into shards.
 const looksOnceIn = 24
 
 // loneQuery is how long a query is taken to take until one was measured: a lone one takes 20 to 40 ms.

@@ -494,15 +494,16 @@ func (p *pacer[W]) worthMost(now time.Time) (first *backlog[W]) {
 				takes = p.usual
 			}
 			worth := now.Sub(backlog.since).Seconds() * float64(backlog.events) / float64(book.Reads+1+takes)
+			if len(backlog.answers) > 0 {
+				worth = math.Inf(1)
+			}
 			switch {
 			case backlog.due().After(now), q.running >= p.maxRunning:
 			case backlog.empty():
 				taken = append(taken, backlog)
 				delete(p.backlogs, backlog.source)
-			case first == nil, worth > mostWorth, len(backlog.answers) > 0:
-				if first, mostWorth = backlog, worth; len(backlog.answers) > 0 {
-					mostWorth = math.Inf(1)
-				}
+			case first == nil, worth > mostWorth:
+				first, mostWorth = backlog, worth
 			}
 		}
 	}

@@ -376,17 +376,17 @@ func (r *reconciling) account(b *book.Book, draft book.Draft, answers map[string
 	}
 	r.accounted = true
 	r.report.Adopted = r.report.Adopted || !b.HasBase()
+	changes := map[string]book.FieldDiff{}
+	for _, change := range draft.Changes {
+		changes[change.Field.Name] = change
+	}
+	r.report.Doubles, r.report.Fields = map[string]DoubleReport{}, map[string]FieldReport{}
 	for i, field := range r.client.db.Layout.Shown() {
-		c := book.FieldDiff{Field: field, Before: b.Doc.GetFields()[field.Name], After: b.Doc.GetFields()[field.Name]}
-		for _, change := range draft.Changes {
-			if change.Field.Name == field.Name {
-				c = change
-			}
+		c, changed := changes[field.Name]
+		if !changed {
+			c.Before, c.After = b.Doc.GetFields()[field.Name], b.Doc.GetFields()[field.Name]
 		}
 		if !field.Integer() {
-			if r.report.Doubles == nil {
-				r.report.Doubles = map[string]DoubleReport{}
-			}
 			r.report.Doubles[field.Name] = DoubleReport{Before: store.Number(c.Before), After: store.Number(c.After)}
 			continue
 		}
@@ -400,12 +400,9 @@ func (r *reconciling) account(b *book.Book, draft book.Draft, answers map[string
 		f.Late = store.Sub(f.After, store.Sub(f.Before, f.Drift))
 		if i == 0 {
 			r.report.FieldReport = f
-			continue
+		} else {
+			r.report.Fields[field.Name] = f
 		}
-		if r.report.Fields == nil {
-			r.report.Fields = map[string]FieldReport{}
-		}
-		r.report.Fields[field.Name] = f
 	}
 }
 
