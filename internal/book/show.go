@@ -371,9 +371,7 @@ func (books Books) Commit(ctx context.Context, p store.Patience, plan func(conte
 	if err != nil || resp == nil {
 		return Committed{Full: full}, err
 	}
-	c := Committed{Wrote: true, Took: time.Since(sent), Full: full}
-	c.After = last.Committed(resp)
-	return c, nil
+	return Committed{Wrote: true, After: last.Committed(resp), Took: time.Since(sent), Full: full}, nil
 }
 
 // Committed is the book after its commit of [Draft.Writes], whose answer says of which versions document and base
