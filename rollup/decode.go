@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-counters/counters/internal/book"
@@ -187,39 +188,44 @@ func Delta(fields layout.Fields, before, after *firestorepb.Document) (changed [
 	return slices.Sorted(maps.Keys(delta)), delta
 }
 
-// documents are those before and after the change; nil if there was none, which may come as an empty message.
+// documents are those before and after the change; nil if there was none, which may come as an empty
+// message. On the wire they are Firestore's documents, in fields 2 and 1 of the event.
 func documents(contentType string, data []byte) (before, after *firestorepb.Document, err error) {
-	var event firestoredata.DocumentEventData
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	switch {
 	case err != nil:
 	case mediaType == "application/json":
-		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, &event)
-	case mediaType == "application/protobuf", mediaType == "application/x-protobuf":
-		err = proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, &event)
-	default:
-		err = errors.New("want application/protobuf or application/json")
+		var event firestoredata.DocumentEventData
+		if err = (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, &event); err == nil {
+			data, err = proto.Marshal(&event)
+		}
+	case mediaType != "application/protobuf" && mediaType != "application/x-protobuf":
+		err = fmt.Errorf("want application/protobuf or application/json")
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("content type %q: %w", contentType, err)
 	}
-	if before, err = asFirestore(event.GetOldValue()); err == nil {
-		after, err = asFirestore(event.GetValue())
+	docs := [3]*firestorepb.Document{{}, {}, {}} // by the number of their field
+	for len(data) > 0 {
+		number, kind, n := protowire.ConsumeField(data)
+		if n < 0 {
+			return nil, nil, protowire.ParseError(n)
+		}
+		if number <= 2 && kind == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(data)
+			doc, _ := protowire.ConsumeBytes(data[tag:n])
+			if err := (proto.UnmarshalOptions{DiscardUnknown: true, Merge: true}).Unmarshal(doc, docs[number]); err != nil {
+				return nil, nil, err
+			}
+		}
+		data = data[n:]
 	}
-	return before, after, err
-}
-
-// asFirestore is an event's document as one of Firestore's, which is the same message under another name.
-func asFirestore(doc *firestoredata.Document) (*firestorepb.Document, error) {
-	if doc.GetName() == "" {
-		return nil, nil
+	for i, doc := range docs {
+		if doc.GetName() == "" {
+			docs[i] = nil
+		}
 	}
-	data, err := proto.Marshal(doc)
-	if err != nil {
-		return nil, err
-	}
-	var same firestorepb.Document
-	return &same, proto.Unmarshal(data, &same)
+	return docs[2], docs[1], nil
 }
 
 // named are the changes of a document by its resource name alone.
