@@ -148,7 +148,7 @@ func (c Counter) Confirm(ctx context.Context, field, member string) error {
 		if err != nil {
 			return err
 		}
-		if state, err := c.confirm(ctx, seat); err != nil || state == hold.Kept {
+		if state, err := c.confirm(ctx, seat, 0); err != nil || state == hold.Kept {
 			return err
 		}
 		return ErrHoldEnded
@@ -157,12 +157,13 @@ func (c Counter) Confirm(ctx context.Context, field, member string) error {
 
 // confirm is [hold.Holds.Confirm] that ends a hold whose time is over, and returns what the seat is then. An error is
 // an [ErrUnknown] where a commit on its way could still keep the seat.
-func (c Counter) confirm(ctx context.Context, seat hold.Seat) (state hold.State, err error) {
+func (c Counter) confirm(ctx context.Context, seat hold.Seat, promised float64) (state hold.State, err error) {
 	var doubt error
 	for range maxFailures {
-		if state, err = hold.In(c.client.db).Confirm(ctx, seat); state != hold.Over {
+		if state, err = hold.In(c.client.db).Confirm(ctx, seat, promised); state != hold.Over {
 			break
 		}
+		promised = 0
 		doubt = cmp.Or(doubt, err)
 		var ended hold.Ending
 		if ended, err = c.endHolds(ctx, seat); err != nil || !ended.Free {
@@ -224,9 +225,8 @@ func (c Counter) join(ctx context.Context, verb, field, member, knownFrom string
 				if err != nil {
 					return c.client.forCaller(err)
 				}
-				defer c.client.cfg.Budget.Release(promised)
 				done.until = time.Time{}
-				if state, err = c.confirm(ctx, seat); err != nil || state == hold.Kept {
+				if state, err = c.confirm(ctx, seat, promised[ceiling.Reads]); err != nil || state == hold.Kept {
 					return err
 				}
 			case hold.End:

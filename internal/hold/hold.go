@@ -128,13 +128,15 @@ var errOver = errors.New("the time of the hold is over")
 
 // Confirm keeps a seat for good where it is held, and returns what it is then. No commit of Confirm can keep a seat any
 // more that is [Vacant]. Of one that is [Over] an [store.ErrDoubt] says that a commit on its way could still keep it,
-// until somebody has ended its hold. Errors are those of [store.DB.CommitIf].
-func (h Holds) Confirm(ctx context.Context, s Seat) (state State, err error) {
+// until somebody has ended its hold. The budget was promised so many reads for it. Errors are those of
+// [store.DB.CommitIf], and of [ceiling.Budget.Lend].
+func (h Holds) Confirm(ctx context.Context, s Seat, promised float64) (state State, err error) {
 	name := s.Membership(h.db.Layout)
 	var lent ceiling.Amounts
 	defer func() { h.db.Budget.Release(lent) }()
 	_, err = h.db.CommitIf(ctx, patience, func(ctx context.Context) ([]*firestorepb.Write, error) {
-		docs, at, err := h.db.Get(ctx, name)
+		docs, at, err := h.db.Promised(promised).Get(ctx, name)
+		promised = 0
 		if state = Vacant; err != nil {
 			return nil, err
 		}
