@@ -85,7 +85,7 @@ func TestBodiesHaveABudget(t *testing.T) {
 	})))
 	t.Cleanup(server.Close)
 	post := func() int {
-		resp, err := http.Post(server.URL, "application/json", strings.NewReader(strings.Repeat("x", maxBodyMany)))
+		resp, err := server.Client().Post(server.URL, "application/json", strings.NewReader(strings.Repeat("x", maxBodyMany)))
 		if _, is := errors.AsType[*net.OpError](err); is { // it was answered before it was sent
 			return http.StatusServiceUnavailable
 		}

@@ -63,7 +63,7 @@ func startProcess(t *testing.T, target string, environ ...string) *process {
 // startProcessWith is startProcess whose function writes its output and its log there.
 func startProcessWith(t *testing.T, output io.Writer, target string, environ ...string) *process {
 	t.Helper()
-	p := &process{target: target, firestore: emulator.Start(t), partsOfID: 1}
+	p := &process{target: target, firestore: emulator.Start(t), partsOfID: 1, asks: http.Client{Transport: &http.Transport{}}}
 	for _, s := range environ {
 		if pattern, is := strings.CutPrefix(s, "COUNTERS="); is {
 			p.partsOfID = strings.Count(pattern, "{")

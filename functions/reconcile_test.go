@@ -73,7 +73,7 @@ func TestReconcileAnswersThatItFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, body := range []string{`{"counters":["damaged","a"]}`, ""} {
-		resp, err := http.Post(p.url+"/", "application/json", strings.NewReader(body))
+		resp, err := p.asks.Post(p.url+"/", "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

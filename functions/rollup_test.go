@@ -97,7 +97,7 @@ func (f *rollupFunction) post(t *testing.T, e event) int {
 			req.Header.Set(key, value)
 		}
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := f.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
