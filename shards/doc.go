@@ -31,12 +31,13 @@ package shards
 //	add.go        an increment: its call, and its batch until each request has its outcome
 //	make.go       shards and counters that are missing are made, and what transactions do to shards
 //	limited.go    a field that has a limit: what a batch takes is planned, or refused, and the limit is set
-//	known.go      a counter as it was read, with what lies below it, and what the client remembers of counters
+//	known.go      counters are read, with what lies below them, and looked up together; what the client remembers
+//	snapshot.go   what a counter's document says
 //	costs.go      what calls take of the budget, and whether it has as much
 //	client.go     the client, its configuration, a counter of it, and how its errors are said
 //	queue.go      where requests wait with others of their counter, and what they pay
 //	batch.go      what shares a commit, what that writes, and what follows from its error: the next step
 //	plan.go       what the client remembers of the shards of fields with limits, and what a batch takes of these
 //	increment.go  what is to be added, and the documents that are written with it: markers, keys, memberships
-//	waits.go      turns, deadlines that are shared, and what is remembered for a while
+//	waits.go      turns, deadlines that are shared, what is done side by side, and what is remembered for a while
 //	errors.go     what a call returns

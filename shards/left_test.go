@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/firestore-counters/counters/emulator"
 	"github.com/firestore-counters/counters/internal/testbed/virtual"
 	"github.com/firestore-counters/counters/shards"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // What is left is known after each take, without a read, and as this client last knew it.

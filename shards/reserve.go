@@ -347,3 +347,32 @@ func (c Counter) recordsOf(ctx context.Context, field layout.Field, at time.Time
 	}
 	return nil, nil
 }
+
+// anyWrittenAfter reports whether one of some documents was written after a time.
+func anyWrittenAfter(docs []*firestorepb.Document, last time.Time) bool {
+	return slices.ContainsFunc(docs, func(doc *firestorepb.Document) bool { return doc.GetUpdateTime().AsTime().After(last) })
+}
+
+// readMembers reads memberships, at most that many, as of a time; the zero time is now. It finds out side by side which
+// fields have any.
+func (c Counter) readMembers(ctx context.Context, fields layout.Fields, most int, at time.Time, from book.Reader) (docs []*firestorepb.Document, err error) {
+	members := func(field layout.Field, most int) ([]*firestorepb.Document, error) {
+		return from.Documents(ctx, store.Query{Collection: c.client.db.Layout.MembersOf(c.id, field.Name), Limit: most, At: at})
+	}
+	found := make([][]*firestorepb.Document, len(fields))
+	err = each(fields, func(i int, field layout.Field) (err error) {
+		found[i], err = members(field, 1)
+		return err
+	})
+	for i, field := range fields {
+		room := most - len(docs)
+		if err == nil && len(found[i]) > 0 && room > 1 {
+			found[i], err = members(field, room)
+		}
+		docs = append(docs, found[i][:min(len(found[i]), room)]...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read members: %w", err)
+	}
+	return docs, nil
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/errgroup"
 )
 
 // turns lets calls that want the same thing take turns, in the order in which they came. Otherwise a member's later
@@ -112,4 +113,17 @@ func newLRU[K comparable, V any](most int) *lru.Cache[K, V] {
 		panic(err) // only for a size below one
 	}
 	return values
+}
+
+// sideBySide is how many reads, or makings of counters, of a call are under way at once.
+const sideBySide = 16
+
+// each calls do for all items, for some of them side by side, and returns one of the errors.
+func each[T any](items []T, do func(i int, item T) error) error {
+	var group errgroup.Group
+	group.SetLimit(sideBySide)
+	for i, item := range items {
+		group.Go(func() error { return do(i, item) })
+	}
+	return group.Wait()
 }
