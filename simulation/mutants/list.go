@@ -4,10 +4,6 @@ package main
 // commands and of limits.
 var mutants = []mutant{
 	{
-		"a refresh is committed on no condition", "internal/book",
-		"w := store.Update(b.Doc.GetName(), store.IfVersion(b.Version()), s.set", "w := store.Update(b.Doc.GetName(), store.Exists(true), s.set", simulation,
-	},
-	{
 		"a question covers events that came after it was asked", "rollup",
 		"\t\t\tshown := e.shown(got.asOf)\n", "\t\t\tshown := o == succeeded || e.shown(got.asOf)\n", test("TestPacerCoversWhatCame"),
 	},
@@ -22,26 +18,6 @@ var mutants = []mutant{
 		"\tc := s.before.change(field, total)\n", "\tc := s.before.change(field, total)\n\tif !s.before.AsOf(field).IsZero() && proto.Equal(c.Before, total) {\n\t\treturn\n\t}\n", test("TestShow"),
 	},
 	{
-		"a field of which nobody knows as of when it is shown is not asked", "rollup",
-		"case r.flight.all || at.IsZero():", "case r.flight.all:", test("TestEventsOfADocumentThatIsNotThere|TestAFieldThatStaysAsItIsIsMended"),
-	},
-	{
-		"an as of that is later than the document is believed", "internal/book",
-		"if at.After(b.Version()) || ", "if ", test("TestAsOf"),
-	},
-	{
-		"an answer from before the version is shown", "internal/book",
-		"case a.At.Before(since):", "case a.At.Before(since) && false:", test("TestShow"),
-	},
-	{
-		"an answer takes the place of a newer one", "internal/book",
-		"if answered && a.At.After(asOfNow) {", "if answered {", test("TestShow"),
-	},
-	{
-		"an edit that changes no number leaves the version", "internal/book",
-		"if !draft.writesDocument() { // no number", "if false { // no number", test("TestDecide"),
-	},
-	{
 		"the base is read before the document", "internal/book",
 		"docs, at, err := books.db.GetPaths(ctx, paths, names.Counter(counter), names.BaseOf(counter))\n",
 		"base, _, err := books.db.GetPaths(ctx, paths, names.BaseOf(counter))\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tdocs, at, err := books.db.GetPaths(ctx, paths, names.Counter(counter))\n\tdocs = append(docs, base...)\n",
@@ -53,100 +29,32 @@ var mutants = []mutant{
 		"\tif got.asOf == nil && o == succeeded {\n\t\tfor _, w := range backlog.next {\n\t\t\tout.done = append(out.done, w.event)\n\t\t}\n\t\tbacklog.next = nil\n\t}\n\tif got.asOf != nil {\n\t\tbacklog.next = slices", test("TestPacerMissesADocumentForWhatHadCome"),
 	},
 	{
-		"an event waits for a later one of other fields", "rollup",
-		"e.at.After(other.at) &&\n\t\t!slices.ContainsFunc(other.fields, func(f string) bool { return !slices.Contains(e.fields, f) })", "e.at.After(other.at)", test("TestPacerHoldsWhatMustWait|TestPacerKeepsItsBooks"),
-	},
-	{
 		"a refresh in flight covers an event that comes", "rollup",
 		"range backlog.next { // not those in flight", "range slices.Concat(backlog.inFlight, backlog.next) { // not those in flight", test("TestPacerLooksAgainForWhatCameAfterTheLook"),
-	},
-	{
-		"a slow count is too early again and again", "internal/book",
-		"s.writesSince = s.writesSince || entry != nil", "s.writesSince = false", test("TestSince"),
-	},
-	{
-		"what came while a counter was being deleted is not counted", "rollup",
-		"(!removed || r.remade)", "!removed", test("TestWhatIsCountedDuringADeletion"),
 	},
 	{
 		"the time of a look covers other events", "rollup",
 		"\t\t\te.at = got.readAt\n", "\t\t\te.at, e.timed = got.readAt, true\n", test("TestPacerStampsCoverNothing"),
 	},
 	{
-		"another counter's as of is believed", "internal/book",
-		"ours[layout.CounterPath].GetStringValue() != b.path() || entry", "entry", test("TestAsOf"),
-	},
-	{
-		"another definition's as of is believed", "internal/book",
-		" || entry[shownKey].GetStringValue() != field.Key() {", " {", test("TestAsOf"),
-	},
-	{
 		"an as of is believed beside another number", "internal/book",
 		" || !proto.Equal(last, b.Doc.GetFields()[field.Name]) {", " || proto.Equal(last, nil) {", test("TestAsOf"),
-	},
-	{
-		"a crowd spends the bucket", "rollup",
-		"if !f.crowd() && p", "if p", test("TestPacerKeepsACrowdToTheInterval"),
-	},
-	{
-		"what a counter is made with is a crowd", "rollup",
-		"if b.events++; e.moves {", "if b.events++; true {", test("TestPacerKeepsACrowdToTheInterval"),
 	},
 	{
 		"what nobody has shown is left to others", "rollup",
 		"b.At.Sub(r.asOf[f]) > 2*r.flight.interval", "false", test("TestWhoLooksLeavesTheNextRefresh|TestAFieldOfWhichOthersKnowNothing"),
 	},
 	{
-		"nobody leaves a refresh to others", "rollup",
-		"\t\tr.outcome = leftToOthers\n", "", test("TestWhoLooksLeavesTheNextRefresh"),
-	},
-	{
-		"a document is not looked at again after a long answer", "rollup",
-		"case !shared && r.asking < longAnswer:", "case true:", test("TestACrowdBesideSlowQueries"),
-	},
-	{
-		"instances to which a crowd comes don't step aside", "rollup",
-		"case shared && !r.flight.hurries:", "case false:", test("TestACrowdIsCountedSoon"),
-	},
-	{
-		"only events of this instance are a crowd", "rollup",
-		"(r.flight.crowd() || r.others())", "r.flight.crowd()", test("TestACrowdIsCountedSoon"),
-	},
-	{
 		"the next refresh is an interval after an answer", "rollup",
 		"r.flight.nextStart(b.NextRefresh(), r.began)", "r.flight.nextStart(b.NextRefresh(), r.client.db.Now())", test("TestACrowdBesideSlowQueries"),
-	},
-	{
-		"a counter is asked plainly however slow that is", "rollup",
-		"b.slow = question > 2*lone+slower", "b.slow = false", test("TestBoundWhenSlow"),
 	},
 	{
 		"a bounded sum leaves a shard out", "rollup",
 		"if sums[field.Name].Numbers != shards[field.Apart()] {", "if sums[field.Name].Numbers > shards[field.Apart()] {", test("TestABoundedSumIsWhole"),
 	},
 	{
-		"an edit doesn't know its own marker", "internal/book",
-		"case docs[0] != nil:", "case false:", test("TestEditUnderFaults"),
-	},
-	{
-		"the number that a field has replaced is taken again", "internal/book",
-		"if b.TookOver(field) || field.Counted != nil {", "if field.Counted != nil {", test("TestReplaced"),
-	},
-	{
-		"a total replaces what is no number", "internal/book",
-		"case why != \"\":", "case false:", test("TestShow"),
-	},
-	{
-		"a double of whole summands is an integer", "internal/book",
-		"case !field.Integer() && store.IsInteger(a.Value):", "case false:", test("TestDoublesStayDoubles"),
-	},
-	{
 		"a doubtful commit goes again without a marker", "shards",
 		"if b.deciding() == \"\" {\n\t\t\treturn b.giveUp(ErrUnknown, err)\n\t\t}\n", "if b.deciding() == \"\" {\n\t\t\tb.doubt = nil\n\t\t\treturn b.tryAgain(err)\n\t\t}\n", simulation,
-	},
-	{
-		"the own marker is ignored", "shards",
-		"case ours && !decisive.fenced:", "case false:", test("TestOneIncrementUnderFaults"),
 	},
 	{
 		"a doubtful answer is taken for a refusal", "internal/store",
@@ -164,10 +72,6 @@ var mutants = []mutant{
 	{
 		"a key's marker that was made alone is no condition", "shards",
 		"return store.CreateOver(markerName(names, id), m.at, fields)", "w := store.Create(markerName(names, id), fields)\n\tif !m.at.IsZero() {\n\t\tw.CurrentDocument = nil\n\t}\n\treturn w", simulation,
-	},
-	{
-		"what is in doubt is not fenced before another commit", "shards",
-		"func (b *batch) afterPause() step {\n\tif b.doubt != nil {", "func (b *batch) afterPause() step {\n\tif false {", walk("TestBatchesCountOnce|TestMembersCountOnce"),
 	},
 	{
 		"growth ignores others", "shards",
@@ -214,32 +118,12 @@ var mutants = []mutant{
 		"if p = decide(known, false, requests); p.Look {", "if p = decide(known, true, requests); p.Look {", simulationOf("limits"),
 	},
 	{
-		"what ends a hold ends a later one", "internal/hold",
-		"store.DeleteIf(m.GetName(), store.IfVersion(m.GetUpdateTime().AsTime()))", "store.DeleteIf(m.GetName(), store.Exists(true))", testIn("shards", "TestAnEndSparesALaterHold"),
-	},
-	{
 		"a hold that is over is confirmed", "internal/hold",
 		"case until.GetTimestampValue().AsTime().After(at):", "case until.GetTimestampValue().AsTime().After(at) || true:", simulationOf("holds"),
 	},
 	{
-		"somebody else gives back what is held", "internal/escrow",
-		"h.Holds <= h.Count-h.Members && h.Count <= h.Share", "h.Count <= h.Share", test("TestDecide"),
-	},
-	{
 		"a hold is on no condition of its record", "internal/hold",
 		"	return store.CreateOver(r.Name, r.Version, fields, store.ServerTime(recordAt))\n", "	w := store.Create(r.Name, fields, store.ServerTime(recordAt))\n	w.CurrentDocument = nil\n	return w\n", testIn("shards", "TestALateReservation"),
-	},
-	{
-		"TTL takes open holds", "shards",
-		"		delete(fields, layout.ExpireAt)\n", "", test("TestReserve"),
-	},
-	{
-		"a settle is on no condition of its record", "internal/hold",
-		"store.Update(r.Name, store.IfVersion(r.Version), more", "store.Update(r.Name, store.Exists(true), more", testIn("shards", "TestALateSettle"),
-	},
-	{
-		"a hold that nobody knows ends without a record", "internal/hold",
-		"		writes = append(writes, r.Refuse(now))\n", "", testIn("shards", "TestALateReservation"),
 	},
 	{
 		"a settle for more is on no condition of the shards", "shards",
@@ -294,10 +178,6 @@ var mutants = []mutant{
 		"takeOff(doc, map[string]int64{field.Name: n})", "takeOff(doc, map[string]int64{field.Name: 0})", simulation,
 	},
 	{
-		"what the extension has counted is replaced", "internal/book",
-		"	b = b.WithExtensionNumbers(slices.Collect(maps.Keys(answers)))\n", "", testIn("rollup", "TestExtensionsClientsGoOn"),
-	},
-	{
 		"what is taken off the extension's shards isn't in the base", "internal/extension",
 		"t.Book = b.WithBase(t.Amounts)", "t.Book = b.WithBase(nil)", testIn("rollup", "TestExtensionsClientsGoOn"),
 	},
@@ -314,20 +194,12 @@ var mutants = []mutant{
 		"(r.asked.unanswered || r.unseen)", "r.asked.unanswered", testIn("rollup", "TestNotedClicksAreFound"),
 	},
 	{
-		"what is taken over is left in its shard", "internal/extension",
-		"s.Beside = t.Writes", "s.Beside = nil", simulationOf("live"),
-	},
-	{
 		"a click whose take-over has failed is done", "rollup",
 		"\tr.moved = moved\n", "\tr.moved = moved\n\tfor _, shard := range r.flight.shards {\n\t\tr.asOf[ofExtension+shard] = moved.At\n\t}\n", testIn("rollup", "TestFailedTakeOver"),
 	},
 	{
 		"a take-over has the room of a base without the app's number", "internal/extension",
 		"room := b.WithExtensionNumbers(fields.Names()).Base.Counts", "room := b.Base.Counts", testIn("rollup", "TestOddClicks"),
-	},
-	{
-		"no walk finds what is clicked on a missing document", "rollup",
-		"anyCounted(r.flight.answers) || len(r.flight.shards) > 0)", "anyCounted(r.flight.answers))", test("TestClicksOfAMissingDocument"),
 	},
 	{
 		"a page of a reset gives up the app's number", "shards",
@@ -342,18 +214,9 @@ var mutants = []mutant{
 		"runs = Stopped(ctx, db)", "runs = nil", testIn("rollup", "TestExtensionStillRuns"),
 	},
 	{
-		"a shard of the extension's that holds something is deleted", "internal/extension",
-		"at.Sub(version) > idleFor && empty(doc)", "at.Sub(version) > idleFor", testIn("rollup", "TestIdleShardsGo"),
-	},
-	{
 		"a recount covers events that came while it ran", "rollup",
 		"\t\tfor _, e := range events {\n\t\t\te.recounted", "\t\tevents, b.next = append(events, b.next...), nil\n\t\tfor _, e := range events {\n\t\t\te.recounted", test("TestEventsAreCoveredByALaterRecount"),
 	},
-	{
-		"fields are counted at different times", "rollup",
-		"\t\tgot.at = a.At\n", "", test("TestCountedFieldsAreOfOneTime"),
-	},
-	// These protect no count.
 	{
 		"what is in doubt is not fenced at all", "shards",
 		"\t\treturn fence\n\tcase store.Contention", "\t\treturn f.giveUp(ErrUnknown, err)\n\tcase store.Contention", statistic,
@@ -367,24 +230,12 @@ var mutants = []mutant{
 		"within, cancel = context.WithTimeout(ctx, c.cfg.Timeout/2)", "within, cancel = context.WithCancel(ctx)", statistic,
 	},
 	{
-		"a budget's promise is not given back", "shards",
-		"q.bounds.budget.Spend(ceiling.Writes, -float64(f.promised))", "_ = f.promised", test("TestBudgetLetsACrowdThrough"),
-	},
-	{
-		"who waits for writes is looked at in the order in which they came", "shards",
-		"\tslices.SortStableFunc(q.ready, byWorth)\n", "", test("TestBudgetLetsACrowdThrough"),
-	},
-	{
 		"a batch begins though there are no writes", "shards",
 		"\tl.take(some, f.fill(some))", "\tsome = l.requests\n\tl.take(some, f.fill(some))", test("TestBudgetLetsACrowdThrough"),
 	},
 	{
 		"who waits for writes waits for ever", "shards",
 		"\t\tq.refuse(lines, time.Now().Add(-waitsForWrites))\n", "\t\t_ = lines\n", test("TestBudgetLetsACrowdThrough"),
-	},
-	{
-		"a line goes by who came first", "shards",
-		"other.asked <= r.asked {", "true {", test("TestBudgetGoesToWhoHasAskedForLeast"),
 	},
 	{
 		"who has asked for much counts as much as others", "shards",
@@ -395,24 +246,8 @@ var mutants = []mutant{
 		"all.add(r, q.units, left)", "if n := len(all.requests); n == 0 || all.paid <= int(left) {\n\t\t\tall.add(r, q.units, left)\n\t\t\tif len(all.requests) == n {\n\t\t\t\tbreak\n\t\t\t}\n\t\t}", test("TestBudgetLetsACrowdPassKeys"),
 	},
 	{
-		"who costs a write more than a crowd of the counter is never counted", "shards",
-		"all.paid == least && len(all.requests)", "false && len(all.requests)", test("TestBudgetHasRoomForOneBesideACrowd"),
-	},
-	{
-		"who goes alone goes before lines that count more", "shards",
-		"byWorth(q.ready[0], l) < 0", "false", test("TestBudgetGoesToWhoHasAskedForLeast"),
-	},
-	{
 		"who gives up takes others of its key along", "shards",
 		"leavers = append(leavers, r.each()...)", "leavers = append(leavers, r)", test("TestCallsOfOneKeyGoOnApart"),
-	},
-	{
-		"a queue that closes waits for writes", "shards",
-		"!q.bounds.budget.Bounds(ceiling.Writes) || q.open.Err() != nil", "!q.bounds.budget.Bounds(ceiling.Writes)", test("TestBudgetDoesNotHoldUpTheEnd"),
-	},
-	{
-		"refreshes wait for no writes", "rollup",
-		"for r.running.Err() == nil && short == 0 {", "for r.running.Err() == nil {", test("TestBudgetStretchesTheInterval"),
 	},
 	{
 		"ending holds takes all of a walk's time", "rollup",

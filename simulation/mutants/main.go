@@ -69,13 +69,6 @@ var statistic = killer{what: "statistic", pkg: "simulation", run: "^TestCertaint
 // test is one of the package's tests.
 func test(name string) killer { return testIn("", name) }
 
-// walk is a test that walks at random, for as long as it takes.
-func walk(name string) killer {
-	k := test(name)
-	k.args = []string{"-rapid.checks=1000000"}
-	return k
-}
-
 // testIn is a test of another package, which catches the mutant where its own tests can't.
 func testIn(pkg, name string) killer { return killer{what: name, pkg: pkg, run: "^(" + name + ")$"} }
 

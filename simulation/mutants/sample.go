@@ -62,8 +62,9 @@ var swaps = map[token.Token]token.Token{
 	token.LAND: token.LOR, token.LOR: token.LAND, token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.ADD, token.QUO: token.MUL,
 }
 
-// changes are all that the operators make of a file: a condition is negated, an operator swapped, a
-// statement removed, a number one more. What only writes a log is left alone.
+// changes are all that the operators make of a file: a condition is negated, or never or always true, or has a part left
+// out, an operator is swapped, a statement removed, a number one more; a write is on no condition of a version. What only
+// writes a log is left alone.
 func changes(file string) ([]change, error) {
 	source, err := os.ReadFile(file)
 	if err != nil {
@@ -97,6 +98,10 @@ func changes(file string) ([]change, error) {
 			add(n, n.Pos(), n.End(), "removed", "")
 		}
 	}
+	constant := func(condition ast.Expr) {
+		add(condition, condition.Pos(), condition.End(), "never", "false")
+		add(condition, condition.Pos(), condition.End(), "always", "true")
+	}
 	ast.Inspect(tree, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GenDecl:
@@ -115,9 +120,24 @@ func changes(file string) ([]change, error) {
 			}
 		case *ast.IfStmt:
 			add(n.Cond, n.Cond.Pos(), n.Cond.End(), "negated", "!("+text(n.Cond)+")")
+			constant(n.Cond)
+		case *ast.SwitchStmt:
+			for _, s := range n.Body.List {
+				if n.Tag == nil && len(s.(*ast.CaseClause).List) == 1 {
+					constant(s.(*ast.CaseClause).List[0])
+				}
+			}
 		case *ast.BinaryExpr:
 			if by, ok := swaps[n.Op]; ok {
 				add(n, n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), "swapped in "+oneLine(text(n)), by.String())
+			}
+			if n.Op == token.LAND || n.Op == token.LOR {
+				add(n, n.Pos(), n.End(), "left out", text(n.X))
+				add(n, n.Pos(), n.End(), "left out", text(n.Y))
+			}
+		case *ast.CallExpr:
+			if text(n.Fun) == "store.IfVersion" {
+				add(n, n.Pos(), n.End(), "whatever version", "store.Exists(true)")
 			}
 		case *ast.BasicLit:
 			if i, err := strconv.Atoi(n.Value); err == nil {
