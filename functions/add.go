@@ -135,7 +135,7 @@ func (h *incrementHandler) addMany(w http.ResponseWriter, r *request) (any, erro
 		err = h.mayName(increments)
 	}
 	if err == nil { // the answer repeats them
-		err = h.promise(r, ceiling.Amounts{ceiling.Bytes: float64(repeats * len(body))}, "answers")
+		err = h.promise(r, ceiling.Amounts{ceiling.Bytes: float64(repeats * len(body))}, ceiling.Amounts{}, "answers")
 	}
 	if err != nil {
 		return nil, err

@@ -231,6 +231,7 @@ func (h *incrementHandler) within(r *request) error {
 	}
 	// what it takes besides a look for its counters, about
 	of := ceiling.Amounts{ceiling.Bytes: float64(answerBytes + repeats*len(r.RequestURI))}
+	var owes ceiling.Amounts
 	switch {
 	case !h.budget.Has(ceiling.Bytes, h.leaves(r)):
 		wait, what = time.Second, "answers"
@@ -252,15 +253,17 @@ func (h *incrementHandler) within(r *request) error {
 	case r.kind == read:
 	case !adds, keyed: // what finds no room, too, once it is read: see mayLook
 		// What was done before costs no write, but reads.
-		if wait, what = h.untilReads(r, 1), "what has to be looked for"; r.kind == settle || r.kind == giveBack || r.kind == confirm {
-			of[ceiling.Reads] = 1 // what they write is lent
+		if what = "what has to be looked for"; r.kind == settle || r.kind == giveBack || r.kind == confirm {
+			of[ceiling.Reads], owes[ceiling.Reads] = 1, 1 // what they write is lent
+		} else {
+			wait = h.untilReads(r, 1)
 		}
 	}
 	if wait > 0 {
 		h.budget.Held()
 		return beyond(wait, what)
 	}
-	return h.promise(r, of, cmp.Or(what, "answers"))
+	return h.promise(r, of, owes, cmp.Or(what, "answers"))
 }
 
 // owe counts n units more against a request's caller: while there are few, others go first.
@@ -309,9 +312,10 @@ func (h *incrementHandler) leaves(r *request) time.Duration {
 	return time.Duration(min(1, r.lately/ceiling.LeavesFrom) * float64(leavesReads/2))
 }
 
-// promise has a request count on units until it is over. Errors: a problem with 429, and then it is promised nothing.
-func (h *incrementHandler) promise(r *request, of ceiling.Amounts, what string) error {
-	if wait := h.budget.PromiseTo(r.Context(), of); wait > 0 {
+// promise has a request count on units until it is over. Who has asked for little lately may owe some. Errors: a problem
+// with 429, and then it is promised nothing.
+func (h *incrementHandler) promise(r *request, of, owes ceiling.Amounts, what string) error {
+	if wait := h.budget.PromiseOrOwe(r.Context(), of, owes); wait > 0 {
 		h.budget.Held()
 		return beyond(wait, what)
 	}

@@ -311,10 +311,7 @@ func (l *lookups) join(ctx context.Context, counters []string, soon bool) (*look
 		others = len(counters)
 	}
 	reads := ceiling.Amounts{ceiling.Reads: float64(book.Reads * others)}
-	// Those of one counter may be owed to who has asked for little lately: beside a flood that takes one read at a time
-	// there would never be enough for a look.
-	one := ceiling.Amounts{ceiling.Reads: book.Reads}
-	if wait := l.budget.PromiseTo(ctx, reads); wait > 0 && (ceiling.Asked(ctx) >= ceiling.LeavesFrom || !l.budget.Owe(reads, one)) {
+	if wait := l.budget.PromiseOrOwe(ctx, reads, ceiling.Amounts{ceiling.Reads: book.Reads}); wait > 0 { // of one counter
 		return nil, fmt.Errorf("%w: %w", ErrBusy, &ceiling.ShortError{Wait: wait, For: "counters that were not used lately"})
 	}
 	next.promised = next.promised.Plus(reads)

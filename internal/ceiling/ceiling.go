@@ -329,6 +329,15 @@ func (b *Budget) PromiseTo(ctx context.Context, of Amounts) (wait time.Duration)
 	return wait
 }
 
+// PromiseOrOwe is [Budget.PromiseTo] that lets callers who have asked for little lately owe so much of each unit: beside
+// a flood that takes one at a time there would never be enough for what they want.
+func (b *Budget) PromiseOrOwe(ctx context.Context, of, missing Amounts) (wait time.Duration) {
+	if wait = b.PromiseTo(ctx, of); wait > 0 && missing != (Amounts{}) && Asked(ctx) < LeavesFrom && b.Owe(of, missing) {
+		return 0
+	}
+	return wait
+}
+
 // Owe promises several units if no more of each is owed then than may be missing; below 0, so much must be left. It
 // reports false if it promises nothing.
 func (b *Budget) Owe(of, missing Amounts) bool {
