@@ -3,6 +3,10 @@ package main
 // mutants are the rules, one of them left out in each: first those of the roll-up, then those of commits in doubt, of
 // commands and of limits.
 var mutants = []mutant{
+	{ // which the shrinking of a history is tried with
+		"a refresh is committed on no condition", "internal/book",
+		"w := store.Update(b.Doc.GetName(), store.IfVersion(b.Version()), s.set", "w := store.Update(b.Doc.GetName(), store.Exists(true), s.set", simulation,
+	},
 	{
 		"a question covers events that came after it was asked", "rollup",
 		"\t\t\tshown := e.shown(got.asOf)\n", "\t\t\tshown := o == succeeded || e.shown(got.asOf)\n", test("TestPacerCoversWhatCame"),
