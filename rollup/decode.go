@@ -225,7 +225,8 @@ func documents(contentType string, data []byte) (before, after *firestorepb.Docu
 			docs[i] = nil
 		}
 	}
-	return docs[2], docs[1], nil
+	const value, oldValue = 1, 2
+	return docs[oldValue], docs[value], nil
 }
 
 // named are the changes of a document by its resource name alone.

@@ -32,7 +32,7 @@ func (c *Client) Follow(ctx context.Context, counter string, changes []Change) (
 func (c *Client) refreshFor(ctx context.Context, counter string, changes []Change, spare bool) (a Applied, err error) {
 	f := flight{source: source{counter: counter}, gathered: gathered{events: int64(len(changes))}, hurries: spare, interval: 1e9, ahead: 4e9, started: c.db.Now()}
 	for _, change := range changes {
-		f.addShards(change.Fields)
+		f.addExtensionShards(change.Fields)
 		f.needs = append(f.needs, need{fields: change.Fields, at: change.At})
 		f.makes = f.makes || !change.Gone
 	}

@@ -238,7 +238,7 @@ func (p *pacer[W]) refresh(now time.Time, backlog *backlog[W]) flight {
 	var later []*pending[W]
 	flying := backlog.next[:0:0]
 	for _, e := range backlog.next {
-		if !f.addShards(e.fields) {
+		if !f.addExtensionShards(e.fields) {
 			later = append(later, e)
 			continue
 		}
@@ -650,9 +650,9 @@ type flight struct {
 	promised ceiling.Amounts // what the budget keeps for it until it ends
 }
 
-// addShards adds the extension's shards among the fields that an event names, up to [extension.AtOnce] a refresh. It
+// addExtensionShards adds the extension's shards among the fields that an event names, up to [extension.AtOnce] a refresh. It
 // reports false if they are too many: the event waits for the next refresh. Those that were added before stay.
-func (f *flight) addShards(fields []string) bool {
+func (f *flight) addExtensionShards(fields []string) bool {
 	for _, field := range fields {
 		shard, is := strings.CutPrefix(field, ofExtension)
 		switch {

@@ -243,8 +243,8 @@ func anyCounted(answers map[string]book.Answer) bool {
 	return false
 }
 
-// appear makes the document of a counter below which something was counted, and reads that: see [book.Books.Appear]. It
-// returns nil if there is none.
+// appear makes the document of a counter below which something was counted, or its base alone, and reads it: see
+// [book.Books.Appear]. It returns nil if there is none.
 func (c *Client) appear(ctx context.Context, counter string, documents bool) (*book.Book, error) {
 	exists, err := c.books.Appear(ctx, counter, documents)
 	if err != nil {
@@ -576,10 +576,10 @@ func (c *Client) sums(ctx context.Context, f flight, fields layout.Fields, b *bo
 	if err != nil {
 		return nil, reads, fmt.Errorf("list shards: %w", err)
 	}
-	for _, doc := range docs {
-		for name, value := range doc.GetFields() {
+	for _, shard := range docs {
+		for name, value := range shard.GetFields() {
 			if n, _ := store.Float(value); math.IsNaN(n) { // queries of numbers leave it out
-				delete(doc.GetFields(), name)
+				delete(shard.GetFields(), name)
 			}
 		}
 	}

@@ -277,8 +277,8 @@ func (c *Client) grow(ctx context.Context, counter string, seen int) {
 	}
 	defer c.cfg.Budget.Release(takes)
 	grows := false
-	lately, err := c.grownLately(ctx, counter, seen)
-	if err == nil && !lately {
+	grown, err := c.grownLately(ctx, counter, seen)
+	if err == nil && !grown {
 		err = Counter{c, counter}.setShards(ctx, seen, func(is int) int {
 			if grows = is == seen; grows {
 				return n

@@ -17,7 +17,7 @@ import (
 // CreateOptions are the choices in making a counter.
 type CreateOptions struct {
 	Shards int   // 1 to [MaxShards]; 0 is the client's Config.NumShards, or none where none are summed up
-	Total  int64 // to start from; where its path has counts already and this is 0, it shows those
+	Total  int64 // what the first field without a limit shows; 0: what its path has counted already
 }
 
 // Create makes what is missing of the counter: document, shards and base. Counts belong to the path: what was

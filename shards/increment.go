@@ -55,7 +55,7 @@ type request struct {
 	// When its key's marker was made alone, so that commits in doubt can't be applied; zero if it
 	// wasn't.
 	fenced time.Time
-	same   []*request  // of its key, in the same batch: they share its outcome
+	same   []*request  // of its key, in the same batch: they are answered when it is, see answer
 	left   atomic.Bool // its caller went away after its commit had begun
 }
 
@@ -219,7 +219,7 @@ func (r *request) writtenOnce() []string {
 func (r *request) outcomeBy(there map[string]marker) (o outcome, ok bool) {
 	m, seen := there[r.key]
 	switch {
-	case seen && !m.fenced && (m.fingerprint == r.fingerprint || r.hold != nil && m.fingerprint == ""): // or it was ended before it was made
+	case seen && !m.fenced && (m.fingerprint == r.fingerprint || r.hold != nil && m.fingerprint == ""): // or a hold was ended before it was made
 		return outcome{already: true, at: m.at, record: m.record}, true
 	case r.member != nil:
 		seat, member := there[r.member.name]

@@ -170,7 +170,7 @@ func (c *Client) roomOf(ctx context.Context, where place, least int64) (seen, er
 }
 
 // endHoldsWhereRefused ends holds in the places where a plan refuses requests, if any were over when the plan was read.
-// It reports whether there were any.
+// It reports whether there may be room now.
 func (c *Client) endHoldsWhereRefused(ctx context.Context, holds hold.Holds, requests []*request, p limitedPlan) (ended bool, err error) {
 	var any atomic.Bool
 	err = each(slices.Collect(maps.Keys(p.places)), func(_ int, where place) error {
@@ -186,7 +186,7 @@ func (c *Client) endHoldsWhereRefused(ctx context.Context, holds hold.Holds, req
 	return any.Load(), err
 }
 
-// endHoldsIn ends the holds of a place that were over at a time, and reports whether there were any.
+// endHoldsIn ends the holds of a place that were over at a time, and reports whether there may be room now.
 func (c *Client) endHoldsIn(ctx context.Context, holds hold.Holds, where place, when time.Time) (ended bool, err error) {
 	field, _ := c.db.Layout.Sharded.ByShard(where.field)
 	ended, err = holds.AnyOver(ctx, where.counter, field, when)

@@ -86,7 +86,7 @@ func (c *Client) Missing(ctx context.Context, counters ...string) ([]string, err
 // Unread is how many reads [Client.Missing] would take.
 func (c *Client) Unread(counters ...string) int { return len(c.unread(counters)) }
 
-// listPage is how many counters are read at a time.
+// listPage is how many counters are listed at a time.
 const listPage = 500
 
 // List yields all counters, in the order of their ids within a collection. If COUNTERS has several
@@ -96,18 +96,20 @@ func (c *Client) List(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
 		for token := ""; ; {
 			ids, next, err := c.db.List(ctx, listPage, token)
-			var page []*Snapshot
-			if err == nil {
-				page, err = c.read(ctx, ids...)
+			for len(ids) > 0 && err == nil {
+				n := min(len(ids), c.lookUpPage())
+				var page []*Snapshot
+				page, err = c.read(ctx, ids[:n]...)
+				for _, s := range page {
+					if s != nil && !yield(*s, nil) {
+						return
+					}
+				}
+				ids = ids[n:]
 			}
 			if err != nil {
 				yield(Snapshot{}, fmt.Errorf("list counters: %w", err))
 				return
-			}
-			for _, s := range page {
-				if s != nil && !yield(*s, nil) {
-					return
-				}
 			}
 			if token = next; token == "" {
 				return

@@ -42,7 +42,7 @@ func distinct(counted Fields, of func(*Aggregation) string) (names []string) {
 
 // PatternOf is the trigger's path pattern for the documents of one of [Layout.Collections].
 func (l Layout) PatternOf(source string) string {
-	for scope := Group; scope > Below; scope-- {
+	for scope := Group; scope > Below; scope-- { // which has no prefix
 		if id, is := strings.CutPrefix(source, prefixes[scope]); is {
 			return map[Scope]string{Root: "", Group: anywhere + "/"}[scope] + id + "/{document}"
 		}

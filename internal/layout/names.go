@@ -132,7 +132,7 @@ func (l Layout) Limited() Fields {
 	return slices.DeleteFunc(l.Sharded.Named(), Field.Plain)
 }
 
-// Apart are the [Field.Apart] of all fields that have one, each once.
+// Apart are the fields, such as share(seats), that shards of a limited field have and no common shard, one for each.
 func (l Layout) Apart() (apart []string) {
 	for _, f := range l.Limited() {
 		apart = append(apart, f.Apart())
